@@ -1,0 +1,1 @@
+//! Fixtures and hygiene checks that every crate's tests share.
