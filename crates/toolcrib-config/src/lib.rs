@@ -1,1 +1,30 @@
-//! Text in, one model out.
+//! Text in, one model out: reads MCP configuration of many dialects, with the place of each value
+//! and of each mistake. It does no IO: the environment and the files come through [`Lookup`].
+
+mod assemble;
+mod compile;
+mod cx;
+mod dialect;
+mod doc;
+pub mod dotenv;
+mod lookup;
+pub mod model;
+mod place;
+mod problem;
+mod profile;
+mod schema;
+mod text;
+mod value;
+
+#[cfg(test)]
+mod testing;
+
+pub use compile::{Named, Workspace, compile};
+pub use dialect::Dialect;
+pub use doc::{At, Lines, NodeId};
+pub use lookup::{File, Lookup, Memory};
+pub use model::{Config, Hash, Origin, Outcome, Rejected, ServerSpec, Source};
+pub use place::Place;
+pub use problem::{Problem, Severity};
+pub use schema::schema;
+pub use value::{Hidden, MASK, Part, Reference, Template, Value};

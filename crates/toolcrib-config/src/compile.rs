@@ -1,0 +1,534 @@
+//! From files to one configuration: what is read, in which order, and who shadows whom.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::assemble::assemble;
+use crate::cx::{Cx, normal};
+use crate::dialect::{self, Dialect, Draft, Include, Loaded};
+use crate::doc::{self, At, Doc, Flaw, Parsed};
+use crate::lookup::{File, Lookup, Recorder};
+use crate::model::host::{GatewayKeys, HostKeys};
+use crate::model::policy::{OnConfigError, Scope};
+use crate::model::setting::Layer;
+use crate::model::{Config, Outcome, Rejected, ServerSpec, Source};
+use crate::problem::Problem;
+use crate::profile::Profiles;
+
+/// Where a configuration is looked for.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    pub root: PathBuf,
+    /// The folder of the person's own `toolcrib.yaml`.
+    pub home: Option<PathBuf>,
+    /// One file instead of looking for them.
+    pub named: Option<Named>,
+}
+
+/// A file that was named, with its dialect where its place does not tell.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub path: PathBuf,
+    pub dialect: Option<Dialect>,
+}
+
+/// Files that include each other further than this are refused.
+const MAX_INCLUDES: usize = 8;
+
+/// Reads everything that is configured. It never fails as a whole: what is wrong is in the result.
+pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
+    let recorder = Recorder::new(lookup);
+    let mut compiler = Compiler {
+        root: &workspace.root,
+        lookup: &recorder,
+        profiles: Profiles::built_in(),
+        config: Config::default(),
+        pending: Vec::new(),
+    };
+    match &workspace.named {
+        Some(named) => compiler.named(named),
+        None => compiler.discovered(workspace.home.as_deref()),
+    }
+    compiler.assemble_all();
+    let mut config = compiler.config;
+    config.depends = recorder.into_asked().into_iter().collect();
+    config
+}
+
+struct Compiler<'a> {
+    root: &'a Path,
+    lookup: &'a dyn Lookup,
+    profiles: Profiles,
+    config: Config,
+    /// Files that were read and whose servers are still drafts: a profile may come after its use.
+    pending: Vec<Pending>,
+}
+
+struct Pending {
+    source: usize,
+    doc: Arc<Doc>,
+    base: PathBuf,
+    drafts: Vec<Draft>,
+}
+
+impl Compiler<'_> {
+    fn named(&mut self, named: &Named) {
+        let path = normal(&self.root.join(&named.path));
+        let Some(dialect) = named.dialect.or_else(|| Dialect::of_path(&path)) else {
+            let text = "the file's name does not tell its format";
+            let fix = format!("name it with `--dialect`: {}", Dialect::WORDS.join(", "));
+            let label = self.label(&path);
+            self.config
+                .problems
+                .push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
+            return;
+        };
+        if !self.file(&path, dialect, None, 0) {
+            let label = self.label(&path);
+            let text = format!("`{label}` is not there");
+            self.config.problems.push(
+                Problem::error("file.missing", text)
+                    .of(&label)
+                    .fix("check the path"),
+            );
+        }
+    }
+
+    fn discovered(&mut self, home: Option<&Path>) {
+        let root = self.root.to_path_buf();
+        if let Some(home) = home {
+            self.file(&home.join("toolcrib.yaml"), Dialect::Native, None, 0);
+        }
+        self.file(&root.join("toolcrib.yaml"), Dialect::Native, None, 0);
+        self.file(&root.join(".minds/mcp.yaml"), Dialect::Dominds, None, 0);
+        self.dispatch(&root);
+        self.file(&root.join("agent.yaml"), Dialect::Holodeck, None, 0);
+    }
+
+    /// `.dispatch/mcp.json`, or `opencode.json` where that declares no servers.
+    fn dispatch(&mut self, folder: &Path) {
+        let first = folder.join(".dispatch/mcp.json");
+        let fallback = folder.join("opencode.json");
+        self.file(&first, Dialect::Dispatch, None, 0);
+        let declares = self.declared(&first);
+        if declares == 0 {
+            self.file(&fallback, Dialect::Opencode, None, 0);
+        } else if self.would_declare(&fallback) {
+            let label = self.label(&fallback);
+            let text = format!(
+                "`{label}` declares servers too; `.dispatch/mcp.json` wins and they are not used"
+            );
+            let problem = Problem::warning("file.shadowed", text).of(&label);
+            self.config
+                .problems
+                .push(problem.fix("keep the servers in one of the two files"));
+        }
+    }
+
+    fn declared(&self, path: &Path) -> usize {
+        let source = self
+            .config
+            .sources
+            .iter()
+            .position(|source| source.path == path);
+        self.pending
+            .iter()
+            .filter(|p| Some(p.source) == source)
+            .map(|p| p.drafts.len())
+            .sum()
+    }
+
+    fn would_declare(&self, path: &Path) -> bool {
+        let File::Content(bytes) = self.lookup.file(path) else {
+            return false;
+        };
+        let parsed = doc::parse(Dialect::Opencode.syntax(path), &bytes);
+        let servers = parsed
+            .doc
+            .as_ref()
+            .and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
+        servers.is_some_and(|servers| !servers.is_empty())
+    }
+
+    fn label(&self, path: &Path) -> Arc<str> {
+        path.strip_prefix(self.root)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+            .into()
+    }
+
+    /// Reads one file and what it includes; false where it is not there.
+    fn file(&mut self, path: &Path, dialect: Dialect, scope: Option<Scope>, depth: usize) -> bool {
+        let label = self.label(path);
+        let parsed = match self.lookup.file(path) {
+            File::Content(bytes) => doc::parse(dialect.syntax(path), &bytes),
+            File::Missing => return false,
+            File::Unreadable(why) => {
+                let text = format!("`{label}` cannot be read: {why}");
+                self.config.problems.push(
+                    Problem::error("file.unreadable", text)
+                        .of(&label)
+                        .fix("check its permissions"),
+                );
+                self.add_source(
+                    path,
+                    &label,
+                    dialect,
+                    Outcome::Rejected,
+                    Parsed {
+                        doc: None,
+                        flaws: Vec::new(),
+                        lines: doc::Lines::default(),
+                    },
+                );
+                return true;
+            }
+        };
+        let (fatal, damaged) = self.tell_flaws(&label, dialect, &parsed);
+        let base = base_folder(path, dialect, self.root);
+        let source = self.add_source(path, &label, dialect, Outcome::Loaded, parsed);
+        let Some(doc) = self
+            .config
+            .sources
+            .get(source)
+            .and_then(|s| s.doc.clone())
+            .filter(|_| !fatal)
+        else {
+            self.refuse(source, dialect);
+            return true;
+        };
+        let mut problems = std::mem::take(&mut self.config.problems);
+        let mut cx = Cx::new(
+            label,
+            dialect,
+            &doc,
+            base.clone(),
+            self.lookup,
+            &mut problems,
+        );
+        let mut loaded = dialect::read(&mut cx);
+        self.profiles
+            .add(&mut cx, std::mem::take(&mut loaded.profiles));
+        self.config.problems = problems;
+        self.take(source, doc, base, loaded, scope, &damaged, depth);
+        if dialect == Dialect::Dominds {
+            self.team(path);
+        }
+        true
+    }
+
+    fn add_source(
+        &mut self,
+        path: &Path,
+        label: &Arc<str>,
+        dialect: Dialect,
+        outcome: Outcome,
+        parsed: Parsed,
+    ) -> usize {
+        let doc = parsed.doc.map(Arc::new);
+        let (label, path) = (label.clone(), path.to_path_buf());
+        self.config.sources.push(Source {
+            label,
+            path,
+            dialect,
+            outcome,
+            lines: parsed.lines,
+            doc,
+        });
+        self.config.sources.len() - 1
+    }
+
+    /// Tells what is wrong with a file's text: whether it ends the whole file, and which servers it damages.
+    fn tell_flaws(
+        &mut self,
+        label: &str,
+        dialect: Dialect,
+        parsed: &Parsed,
+    ) -> (bool, Vec<String>) {
+        let (mut fatal, mut damaged) = (parsed.doc.is_none(), Vec::new());
+        for flaw in &parsed.flaws {
+            let server = server_of(flaw, dialect);
+            let place = parsed.lines.place(flaw.offset);
+            let mut problem = Problem::new(flaw.severity, flaw.code, flaw.text.clone())
+                .at(label, place, &flaw.offset.to_string())
+                .fix(flaw.fix.clone());
+            problem.server.clone_from(&server);
+            match server {
+                Some(server) => damaged.push(server),
+                None => fatal |= problem.is_error(),
+            }
+            self.config.problems.push(problem);
+        }
+        (fatal, damaged)
+    }
+
+    /// Nothing of a file counts; its dialect says whether what it gave before goes on.
+    fn refuse(&mut self, source: usize, dialect: Dialect) {
+        let policy = self
+            .profiles
+            .get(dialect.profile())
+            .map(|p| p.policy.availability.on_config_error);
+        let outcome = match policy {
+            Some(OnConfigError::KeepLastGood) | None => Outcome::Rejected,
+            Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => Outcome::Failed,
+        };
+        if let Some(source) = self.config.sources.get_mut(source) {
+            source.outcome = outcome;
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one file's reading, taken over once"
+    )]
+    fn take(
+        &mut self,
+        source: usize,
+        doc: Arc<Doc>,
+        base: PathBuf,
+        mut loaded: Loaded,
+        scope: Option<Scope>,
+        damaged: &[String],
+        depth: usize,
+    ) {
+        if let Some(entry) = self.config.sources.get_mut(source) {
+            entry.outcome = loaded.outcome;
+        }
+        for draft in &mut loaded.servers {
+            draft.sound &= !damaged.contains(&draft.id);
+            if let Some(scope) = scope {
+                draft.policy.scope = Some(At::new(draft.node, scope));
+            }
+        }
+        self.host(loaded.host, loaded.gateway);
+        self.config.inputs.extend(loaded.inputs);
+        self.pending.push(Pending {
+            source,
+            doc: doc.clone(),
+            base: base.clone(),
+            drafts: loaded.servers,
+        });
+        for include in loaded.includes {
+            self.include(source, &doc, &base, &include, depth);
+        }
+    }
+
+    fn host(&mut self, host: Option<At<HostKeys>>, gateway: Option<At<GatewayKeys>>) {
+        let mut ignore = |_: &str, _| {};
+        let mut layer = Layer::new(&mut ignore);
+        layer.field("host", &mut self.config.host, host);
+        layer.field("gateway", &mut self.config.gateway, gateway);
+    }
+
+    fn include(
+        &mut self,
+        source: usize,
+        doc: &Arc<Doc>,
+        base: &Path,
+        include: &Include,
+        depth: usize,
+    ) {
+        let path = normal(&base.join(&include.path));
+        let label = self
+            .config
+            .sources
+            .get(source)
+            .map(|s| s.label.clone())
+            .unwrap_or_default();
+        let report = |code: &str, text: String, fix: &str| {
+            Problem::error(code, text)
+                .at(&label, doc.place(include.node), &doc.path(include.node))
+                .fix(fix)
+        };
+        let shown = crate::text::clip(&include.path);
+        if depth >= MAX_INCLUDES || self.config.sources.iter().any(|s| s.path == path) {
+            let text = format!("`{shown}` is included already, or too deep");
+            self.config
+                .problems
+                .push(report("include.again", text, "include each file once"));
+            return;
+        }
+        let Some(dialect) = include.dialect.or_else(|| Dialect::of_path(&path)) else {
+            let text = format!("the name `{shown}` does not tell the file's format");
+            self.config.problems.push(report(
+                "dialect.unknown",
+                text,
+                "add `dialect:` to the include",
+            ));
+            return;
+        };
+        if !self.file(&path, dialect, include.scope, depth + 1) {
+            let text = format!("the included file `{shown}` is not there");
+            self.config.problems.push(report(
+                "include.missing",
+                text,
+                "create it or remove the include",
+            ));
+        }
+    }
+
+    /// Dominds' grants stand in a file beside its servers.
+    fn team(&mut self, mcp: &Path) {
+        let path = mcp.with_file_name("team.yaml");
+        let File::Content(bytes) = self.lookup.file(&path) else {
+            return;
+        };
+        let label = self.label(&path);
+        let parsed = doc::parse(doc::Syntax::Yaml, &bytes);
+        self.tell_flaws(&label, Dialect::Dominds, &parsed);
+        let source = self.add_source(&path, &label, Dialect::Dominds, Outcome::Loaded, parsed);
+        let Some(doc) = self.config.sources.get(source).and_then(|s| s.doc.clone()) else {
+            return;
+        };
+        let mut problems = std::mem::take(&mut self.config.problems);
+        let mut cx = Cx::new(
+            label,
+            Dialect::Dominds,
+            &doc,
+            self.root.to_path_buf(),
+            self.lookup,
+            &mut problems,
+        );
+        let host = dialect::read_team(&mut cx);
+        self.config.problems = problems;
+        self.host(host, None);
+    }
+
+    fn assemble_all(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            let Some(source) = self.config.sources.get(pending.source) else {
+                continue;
+            };
+            let (label, dialect) = (source.label.clone(), source.dialect);
+            let mut problems = std::mem::take(&mut self.config.problems);
+            let mut cx = Cx::new(
+                label.clone(),
+                dialect,
+                &pending.doc,
+                pending.base,
+                self.lookup,
+                &mut problems,
+            );
+            let mut made = Vec::new();
+            let mut failed = false;
+            for draft in pending.drafts {
+                let (id, profile) = (draft.id.clone(), draft.profile.clone());
+                let spec = assemble(&mut cx, &pending.doc, &self.profiles, draft).filter(|spec| {
+                    toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
+                });
+                let Some(spec) = spec else {
+                    let policy = self
+                        .profiles
+                        .get(&profile)
+                        .map(|p| p.policy.availability.on_config_error);
+                    failed |= policy == Some(OnConfigError::FailLoad);
+                    let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
+                    self.config.rejected.push(Rejected {
+                        id,
+                        source: label.clone(),
+                        keep_last_good,
+                    });
+                    continue;
+                };
+                made.push(spec);
+            }
+            self.config.problems = problems;
+            if failed {
+                self.fail(pending.source, made);
+            } else {
+                made.into_iter().for_each(|spec| self.add(spec));
+            }
+        }
+    }
+
+    /// One bad entry fails the whole file where its dialect says so.
+    fn fail(&mut self, source: usize, made: Vec<ServerSpec>) {
+        if let Some(source) = self.config.sources.get_mut(source) {
+            source.outcome = Outcome::Failed;
+        }
+        let rejected = made.into_iter().map(|spec| Rejected {
+            id: spec.id,
+            source: spec.source,
+            keep_last_good: false,
+        });
+        self.config.rejected.extend(rejected);
+    }
+
+    /// Adds a server. Among native files the later one replaces the earlier: the root's the person's own.
+    fn add(&mut self, spec: ServerSpec) {
+        let same = |other: &ServerSpec| other.id == spec.id && other.dialect == Dialect::Native;
+        let shadowed = self
+            .config
+            .servers
+            .iter()
+            .position(|other| spec.dialect == Dialect::Native && same(other));
+        if let Some(index) = shadowed {
+            let old = self.config.servers.remove(index);
+            let text = format!(
+                "`{}` is also declared in `{}`; this one is used",
+                spec.id, old.source
+            );
+            let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
+                .at(&spec.source, spec.place, &spec.id)
+                .server(&spec.id)
+                .fix("remove one of the two");
+            self.config.problems.push(problem);
+        }
+        self.config.servers.push(spec);
+    }
+}
+
+fn toolset_is_free(cx: &mut Cx<'_>, spec: &ServerSpec, reserved: &[String]) -> bool {
+    let taken = reserved.iter().any(|name| name == spec.toolset());
+    if taken {
+        let text = format!(
+            "the toolset `{}` is built in; server `{}` cannot take its place",
+            spec.toolset(),
+            spec.id
+        );
+        let problem = Problem::error("toolset.reserved", text)
+            .at(&cx.label, spec.place, &spec.id)
+            .server(&spec.id)
+            .fix("give the server another id or `toolset`");
+        cx.problems.push(problem);
+    }
+    !taken
+}
+
+/// Dominds' paths start from the root; all others from the folder of their file.
+fn base_folder(path: &Path, dialect: Dialect, root: &Path) -> PathBuf {
+    let folder = path.parent().unwrap_or(root);
+    match dialect {
+        Dialect::Dominds | Dialect::Dispatch | Dialect::VsCode | Dialect::Cursor => {
+            let inside = folder
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            if inside {
+                folder.parent().unwrap_or(folder).to_path_buf()
+            } else {
+                folder.to_path_buf()
+            }
+        }
+        _ => folder.to_path_buf(),
+    }
+}
+
+/// The server that a flaw in a map belongs to; none where it damages the file or its list of servers.
+fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
+    let listed = match dialect {
+        Dialect::Holodeck | Dialect::Minion | Dialect::Docker => return None,
+        _ => &flaw.path,
+    };
+    match listed.as_slice() {
+        [list, server, ..]
+            if matches!(
+                list.as_str(),
+                "servers" | "mcpServers" | "mcp" | "mcp_servers"
+            ) =>
+        {
+            Some(server.clone())
+        }
+        _ => None,
+    }
+}

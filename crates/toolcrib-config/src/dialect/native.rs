@@ -1,0 +1,425 @@
+//! `toolcrib.yaml`: the format that can say everything, in a short and in a long form.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+
+use super::{Dialect, Draft, Include, Loaded, ProfileDraft};
+use crate::cx::Cx;
+use crate::doc::{self, At, Doc, Either, Kind, NodeId, Reading, describe};
+use crate::model::Outcome;
+use crate::model::choice::{Inherit, Manual};
+use crate::model::host::{GatewayKeys, HostKeys, Input};
+use crate::model::policy::{PolicyKeys, Scope};
+use crate::model::transport::{EnvKeys, Plain, TransportKeys, TransportKind};
+use crate::value::Value;
+
+/// The file as a whole.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct Root {
+    /// The version of the format: 1.
+    pub(crate) version: Option<At<u64>>,
+    /// Other files, read with their own dialect.
+    include: Option<At<Vec<At<IncludeKeys>>>>,
+    /// Settings of the host.
+    host: Option<At<HostKeys>>,
+    /// The endpoint in front of all servers.
+    gateway: Option<At<GatewayKeys>>,
+    /// Values that a person is asked for once, by name; used as `${input:NAME}`.
+    inputs: Option<At<IndexMap<String, At<Input>>>>,
+    /// Named defaults; `base` names the profile that they start from.
+    #[schemars(with = "Option<IndexMap<String, crate::schema::ProfileEntry>>")]
+    profiles: Option<At<IndexMap<String, At<serde::de::IgnoredAny>>>>,
+    /// The servers, by id.
+    #[schemars(with = "Option<IndexMap<String, crate::schema::ServerEntry>>")]
+    servers: Option<At<IndexMap<String, At<serde::de::IgnoredAny>>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct IncludeKeys {
+    /// The file, relative to this one.
+    path: Option<String>,
+    /// Its format, where its name does not tell.
+    dialect: Option<Dialect>,
+    /// Whether its servers are seen everywhere or only in their working directory.
+    scope: Option<Scope>,
+}
+
+/// The keys that only a server entry has; the others are those of `PolicyKeys` and `TransportKeys`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct EntryKeys {
+    /// The profile that supplies what the entry does not say.
+    profile: Option<At<String>>,
+    /// How the server is reached; its keys may also stand beside it.
+    #[schemars(with = "Option<TransportKeys>")]
+    transport: Option<At<serde::de::IgnoredAny>>,
+    /// Variables of the server's process.
+    env: Option<At<IndexMap<String, At<Value>>>>,
+    /// A `.env` file.
+    env_file: Option<At<String>>,
+    /// Which of the host's variables the server sees.
+    inherit_env: Option<At<Inherit>>,
+    /// A server in a container.
+    docker: Option<At<DockerKeys>>,
+    /// Keys of another format that have no meaning here.
+    #[serde(rename = "x-original")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    original: Option<At<serde_json::Map<String, Json>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct DockerKeys {
+    image: Option<At<Plain>>,
+    container: Option<At<Plain>>,
+    /// A list is run as it is; a text is run by `shell`.
+    #[schemars(with = "Option<Either<Plain, Vec<Plain>>>")]
+    command: Option<At<Either<Plain, Vec<Plain>>>>,
+    shell: Option<At<String>>,
+    workdir: Option<At<Plain>>,
+    endpoint: Option<At<Plain>>,
+    keep_container: Option<At<bool>>,
+}
+
+/// The shell of a command that is written as one text.
+pub(crate) const SHELL: &str = "sh -lc";
+
+pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
+    let root = cx.entry::<Root>(Doc::ROOT).value;
+    if !version_is_one(cx, root.version.as_ref()) {
+        return Loaded::refused(Outcome::Rejected);
+    }
+    let mut loaded = Loaded::new();
+    loaded.includes = root
+        .include
+        .map(|list| includes(cx, list))
+        .unwrap_or_default();
+    loaded.host = root.host;
+    loaded.gateway = root.gateway;
+    loaded.inputs = given(root.inputs)
+        .into_iter()
+        .filter_map(|(id, input)| Some((id, input.value?)))
+        .collect();
+    loaded.profiles = nodes(root.profiles)
+        .map(|(name, node)| profile(cx, &name, node))
+        .collect();
+    loaded.servers = nodes(root.servers)
+        .map(|(id, node)| server(cx, &id, node))
+        .collect();
+    loaded
+}
+
+fn given<T: Default>(value: Option<At<T>>) -> T {
+    value.and_then(|at| at.value).unwrap_or_default()
+}
+
+fn nodes<T>(map: Option<At<IndexMap<String, At<T>>>>) -> impl Iterator<Item = (String, NodeId)> {
+    given(map).into_iter().map(|(name, at)| (name, at.node))
+}
+
+/// `version: 1`, a number. Anything else may mean anything, so nothing of the file is used.
+pub(crate) fn version_is_one(cx: &mut Cx<'_>, version: Option<&At<u64>>) -> bool {
+    let text = match version {
+        Some(At { value: Some(1), .. }) => return true,
+        Some(At { node, .. }) => format!("`version` must be 1, found {}", describe(cx.doc, *node)),
+        None => "`version` is missing".to_string(),
+    };
+    let node = version.map_or(Doc::ROOT, |at| at.node);
+    cx.error(
+        node,
+        "version.unsupported",
+        text,
+        "write `version: 1` at the top of the file",
+    );
+    false
+}
+
+fn includes(cx: &mut Cx<'_>, list: At<Vec<At<IncludeKeys>>>) -> Vec<Include> {
+    let mut found = Vec::new();
+    for At { node, value } in list.value.unwrap_or_default() {
+        match value {
+            Some(IncludeKeys {
+                path: Some(path),
+                dialect,
+                scope,
+            }) => {
+                found.push(Include {
+                    node,
+                    path,
+                    dialect,
+                    scope,
+                });
+            }
+            Some(_) => cx.error(
+                node,
+                "include.path",
+                "an include needs a `path`",
+                "add `path: FILE`",
+            ),
+            None => {}
+        }
+    }
+    found
+}
+
+fn profile(cx: &mut Cx<'_>, name: &str, node: NodeId) -> ProfileDraft {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Head {
+        base: Option<String>,
+    }
+    let base = doc::read::<Head>(cx.doc, node)
+        .value
+        .and_then(|head| head.base);
+    let (policy, transport, _) = policy_and_transport(cx, node, &["base"]);
+    ProfileDraft {
+        name: name.to_string(),
+        node,
+        base,
+        policy: policy.0,
+        transport: transport.0,
+    }
+}
+
+fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
+    cx.enter(id);
+    let mut draft = Draft::new(id, node, Dialect::Native);
+    if !matches!(cx.doc.kind(node), Kind::Map(_)) {
+        let text = format!("a server is a map, found {}", describe(cx.doc, node));
+        cx.error(
+            node,
+            "server.invalid",
+            text,
+            "give it a `command`, a `url` or `docker`",
+        );
+        draft.sound = false;
+        cx.leave();
+        return draft;
+    }
+    let Reading {
+        value,
+        wrongs,
+        unknown: _,
+    } = doc::read::<EntryKeys>(cx.doc, node);
+    draft.sound = wrongs.is_empty();
+    cx.tell_wrongs(wrongs);
+    let keys = value.unwrap_or_default();
+    let (policy, flat, extras) = policy_and_transport(cx, node, ENTRY);
+    draft.sound &= policy.1 && flat.1;
+    draft.policy = policy.0;
+    draft.profile = keys
+        .profile
+        .and_then(|at| at.value)
+        .unwrap_or(draft.profile);
+    draft.extras = extras;
+    draft.extras.extend(given(keys.original));
+    let env = short_env(keys.env, keys.env_file, keys.inherit_env);
+    let docker = keys
+        .docker
+        .and_then(|at| at.value)
+        .map(docker)
+        .unwrap_or_default();
+    draft.transport = flat.0.or(docker).or(TransportKeys {
+        env,
+        ..TransportKeys::default()
+    });
+    absolute_paths(cx, &mut draft);
+    cx.leave();
+    draft
+}
+
+const ENTRY: &[&str] = &[
+    "profile",
+    "transport",
+    "env",
+    "env_file",
+    "inherit_env",
+    "docker",
+    "x-original",
+];
+
+type Read<T> = (T, bool);
+
+/// A server's entry, or a profile, is read twice: for its policies and for its transport, whose
+/// keys may stand in a map of their own or beside the others. A key is unknown when both say so.
+fn policy_and_transport(
+    cx: &mut Cx<'_>,
+    node: NodeId,
+    others: &[&'static str],
+) -> (Read<PolicyKeys>, Read<TransportKeys>, Map<String, Json>) {
+    let policy = doc::read::<PolicyKeys>(cx.doc, node);
+    let flat = doc::read::<TransportKeys>(cx.doc, node);
+    let long = long_transport(cx, node);
+    let env = cx.doc.get(node, "env");
+    // `env` beside the other keys is a plain map of variables, not the long form's group.
+    let in_env = |other: NodeId| env.is_some_and(|env| cx.doc.is_within(other, env));
+    let (inside, mut unknown): (Vec<_>, Vec<_>) =
+        policy.unknown.into_iter().partition(|u| u.map != node);
+    let own: Vec<&str> = flat
+        .unknown
+        .iter()
+        .filter(|u| u.map == node)
+        .map(|u| u.key.as_str())
+        .collect();
+    unknown.retain(|u| own.contains(&u.key.as_str()) && !others.contains(&u.key.as_str()));
+    let flat_wrongs: Vec<_> = flat
+        .wrongs
+        .into_iter()
+        .filter(|w| !w.node.is_some_and(in_env))
+        .collect();
+    let sound = (policy.wrongs.is_empty(), flat_wrongs.is_empty() && long.1);
+    cx.tell_wrongs(policy.wrongs);
+    cx.tell_wrongs(flat_wrongs);
+    let mut extras = cx.tell_unknown(node, &inside);
+    extras.extend(tell_unknown_in_entry(cx, node, &unknown, others));
+    let flat = TransportKeys {
+        env: None,
+        ..flat.value.unwrap_or_default()
+    };
+    (
+        (policy.value.unwrap_or_default(), sound.0),
+        (long.0.or(flat), sound.1),
+        extras,
+    )
+}
+
+fn tell_unknown_in_entry(
+    cx: &mut Cx<'_>,
+    node: NodeId,
+    unknown: &[doc::Unknown],
+    others: &[&'static str],
+) -> Map<String, Json> {
+    let mut extras = Map::new();
+    for doc::Unknown { key, known, .. } in unknown {
+        let known: Vec<&str> = known
+            .iter()
+            .chain(TransportKeys::NAMES)
+            .chain(others)
+            .copied()
+            .collect();
+        extras.extend(
+            cx.doc
+                .get(node, key)
+                .map(|value| (key.clone(), cx.doc.json(value))),
+        );
+        if !key.starts_with("x-") {
+            cx.unknown_key(node, key, &known);
+        }
+    }
+    extras
+}
+
+/// `transport:` as a map, or as one word for its kind.
+fn long_transport(cx: &mut Cx<'_>, node: NodeId) -> Read<TransportKeys> {
+    let Some(at) = cx.doc.get(node, "transport") else {
+        return (TransportKeys::default(), true);
+    };
+    let Kind::Text(word) = cx.doc.kind(at) else {
+        let entry = cx.entry::<TransportKeys>(at);
+        return (entry.value, entry.sound);
+    };
+    let kind = match word.as_str() {
+        "http" => Some(TransportKind::StreamableHttp),
+        "docker" => Some(TransportKind::DockerExec),
+        word => TransportKind::from_word(word),
+    };
+    if kind.is_none() {
+        let text = crate::model::setting::no_such_word(word, TransportKind::WORDS);
+        cx.error(at, "transport.unsupported", text, "use one of these words");
+    }
+    let keys = TransportKeys {
+        kind: kind.map(|kind| At::new(at, kind)),
+        ..TransportKeys::default()
+    };
+    (keys, kind.is_some())
+}
+
+fn short_env(
+    set: Option<At<IndexMap<String, At<Value>>>>,
+    file: Option<At<String>>,
+    inherit: Option<At<Inherit>>,
+) -> Option<At<EnvKeys>> {
+    let node = set
+        .as_ref()
+        .map(|at| at.node)
+        .or(file.as_ref().map(|at| at.node))
+        .or(inherit.as_ref().map(|at| at.node))?;
+    Some(At::new(
+        node,
+        EnvKeys {
+            set,
+            file,
+            inherit,
+            unset: None,
+        },
+    ))
+}
+
+fn docker(keys: DockerKeys) -> TransportKeys {
+    let mut transport = TransportKeys {
+        image: keys.image,
+        container: keys.container,
+        shell: keys.shell,
+        workdir: keys.workdir,
+        endpoint: keys.endpoint,
+        keep_container: keys.keep_container,
+        ..TransportKeys::default()
+    };
+    match keys.command {
+        Some(At {
+            node,
+            value: Some(Either::Scalar(command)),
+        }) => {
+            transport.command = Some(At::new(node, command));
+            transport
+                .shell
+                .get_or_insert_with(|| At::new(node, SHELL.to_string()));
+        }
+        Some(At {
+            node,
+            value: Some(Either::Nested(argv)),
+        }) => {
+            let mut argv = argv.into_iter();
+            transport.command = argv.next().map(|command| At::new(node, command));
+            transport.args = Some(At::new(node, argv.collect()));
+        }
+        _ => {}
+    }
+    transport
+}
+
+/// Relative paths start from the file's folder wherever the host was started.
+fn absolute_paths(cx: &Cx<'_>, draft: &mut Draft) {
+    let absolute = |path: &str| cx.absolute(path).display().to_string();
+    if let Some(Plain(Value::Literal(path))) = draft
+        .transport
+        .cwd
+        .as_mut()
+        .and_then(|at| at.value.as_mut())
+    {
+        *path = crate::value::Hidden::new(absolute(path.reveal()));
+    }
+    let env = draft
+        .transport
+        .env
+        .as_mut()
+        .and_then(|at| at.value.as_mut());
+    if let Some(path) = env
+        .and_then(|env| env.file.as_mut())
+        .and_then(|at| at.value.as_mut())
+    {
+        *path = absolute(path);
+    }
+    if let Some(Manual::File(path)) = draft
+        .policy
+        .manual
+        .as_mut()
+        .and_then(|at| at.value.as_mut())
+    {
+        *path = absolute(path);
+    }
+}

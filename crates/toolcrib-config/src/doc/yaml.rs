@@ -1,0 +1,335 @@
+//! YAML 1.2 to a tree: core-schema scalars, aliases by copy, merge keys, duplicate keys as flaws.
+
+use std::collections::{HashMap, HashSet};
+
+use granit_parser::{Event, Parser, ScalarStyle, ScanError};
+
+use super::{Flaw, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, too_deep};
+use crate::{Severity, text};
+
+pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
+    let mut builder = Builder {
+        tree,
+        flaws,
+        open: Vec::new(),
+        anchors: HashMap::new(),
+        documents: 0,
+    };
+    let options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH + 1, block_nesting_limit: MAX_DEPTH + 1 };
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| syntax(&error))?;
+        builder.take(event, span.start.byte_offset().unwrap_or_default())?;
+    }
+    if builder.documents == 0 {
+        builder.tree.add(0, Kind::Null)?;
+    }
+    Ok(())
+}
+
+struct Builder<'a> {
+    tree: &'a mut Tree,
+    flaws: &'a mut Vec<Flaw>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, NodeId>,
+    documents: usize,
+}
+
+/// A collection that is still growing. Its anchor counts from its end on: an alias inside has no target.
+struct Open {
+    id: NodeId,
+    anchor: usize,
+    content: Content,
+}
+
+enum Content {
+    Seq(Vec<NodeId>),
+    Map {
+        entries: Vec<(Key, NodeId)>,
+        seen: HashSet<String>,
+        merges: Vec<NodeId>,
+        key: Slot,
+    },
+}
+
+/// What a map waits for.
+enum Slot {
+    Key,
+    Value(Key),
+    /// The value of `<<`.
+    Merge,
+    /// The value of a key that was not text: read and dropped, the flaw is already told.
+    Dropped,
+}
+
+impl Builder<'_> {
+    fn take(&mut self, event: Event<'_>, offset: usize) -> Result<(), Box<Flaw>> {
+        match event {
+            Event::DocumentStart(..) => self.document(offset)?,
+            Event::Alias(anchor) => {
+                let target = self
+                    .anchors
+                    .get(&anchor)
+                    .copied()
+                    .ok_or_else(|| self_alias(offset))?;
+                self.room(self.tree.height(target), offset)?;
+                let id = self.tree.copy(target, offset)?;
+                self.place(id, offset, true)?;
+            }
+            Event::Scalar(value, style, anchor, tag) => {
+                let tagged_text = tag.as_ref().is_some_and(|t| t.suffix() == "str");
+                let plain = matches!(style, ScalarStyle::Plain) && !tagged_text;
+                let kind = if plain {
+                    resolve(&value)
+                } else {
+                    Kind::Text(value.into_owned())
+                };
+                let id = self.tree.add(offset, kind)?;
+                self.remember(anchor, id);
+                self.place(id, offset, plain)?;
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.start(offset, anchor, Content::Seq(Vec::new()))?
+            }
+            Event::MappingStart(_, anchor, _) => {
+                let (entries, merges) = (Vec::new(), Vec::new());
+                let content = Content::Map {
+                    entries,
+                    merges,
+                    seen: HashSet::new(),
+                    key: Slot::Key,
+                };
+                self.start(offset, anchor, content)?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(offset)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn document(&mut self, offset: usize) -> Result<(), Box<Flaw>> {
+        self.documents += 1;
+        if self.documents > 1 {
+            let text = "the file holds a second YAML document".to_string();
+            let fix = "remove the `---`, or move it to a file of its own";
+            return Err(Box::new(Flaw::new("yaml.documents", offset, text, fix)));
+        }
+        Ok(())
+    }
+
+    /// Whether a subtree of this height fits at the present depth.
+    fn room(&self, height: usize, offset: usize) -> Result<(), Box<Flaw>> {
+        if self.open.len() + height > MAX_DEPTH {
+            Err(too_deep(offset))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn remember(&mut self, anchor: usize, id: NodeId) {
+        if anchor != 0 {
+            self.anchors.insert(anchor, id);
+        }
+    }
+
+    fn start(&mut self, offset: usize, anchor: usize, content: Content) -> Result<(), Box<Flaw>> {
+        self.room(1, offset)?;
+        let id = self.tree.add(offset, Kind::Null)?;
+        self.open.push(Open {
+            id,
+            anchor,
+            content,
+        });
+        Ok(())
+    }
+
+    fn end(&mut self, offset: usize) -> Result<(), Box<Flaw>> {
+        let Some(open) = self.open.pop() else {
+            return Ok(());
+        };
+        let kind = match open.content {
+            Content::Seq(items) => Kind::Seq(items),
+            Content::Map {
+                entries, merges, ..
+            } => Kind::Map(self.merged(entries, &merges, offset)?),
+        };
+        self.tree.fill(open.id, kind);
+        self.remember(open.anchor, open.id);
+        self.place(open.id, offset, false)
+    }
+
+    /// Puts a finished node where the innermost open collection wants it.
+    fn place(&mut self, id: NodeId, offset: usize, plain: bool) -> Result<(), Box<Flaw>> {
+        let path = self.path();
+        let Some(open) = self.open.last_mut() else {
+            return Ok(());
+        };
+        match &mut open.content {
+            Content::Seq(items) => items.push(id),
+            Content::Map {
+                entries,
+                seen,
+                merges,
+                key,
+            } => match std::mem::replace(key, Slot::Key) {
+                Slot::Value(name) => entries.push((name, id)),
+                Slot::Merge => merges.push(id),
+                Slot::Dropped => {}
+                Slot::Key => {
+                    let (slot, flaw) = key_slot(self.tree.kind(id), offset, plain);
+                    self.flaws.extend(flaw);
+                    if let Slot::Value(name) = &slot
+                        && !seen.insert(name.name.clone())
+                    {
+                        entries.retain(|(k, _)| k.name != name.name);
+                        self.flaws.push(duplicate(&name.name, offset, path));
+                    }
+                    *key = slot;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn path(&self) -> Vec<String> {
+        self.open
+            .iter()
+            .filter_map(|open| match &open.content {
+                Content::Map {
+                    key: Slot::Value(key),
+                    ..
+                } => Some(key.name.clone()),
+                Content::Seq(items) => Some(items.len().to_string()),
+                Content::Map { .. } => None,
+            })
+            .collect()
+    }
+
+    /// `<<`: the merged maps fill in what the map itself does not say, the first of them first.
+    fn merged(
+        &mut self,
+        mut entries: Vec<(Key, NodeId)>,
+        merges: &[NodeId],
+        offset: usize,
+    ) -> Result<Vec<(Key, NodeId)>, Box<Flaw>> {
+        for merge in merges {
+            for part in self.merge_parts(*merge, offset)? {
+                let Some(Kind::Map(from)) = self.tree.kind(part) else {
+                    continue;
+                };
+                let fresh: Vec<(String, usize, NodeId)> = from
+                    .iter()
+                    .filter(|(k, _)| entries.iter().all(|(own, _)| own.name != k.name))
+                    .map(|(k, v)| (k.name.clone(), k.offset, *v))
+                    .collect();
+                entries.extend(
+                    fresh
+                        .into_iter()
+                        .map(|(name, offset, v)| (Key { name, offset }, v)),
+                );
+            }
+        }
+        Ok(entries)
+    }
+
+    fn merge_parts(&self, merge: NodeId, offset: usize) -> Result<Vec<NodeId>, Box<Flaw>> {
+        match self.tree.kind(merge) {
+            Some(Kind::Map(_)) => Ok(vec![merge]),
+            Some(Kind::Seq(items)) => Ok(items.clone()),
+            _ => {
+                let text = "`<<` takes a map or a list of maps".to_string();
+                Err(Box::new(Flaw::new(
+                    "yaml.merge",
+                    offset,
+                    text,
+                    "refer to a map: `<<: *name`",
+                )))
+            }
+        }
+    }
+}
+
+fn key_slot(kind: Option<&Kind>, offset: usize, plain: bool) -> (Slot, Option<Flaw>) {
+    let odd = |name: &str, what: &str| {
+        let text = format!(
+            "the key `{}` is {what}; it is read as text",
+            text::clip(name)
+        );
+        let mut flaw = Flaw::new("key.not_text", offset, text, "put it in quotes");
+        flaw.severity = Severity::Warning;
+        (
+            Slot::Value(Key {
+                name: name.to_string(),
+                offset,
+            }),
+            Some(flaw),
+        )
+    };
+    match kind {
+        Some(Kind::Text(name)) if plain && name == "<<" => (Slot::Merge, None),
+        Some(Kind::Text(name)) => (
+            Slot::Value(Key {
+                name: name.clone(),
+                offset,
+            }),
+            None,
+        ),
+        Some(Kind::Number(name)) => odd(name, "a number"),
+        Some(Kind::Bool(b)) => odd(&b.to_string(), "a boolean"),
+        Some(Kind::Null) | None => odd("null", "null"),
+        Some(Kind::Seq(_) | Kind::Map(_)) => {
+            let text = "a key is a list or a map; its entry is left out".to_string();
+            (
+                Slot::Dropped,
+                Some(Flaw::new("key.not_text", offset, text, "use a text as key")),
+            )
+        }
+    }
+}
+
+/// The YAML 1.2 core schema for plain scalars.
+fn resolve(text: &str) -> Kind {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
+        "true" | "True" | "TRUE" => Kind::Bool(true),
+        "false" | "False" | "FALSE" => Kind::Bool(false),
+        _ => number(text).map_or_else(|| Kind::Text(text.to_string()), Kind::Number),
+    }
+}
+
+/// The decimal text of a number; octal and hexadecimal are converted.
+fn number(text: &str) -> Option<String> {
+    let radix = |digits: &str, radix| {
+        u64::from_str_radix(digits, radix)
+            .ok()
+            .map(|n| n.to_string())
+    };
+    if let Some(hex) = text.strip_prefix("0x") {
+        return radix(hex, 16);
+    }
+    if let Some(octal) = text.strip_prefix("0o") {
+        return radix(octal, 8);
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let starts = unsigned
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_digit() || b == b'.');
+    let digits = unsigned.bytes().any(|b| b.is_ascii_digit());
+    let shape = unsigned
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b"eE.+-".contains(&b));
+    let number = starts && digits && shape && text.parse::<f64>().is_ok();
+    number.then(|| text.strip_prefix('+').unwrap_or(text).to_string())
+}
+
+fn self_alias(offset: usize) -> Box<Flaw> {
+    let text = "the alias refers to the value that it is part of".to_string();
+    Box::new(Flaw::new("yaml.alias", offset, text, "write the value out"))
+}
+
+fn syntax(error: &ScanError) -> Box<Flaw> {
+    let offset = error.marker().byte_offset().unwrap_or_default();
+    let text = format!("this is not valid YAML: {}", text::clip(&error.info()));
+    let fix = "check indentation, quotes and brackets here and in the line above";
+    Box::new(Flaw::new("yaml.syntax", offset, text, fix))
+}

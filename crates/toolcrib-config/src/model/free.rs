@@ -1,0 +1,158 @@
+//! Free settings that are passed on to a server: JSON whose texts may hold references.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::setting::leaf;
+use crate::value::{Hidden, Reference, Value};
+
+/// A free map; texts in it are expanded by the rules of the file that it stands in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Free(pub IndexMap<String, Item>);
+
+/// One value of a free map.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    Null,
+    Bool(bool),
+    Number(serde_json::Number),
+    Text(Value),
+    List(Vec<Item>),
+    Map(IndexMap<String, Item>),
+}
+
+impl Free {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes over foreign JSON; `text` makes each text a value by the rules of its file.
+    pub fn of_json(
+        map: &serde_json::Map<String, serde_json::Value>,
+        text: &dyn Fn(&str) -> Value,
+    ) -> Self {
+        Self(
+            map.iter()
+                .map(|(key, value)| (key.clone(), Item::of_json(value, text)))
+                .collect(),
+        )
+    }
+
+    /// Every text with its references.
+    pub fn values(&self) -> Vec<&Value> {
+        self.0.values().flat_map(Item::values).collect()
+    }
+
+    /// The JSON with every reference replaced.
+    pub fn resolve(
+        &self,
+        find: &dyn Fn(&Reference) -> Option<String>,
+    ) -> Result<serde_json::Value, Reference> {
+        resolve_map(&self.0, find)
+    }
+}
+
+fn resolve_map(
+    map: &IndexMap<String, Item>,
+    find: &dyn Fn(&Reference) -> Option<String>,
+) -> Result<serde_json::Value, Reference> {
+    map.iter()
+        .map(|(key, item)| Ok((key.clone(), item.resolve(find)?)))
+        .collect()
+}
+
+impl Item {
+    fn of_json(json: &serde_json::Value, text: &dyn Fn(&str) -> Value) -> Self {
+        use serde_json::Value as Json;
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(b) => Self::Bool(*b),
+            Json::Number(n) => Self::Number(n.clone()),
+            Json::String(s) => Self::Text(text(s)),
+            Json::Array(items) => {
+                Self::List(items.iter().map(|v| Self::of_json(v, text)).collect())
+            }
+            Json::Object(map) => Self::Map(Free::of_json(map, text).0),
+        }
+    }
+
+    fn values(&self) -> Vec<&Value> {
+        match self {
+            Self::Text(value) => vec![value],
+            Self::List(items) => items.iter().flat_map(Self::values).collect(),
+            Self::Map(map) => map.values().flat_map(Self::values).collect(),
+            Self::Null | Self::Bool(_) | Self::Number(_) => Vec::new(),
+        }
+    }
+
+    fn resolve(
+        &self,
+        find: &dyn Fn(&Reference) -> Option<String>,
+    ) -> Result<serde_json::Value, Reference> {
+        use serde_json::Value as Json;
+        Ok(match self {
+            Self::Null => Json::Null,
+            Self::Bool(b) => Json::Bool(*b),
+            Self::Number(n) => Json::Number(n.clone()),
+            Self::Text(value) => Json::String(
+                value
+                    .resolve(find)
+                    .map(|text: Hidden| text.reveal().to_string())?,
+            ),
+            Self::List(items) => Json::Array(
+                items
+                    .iter()
+                    .map(|item| item.resolve(find))
+                    .collect::<Result<_, _>>()?,
+            ),
+            Self::Map(map) => resolve_map(map, find)?,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?;
+        let wrong = std::cell::RefCell::new(None);
+        let item = Self::of_json(&json, &|text| {
+            Value::native(text).unwrap_or_else(|error| {
+                wrong.replace(Some(error));
+                Value::default()
+            })
+        });
+        match wrong.into_inner() {
+            Some(error) => Err(serde::de::Error::custom(error)),
+            None => Ok(item),
+        }
+    }
+}
+
+impl Serialize for Item {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(b) => serializer.serialize_bool(*b),
+            Self::Number(n) => n.serialize(serializer),
+            Self::Text(value) => value.native_text().serialize(serializer),
+            Self::List(items) => items.serialize(serializer),
+            Self::Map(map) => map.serialize(serializer),
+        }
+    }
+}
+
+impl schemars::JsonSchema for Item {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Item".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!(true)
+    }
+}
+
+leaf!(Free);

@@ -1,0 +1,94 @@
+//! The one model that every dialect compiles to.
+
+pub mod auth;
+pub mod choice;
+pub mod filter;
+pub mod free;
+pub mod host;
+pub mod naming;
+pub mod policy;
+mod server;
+pub mod setting;
+pub mod transport;
+pub mod units;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+pub(crate) use server::ProfileOrigins;
+pub use server::{Hash, Origin, Origins, ServerSpec};
+
+use crate::dialect::Dialect;
+use crate::doc::{Doc, Lines};
+use crate::problem::Problem;
+use host::{Gateway, Host, Input};
+
+/// Everything that was configured, and everything that is wrong with it.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    pub sources: Vec<Source>,
+    pub host: Host,
+    pub gateway: Gateway,
+    /// Values that a person is asked for, by name.
+    pub inputs: IndexMap<String, Input>,
+    /// In load order: files one after another, servers as they stand in their file.
+    pub servers: Vec<ServerSpec>,
+    /// Servers that stand in a file and are not among the above.
+    pub rejected: Vec<Rejected>,
+    pub problems: Vec<Problem>,
+    /// Every file that was looked for, there or not: all of them are to be watched.
+    pub depends: Vec<PathBuf>,
+}
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// How the file is called in problems and keys: relative to the root where it is below it.
+    pub label: Arc<str>,
+    pub path: PathBuf,
+    pub dialect: Dialect,
+    pub outcome: Outcome,
+    /// The text, for excerpts.
+    pub lines: Lines,
+    pub(crate) doc: Option<Arc<Doc>>,
+}
+
+/// How reading a file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Loaded,
+    /// Nothing of it counts; what an earlier reading gave goes on.
+    Rejected,
+    /// Nothing of it counts, and what an earlier reading gave ends.
+    Failed,
+}
+
+/// A server that its file declares and that cannot be used as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    pub id: String,
+    pub source: Arc<str>,
+    /// Whether an instance from an earlier reading goes on.
+    pub keep_last_good: bool,
+}
+
+impl Config {
+    /// A server by its key `<source>#<id>`, or by its id where only one server has it.
+    pub fn server(&self, name: &str) -> Option<&ServerSpec> {
+        let mut by_id = self.servers.iter().filter(|server| server.id == name);
+        match (by_id.next(), by_id.next()) {
+            (Some(server), None) => Some(server),
+            _ => self.servers.iter().find(|server| server.key() == name),
+        }
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(Problem::is_error)
+    }
+
+    pub fn source(&self, label: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| &*source.label == label)
+    }
+}

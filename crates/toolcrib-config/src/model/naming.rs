@@ -1,0 +1,353 @@
+//! What a server's tools are called: template, transforms, and which names are legal.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::setting::{group, leaf, words};
+use crate::doc::Either;
+
+words! {
+    /// What is done with a name that model providers refuse.
+    Validity {
+        /// The tool is not offered.
+        Reject = "reject",
+        /// Characters other than letters, digits and `_` become `-`.
+        Normalize = "normalize",
+        /// The tool keeps its name and has a second, legal one for the model.
+        Alias = "alias",
+        Off = "off",
+    }
+}
+
+words! {
+    /// What is done with a name that is taken.
+    OnCollision { SkipTool = "skip_tool", RejectServer = "reject_server", Error = "error", }
+}
+
+group! {
+    /// Names and descriptions of tools.
+    Naming, NamingKeys {
+        /// The name before transforms; `{server}` and `{tool}` stand for theirs.
+        template: String = "{server}__{tool}".to_string(),
+        /// Changes of the name, in order.
+        transforms: Transforms = Transforms::default(),
+        validity: Validity = Validity::Alias,
+        on_collision: OnCollision = OnCollision::SkipTool,
+        /// Tool versions to use where a server has several: `create_issue: v2`.
+        versions: BTreeMap<String, String> = BTreeMap::new(),
+        /// The description as it is offered; `{server}` and `{description}` stand for theirs.
+        description: String = "{description}".to_string(),
+    }
+}
+
+/// Changes of a name, applied in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Transforms(pub Vec<Transform>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transform {
+    Prefix(Prefix),
+    /// Always put behind the name.
+    Suffix(String),
+}
+
+/// Put in front of the name: always, or in place of another start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    Add(String),
+    Replace { remove: String, add: String },
+}
+
+leaf!(Transforms);
+
+/// The most characters of a name that every provider takes.
+pub const MAX_NAME: usize = 64;
+
+/// The two names of a tool, or why it has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// In the registry, in calls and in logs.
+    pub id: String,
+    /// What a model provider is given.
+    pub model: String,
+}
+
+/// A name that cannot be offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadName {
+    /// The server's own name is not legal.
+    Original(String),
+    /// The name is not legal after the transforms.
+    Transformed(String),
+}
+
+impl Naming {
+    /// The names of a server's tool, by the server's own name for it.
+    pub fn names(&self, server: &str, tool: &str) -> Result<Names, BadName> {
+        if self.validity == Validity::Reject && !is_legal(tool) {
+            return Err(BadName::Original(tool.to_string()));
+        }
+        let id = self
+            .transforms
+            .apply(fill(&self.template, server, "{tool}", tool));
+        match self.validity {
+            Validity::Reject if !is_legal(&id) => Err(BadName::Transformed(id)),
+            Validity::Reject | Validity::Off => Ok(Names {
+                model: id.clone(),
+                id,
+            }),
+            Validity::Normalize => {
+                let id = replace_illegal(&id, '-', false);
+                Ok(Names {
+                    model: shorten(id.clone()),
+                    id,
+                })
+            }
+            Validity::Alias => Ok(Names {
+                model: shorten(replace_illegal(&id, '_', true)),
+                id,
+            }),
+        }
+    }
+
+    /// The description as it is offered.
+    pub fn description(&self, server: &str, description: &str) -> String {
+        fill(&self.description, server, "{description}", description)
+    }
+}
+
+impl Transforms {
+    pub fn apply(&self, name: String) -> String {
+        self.0.iter().fold(name, |name, transform| match transform {
+            Transform::Suffix(suffix) => name + suffix,
+            Transform::Prefix(Prefix::Add(prefix)) => format!("{prefix}{name}"),
+            Transform::Prefix(Prefix::Replace { remove, add }) => {
+                format!(
+                    "{add}{}",
+                    name.strip_prefix(remove.as_str()).unwrap_or(&name)
+                )
+            }
+        })
+    }
+}
+
+/// Whether every provider takes the name: `^[a-zA-Z0-9_-]{1,64}$`.
+pub fn is_legal(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(|b| is_legal_byte(b) || b == b'-')
+}
+
+fn is_legal_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn replace_illegal(name: &str, with: char, hyphens_stay: bool) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric() || c == '_' || (hyphens_stay && c == '-');
+    let replaced: String = name
+        .chars()
+        .map(|c| if keep(c) { c } else { with })
+        .collect();
+    if replaced.is_empty() {
+        with.to_string()
+    } else {
+        replaced
+    }
+}
+
+/// A name that is too long is cut and told apart by eight hexadecimal digits of its whole.
+fn shorten(name: String) -> String {
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    let tail: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
+    format!("{}_{tail}", name.get(..MAX_NAME - 9).unwrap_or_default())
+}
+
+/// Fills a template in one pass, so that a name with braces in it is not taken for a placeholder.
+fn fill(template: &str, server: &str, own: &str, value: &str) -> String {
+    let mut out = String::with_capacity(template.len() + server.len() + value.len());
+    let mut rest = template;
+    while let Some(open) = rest.find('{') {
+        let (before, after) = rest.split_at(open);
+        out.push_str(before);
+        if let Some(tail) = after.strip_prefix(own) {
+            out.push_str(value);
+            rest = tail;
+        } else if let Some(tail) = after.strip_prefix("{server}") {
+            out.push_str(server);
+            rest = tail;
+        } else {
+            out.push('{');
+            rest = after.get(1..).unwrap_or_default();
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Replacement {
+    /// Taken away from the start of the name where it stands there.
+    remove: String,
+    /// Put in front in any case.
+    add: String,
+}
+
+impl<'de> Deserialize<'de> for Prefix {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(
+            match Either::<String, Replacement>::deserialize(deserializer)? {
+                Either::Scalar(prefix) => Self::Add(prefix),
+                Either::Nested(Replacement { remove, add }) => Self::Replace { remove, add },
+            },
+        )
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Add(prefix) => serializer.serialize_str(prefix),
+            Self::Replace { remove, add } => Replacement {
+                remove: remove.clone(),
+                add: add.clone(),
+            }
+            .serialize(serializer),
+        }
+    }
+}
+
+impl schemars::JsonSchema for Prefix {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Prefix".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let replacement = generator.subschema_for::<Replacement>();
+        schemars::json_schema!({ "anyOf": [{ "type": "string" }, replacement] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transformed(yaml: &str, name: &str) -> String {
+        crate::testing::read::<Transforms>(yaml).apply(name.to_string())
+    }
+
+    fn names(validity: Validity, template: &str, tool: &str) -> Result<Names, BadName> {
+        let naming = Naming {
+            validity,
+            template: template.to_string(),
+            ..Naming::default()
+        };
+        naming.names("srv", tool)
+    }
+
+    #[test]
+    fn dom_33_to_36_transforms_apply_in_order() {
+        let cases = [
+            // DOM-33
+            ("[{prefix: a_}, {suffix: _z}, {prefix: b_}]", "t", "b_a_t_z"),
+            // DOM-34
+            ("[{prefix: x_}]", "x_open", "x_x_open"),
+            // DOM-35
+            (
+                "[{prefix: {remove: stock_prefix_, add: my_prefix_}}]",
+                "stock_prefix_go",
+                "my_prefix_go",
+            ),
+            (
+                "[{prefix: {remove: stock_prefix_, add: my_prefix_}}]",
+                "go",
+                "my_prefix_go",
+            ),
+            // DOM-36
+            ("[{suffix: _x}]", "open", "open_x"),
+            ("[]", "open", "open"),
+        ];
+        for (yaml, name, expected) in cases {
+            assert_eq!(transformed(yaml, name), expected, "{yaml} on {name}");
+        }
+    }
+
+    #[test]
+    fn dom_37_an_illegal_original_name_is_rejected() {
+        let long = "x".repeat(65);
+        for bad in ["a.b", "a b", "ä", "", long.as_str()] {
+            let expected = Err(BadName::Original(bad.to_string()));
+            assert_eq!(names(Validity::Reject, "{tool}", bad), expected, "{bad}");
+        }
+        let most = "x".repeat(64);
+        assert_eq!(
+            names(Validity::Reject, "{tool}", &most).map(|n| n.id),
+            Ok(most)
+        );
+    }
+
+    #[test]
+    fn dom_38_a_name_that_transforms_made_illegal_is_rejected() {
+        for (template, tool) in [
+            ("ten_chars_{tool}", "y".repeat(60)),
+            ("a:{tool}", "go".to_string()),
+        ] {
+            let bad = names(Validity::Reject, template, &tool);
+            assert!(
+                matches!(bad, Err(BadName::Transformed(_))),
+                "{template}: {bad:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn dom_39_nothing_but_transforms_changes_a_name() {
+        assert_eq!(
+            names(Validity::Reject, "{tool}", "get.file"),
+            Err(BadName::Original("get.file".into()))
+        );
+        assert_eq!(
+            names(Validity::Reject, "{tool}", "get-file").map(|n| n.model),
+            Ok("get-file".into())
+        );
+    }
+
+    #[test]
+    fn an_alias_leaves_the_id_alone_and_is_legal() {
+        let named = names(Validity::Alias, "{server}:{tool}", "get.user").unwrap();
+        assert_eq!(
+            named,
+            Names {
+                id: "srv:get.user".into(),
+                model: "srv_get_user".into()
+            }
+        );
+        let long = names(Validity::Alias, "{server}__{tool}", &"z".repeat(100)).unwrap();
+        assert_eq!(long.model.len(), MAX_NAME);
+        assert!(is_legal(&long.model));
+        let other = names(Validity::Alias, "{server}__{tool}", &"z".repeat(101)).unwrap();
+        assert_ne!(long.model, other.model);
+    }
+
+    #[test]
+    fn ext_18_normalized_names_hold_no_other_characters() {
+        let named = names(Validity::Normalize, "{server}_{tool}", "get.file v2").unwrap();
+        assert_eq!(named.id, "srv_get-file-v2");
+        assert_eq!(named.model, named.id);
+    }
+
+    #[test]
+    fn a_name_with_braces_is_no_template() {
+        assert_eq!(
+            names(Validity::Off, "{server}/{tool}", "{server}")
+                .unwrap()
+                .id,
+            "srv/{server}"
+        );
+    }
+}

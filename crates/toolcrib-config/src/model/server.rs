@@ -1,0 +1,198 @@
+//! One configured server, complete, with the origin of each value.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+
+use super::policy::Policy;
+use super::setting::{Setting, Show};
+use super::transport::Transport;
+use crate::dialect::Dialect;
+use crate::doc::{Doc, NodeId};
+use crate::place::Place;
+
+/// One server: how it is reached, and every policy as an explicit value.
+#[derive(Clone, Debug)]
+pub struct ServerSpec {
+    pub id: String,
+    pub source: Arc<str>,
+    /// For showing; nothing is decided by it.
+    pub dialect: Dialect,
+    pub place: Place,
+    pub transport: Transport,
+    pub policy: Policy,
+    /// Keys that the dialect does not know, kept for round trips.
+    pub extras: Map<String, Json>,
+    pub origins: Origins,
+    pub hash: Hash,
+}
+
+/// A stable hash over everything that a server's behaviour depends on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hash([u8; 32]);
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A file, the place in it, and the key there.
+    File {
+        source: Arc<str>,
+        place: Place,
+        key: String,
+    },
+    /// A profile, built in or one's own.
+    Profile(Arc<str>),
+}
+
+/// The origins of a server's values. What no file says comes from its profile.
+#[derive(Clone, Debug)]
+pub struct Origins {
+    pub(crate) source: Arc<str>,
+    pub(crate) doc: Arc<Doc>,
+    pub(crate) own: BTreeMap<String, NodeId>,
+    pub(crate) profile: Arc<ProfileOrigins>,
+}
+
+/// The origins of a profile's values, shared by all servers that use it.
+#[derive(Debug, Default)]
+pub(crate) struct ProfileOrigins {
+    pub(crate) values: BTreeMap<String, Origin>,
+}
+
+impl ServerSpec {
+    /// Unique over all files.
+    pub fn key(&self) -> String {
+        format!("{}#{}", self.source, self.id)
+    }
+
+    pub fn toolset(&self) -> &str {
+        self.policy.toolset.as_deref().unwrap_or(&self.id)
+    }
+
+    /// The native entry that says exactly this.
+    pub fn native(&self, show: Show) -> Map<String, Json> {
+        let mut entry = Map::new();
+        let transport = to_json(self.transport.keys(show));
+        entry.insert("profile".to_string(), Json::from(Dialect::Native.as_str()));
+        entry.insert("transport".to_string(), transport);
+        if let Some(Json::Object(policy)) = self.policy.keys(show).map(to_json) {
+            entry.extend(policy);
+        }
+        if !self.extras.is_empty() {
+            entry.insert("x-original".to_string(), Json::Object(self.extras.clone()));
+        }
+        entry
+    }
+
+    /// Computes the hash anew. Unknown keys and the origin of values do not count; what an
+    /// environment file holds does.
+    pub(crate) fn hashed(mut self) -> Self {
+        let mut entry = self.native(Show::Revealed);
+        entry.remove("x-original");
+        let mut digest = Sha256::new();
+        write_canonical(&Json::Object(entry), &mut digest);
+        for (name, value) in self
+            .transport
+            .env()
+            .and_then(|env| env.file.as_ref())
+            .iter()
+            .flat_map(|f| &f.values)
+        {
+            for text in [name.as_str(), value.reveal()] {
+                digest.update((text.len() as u64).to_le_bytes());
+                digest.update(text);
+            }
+        }
+        self.hash = Hash(digest.finalize().into());
+        self
+    }
+}
+
+impl Origins {
+    /// The origin of the value at a native key path such as `transport.command`.
+    pub fn of(&self, path: &str) -> Origin {
+        let own = ancestors(path).find_map(|path| self.own.get(path));
+        match own {
+            Some(node) => Origin::File {
+                source: self.source.clone(),
+                place: self.doc.place(*node),
+                key: self.doc.path(*node),
+            },
+            None => ancestors(path)
+                .find_map(|path| self.profile.values.get(path).cloned())
+                .unwrap_or_else(|| Origin::Profile(Dialect::Native.as_str().into())),
+        }
+    }
+}
+
+/// A path and the paths above it, the nearest first.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| {
+        path.rsplit_once('.').map(|(above, _)| above)
+    })
+}
+
+impl Hash {
+    pub(crate) const NONE: Self = Self([0; 32]);
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { source, place, key } => write!(f, "{source}:{place} {key}"),
+            Self::Profile(name) => write!(f, "profile {name}"),
+        }
+    }
+}
+
+/// Keys hold nothing that JSON cannot: the error is impossible, and nothing is said in its place.
+pub(crate) fn to_json(keys: impl serde::Serialize) -> Json {
+    serde_json::to_value(keys).unwrap_or(Json::Null)
+}
+
+/// Feeds JSON to a digest so that two values give the same bytes exactly when they mean the same:
+/// keys are sorted, and every text carries its length.
+fn write_canonical(json: &Json, digest: &mut Sha256) {
+    match json {
+        Json::Null => digest.update(b"n"),
+        Json::Bool(b) => digest.update(if *b { b"t" } else { b"f" }),
+        Json::Number(number) => write_text(b'#', &number.to_string(), digest),
+        Json::String(text) => write_text(b'"', text, digest),
+        Json::Array(items) => {
+            digest.update([b'[']);
+            items.iter().for_each(|item| write_canonical(item, digest));
+            digest.update([b']']);
+        }
+        Json::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            digest.update([b'{']);
+            for (key, value) in entries {
+                write_text(b'k', key, digest);
+                write_canonical(value, digest);
+            }
+            digest.update([b'}']);
+        }
+    }
+}
+
+fn write_text(kind: u8, text: &str, digest: &mut Sha256) {
+    digest.update([kind]);
+    digest.update((text.len() as u64).to_le_bytes());
+    digest.update(text);
+}

@@ -1,0 +1,116 @@
+//! Something wrong that a person can fix: what, where, whose, and how.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Place;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+    Info,
+}
+
+/// One problem. Its `id` stays the same while the cause does, so that a list can be kept up to date.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Problem {
+    pub id: String,
+    /// Stable and dotted: `env.missing`, `transport.unsupported`.
+    pub code: String,
+    pub severity: Severity,
+    /// The file, relative to the root where it is below it.
+    pub source: Option<String>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    pub server: Option<String>,
+    pub tool: Option<String>,
+    pub agent: Option<String>,
+    pub text: String,
+    pub fix: Option<String>,
+}
+
+impl Problem {
+    pub fn new(severity: Severity, code: &str, text: impl Into<String>) -> Self {
+        Self {
+            id: code.to_string(),
+            code: code.to_string(),
+            severity,
+            source: None,
+            line: None,
+            column: None,
+            server: None,
+            tool: None,
+            agent: None,
+            text: text.into(),
+            fix: None,
+        }
+    }
+
+    pub fn error(code: &str, text: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code, text)
+    }
+
+    pub fn warning(code: &str, text: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, code, text)
+    }
+
+    /// `path` tells two problems of one kind in one file apart, whichever line they move to.
+    #[must_use]
+    pub fn at(mut self, source: &str, place: Place, path: &str) -> Self {
+        self.id = format!("{}:{source}:{path}", self.code);
+        self.source = Some(source.to_string());
+        self.line = Some(place.line);
+        self.column = Some(place.column);
+        self
+    }
+
+    /// A problem of a whole file.
+    #[must_use]
+    pub fn of(mut self, source: &str) -> Self {
+        self.id = format!("{}:{source}", self.code);
+        self.source = Some(source.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn server(mut self, server: &str) -> Self {
+        self.server = Some(server.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn tool(mut self, tool: &str) -> Self {
+        self.id = format!("{}:{tool}", self.id);
+        self.tool = Some(tool.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn agent(mut self, agent: &str) -> Self {
+        self.agent = Some(agent.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into()).filter(|fix| !fix.is_empty());
+        self
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        })
+    }
+}

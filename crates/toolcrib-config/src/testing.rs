@@ -1,0 +1,53 @@
+//! Short ways to read texts in unit tests.
+
+use serde::de::DeserializeOwned;
+
+use crate::doc::{self, Doc, Syntax};
+use crate::{Config, Dialect, Memory, Named, Workspace, compile};
+
+/// A YAML text read as `T`, without a mistake in it.
+pub(crate) fn read<T: DeserializeOwned>(yaml: &str) -> T {
+    let parsed = doc::parse(Syntax::Yaml, yaml.as_bytes());
+    assert_eq!(parsed.flaws, []);
+    let doc = parsed.doc.unwrap();
+    let reading = doc::read::<T>(&doc, Doc::ROOT);
+    assert_eq!(reading.wrongs, []);
+    reading.value.unwrap()
+}
+
+/// A file of one dialect, compiled in a world that has nothing else.
+pub(crate) fn compiled(dialect: Dialect, text: &str) -> Config {
+    compiled_in(&Memory::default(), dialect, text)
+}
+
+/// The same in a world with variables and other files; the root is `/ws`.
+pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Config {
+    let name = match dialect {
+        Dialect::Dominds => ".minds/mcp.yaml",
+        Dialect::Codex => "config.toml",
+        Dialect::Native | Dialect::Holodeck | Dialect::Minion | Dialect::Docker => "file.yaml",
+        _ => "file.json",
+    };
+    let world = world.clone().with_file(format!("/ws/{name}"), text);
+    let named = Named {
+        path: name.into(),
+        dialect: Some(dialect),
+    };
+    compile(
+        &Workspace {
+            root: "/ws".into(),
+            home: None,
+            named: Some(named),
+        },
+        &world,
+    )
+}
+
+/// The codes of a configuration's problems.
+pub(crate) fn codes(config: &Config) -> Vec<&str> {
+    config
+        .problems
+        .iter()
+        .map(|problem| problem.code.as_str())
+        .collect()
+}

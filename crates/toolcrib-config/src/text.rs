@@ -1,0 +1,79 @@
+//! Small rules for text that is shown to people.
+
+/// Foreign text cut to what fits in a sentence.
+pub(crate) fn clip(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_string(),
+    }
+}
+
+/// The known word nearest to `word`, when it is near enough to be a slip.
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).clamp(1, 3);
+    known
+        .iter()
+        .map(|candidate| (distance(word, candidate, limit), *candidate))
+        .filter(|(d, _)| *d <= limit)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `` `a`, `b` and `c` ``.
+pub(crate) fn list<S: AsRef<str>>(words: &[S]) -> String {
+    let quoted: Vec<String> = words.iter().map(|w| format!("`{}`", w.as_ref())).collect();
+    match quoted.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// Edit distance by rows; anything beyond `limit` need not be exact, and long words are not measured.
+fn distance(a: &str, b: &str, limit: usize) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (fold(a), fold(b));
+    if a.len().abs_diff(b.len()) > limit || a.len() > 64 {
+        return limit + 1;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (j, y) in b.iter().enumerate() {
+            let up = row.get(j + 1).copied().unwrap_or(usize::MAX - 1);
+            let diagonal = row.get(j).copied().unwrap_or(usize::MAX - 1);
+            left = (left + 1).min(up + 1).min(diagonal + usize::from(x != y));
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+fn fold(word: &str) -> Vec<char> {
+    word.chars()
+        .filter(|c| !matches!(c, '_' | '-'))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_word() {
+        let known = ["command", "args", "truely-stateless"];
+        assert_eq!(nearest("comand", &known), Some("command"));
+        assert_eq!(nearest("truly-stateless", &known), Some("truely-stateless"));
+        assert_eq!(nearest("Command", &known), Some("command"));
+        assert_eq!(nearest("timeout", &known), None);
+    }
+
+    #[test]
+    fn lists_read_like_a_sentence() {
+        assert_eq!(list(&["a"]), "`a`");
+        assert_eq!(list(&["a", "b", "c"]), "`a`, `b` and `c`");
+    }
+}
