@@ -1,6 +1,6 @@
 # Toolcrib's commands. `make run` and `make test` each set up what they need.
 
-CARGO ?= cargo
+export CARGO ?= cargo
 QUICKSTART := examples/quickstart
 FUZZ_SECONDS ?= 60
 
@@ -29,9 +29,12 @@ check: fmt lint ## the fast half of `test`: format and lints
 
 fmt:
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 
+# The fuzz targets are a workspace of their own; unlinted they would rot between two runs of `fuzz`.
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --lib --bins --locked -- -D warnings
 
 doctest:
 	$(CARGO) test --workspace --doc --locked
@@ -53,4 +56,5 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifact
 
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean
-	rm -rf .cache fuzz/target tests/peers/node_modules tests/peers/.venv-*
+	$(CARGO) clean --manifest-path fuzz/Cargo.toml
+	rm -rf .cache tests/peers/node_modules tests/peers/.venv-*

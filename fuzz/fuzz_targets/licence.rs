@@ -2,9 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use toolcrib_fuzz::survive_stack_overflow;
 use toolcrib_testkit::licence::{ALLOWED, accepts};
 
-fuzz_target!(|expression: &str| {
+fuzz_target!(init: survive_stack_overflow(), |expression: &str| {
     let Ok(verdict) = accepts(expression, ALLOWED) else {
         return;
     };
