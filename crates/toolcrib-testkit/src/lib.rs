@@ -1,1 +1,15 @@
 //! Fixtures and hygiene checks that every crate's tests share.
+
+pub mod ask;
+pub mod directions;
+pub mod licence;
+pub mod peers;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+
+/// The workspace's folder, known when this crate was compiled.
+pub fn workspace_root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}

@@ -1,0 +1,60 @@
+# Toolcrib's commands. `make run` and `make test` each set up what they need.
+
+export CARGO ?= cargo
+QUICKSTART := examples/quickstart
+FUZZ_SECONDS ?= 60
+
+# Where scripts/setup puts a newer node, if the machine's own is too old for the peers.
+export PATH := $(CURDIR)/.cache/bin:$(PATH)
+
+# Targets run one after the other even under -j: cargo already uses every core.
+.NOTPARALLEL:
+.PHONY: help run test setup check fmt lint doctest unit tidy fuzz clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## check and explain the quickstart workspace
+	@scripts/setup build
+	$(CARGO) run -q -p toolcrib-cli -- check --root $(QUICKSTART)
+	$(CARGO) run -q -p toolcrib-cli -- explain --root $(QUICKSTART)
+
+# The unit tests come last so that their summary is the last thing on the screen.
+test: setup fmt lint doctest unit ## install what the tests need, then run everything
+
+setup: ## install what the tests need (fast when it is there)
+	@scripts/setup
+
+check: fmt lint ## the fast half of `test`: format and lints
+
+fmt:
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+
+# The fuzz targets are a workspace of their own; unlinted they would rot between two runs of `fuzz`.
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --lib --bins --locked -- -D warnings
+
+doctest:
+	$(CARGO) test --workspace --doc --locked
+
+# Includes tidy, the dependency directions and the real peers: they are tests of toolcrib-testkit.
+unit:
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		set -x; $(CARGO) nextest run --workspace --locked; \
+	else \
+		echo "cargo-nextest is not installed: running the same tests under cargo test"; \
+		set -x; $(CARGO) test --workspace --lib --bins --tests --examples --no-fail-fast --locked; \
+	fi
+
+tidy: ## the hygiene checks alone, with what they looked at
+	$(CARGO) test -q -p toolcrib-testkit --test tidy --test directions -- --nocapture
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifacts
+	scripts/fuzz all $(FUZZ_SECONDS)
+
+clean: ## remove everything that was built or installed here
+	$(CARGO) clean
+	$(CARGO) clean --manifest-path fuzz/Cargo.toml
+	rm -rf .cache tests/peers/node_modules tests/peers/.venv-*

@@ -1,0 +1,71 @@
+//! Where the real MCP servers of `tests/peers` are, and what to do when one is not there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::workspace_root;
+
+/// A peer that is not installed.
+#[derive(Debug)]
+pub struct Missing {
+    package: String,
+    path: PathBuf,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { package, path } = self;
+        write!(
+            f,
+            "package `{package}` is not installed ({} is missing): run `make setup`",
+            path.display()
+        )
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// The program `binary` that the npm package `package` installs.
+pub fn npm(package: &str, binary: &str) -> Result<PathBuf, Missing> {
+    installed(package, folder().join("node_modules/.bin").join(binary))
+}
+
+/// The program `binary` that the PyPI package `package` installs into the set `set`
+/// (`requirements-SET.txt`).
+pub fn python(set: &str, package: &str, binary: &str) -> Result<PathBuf, Missing> {
+    installed(
+        package,
+        folder().join(format!(".venv-{set}/bin")).join(binary),
+    )
+}
+
+/// The folder of the lock files and of our own small servers.
+pub fn folder() -> PathBuf {
+    workspace_root().join("tests/peers")
+}
+
+fn installed(package: &str, path: PathBuf) -> Result<PathBuf, Missing> {
+    if Path::is_file(&path) {
+        return Ok(path);
+    }
+    Err(Missing {
+        package: package.to_owned(),
+        path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_peer_is_named_with_the_command_that_installs_it() {
+        let error = python("v2", "no-such-package", "no-such-binary")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`no-such-package`") && error.contains("`make setup`"),
+            "{error}"
+        );
+    }
+}

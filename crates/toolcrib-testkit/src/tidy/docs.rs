@@ -1,0 +1,138 @@
+//! Rules for the documents: links inside the tree lead somewhere, and the map stays a map.
+
+use std::collections::BTreeSet;
+
+use super::{File, Finding, finding};
+
+const ARCHITECTURE_LINES: usize = 250;
+
+/// A map that takes an afternoon to read is not read.
+pub(super) fn architecture_too_long(file: &File) -> Option<Finding> {
+    let lines = file.text.lines().count();
+    let long = file.path == "ARCHITECTURE.md" && lines > ARCHITECTURE_LINES;
+    long.then(|| {
+        let text = format!("{lines} lines, at most {ARCHITECTURE_LINES}");
+        finding("architecture-length", file, ARCHITECTURE_LINES, text)
+    })
+}
+
+/// Every relative link of every Markdown file names a file or a folder of the tree.
+pub(super) fn broken_links(files: &[File]) -> Vec<Finding> {
+    let known = known_paths(files);
+    let documents = files.iter().filter(|file| file.path.ends_with(".md"));
+    documents.flat_map(|file| broken_in(file, &known)).collect()
+}
+
+fn broken_in(file: &File, known: &BTreeSet<&str>) -> Vec<Finding> {
+    let links = links(&file.text);
+    let broken = links
+        .into_iter()
+        .filter(|(_, link)| !resolves(&file.path, link, known));
+    broken
+        .map(|(line, link)| finding("links", file, line, format!("`{link}` leads nowhere")))
+        .collect()
+}
+
+/// All files and the folders that they are in.
+fn known_paths(files: &[File]) -> BTreeSet<&str> {
+    let mut known = BTreeSet::from([""]);
+    for file in files {
+        known.insert(&file.path);
+        known.extend(file.path.match_indices('/').map(|(at, _)| &file.path[..at]));
+    }
+    known
+}
+
+/// Targets of `](target)` outside of code, with their lines.
+fn links(text: &str) -> Vec<(usize, &str)> {
+    let mut links = Vec::new();
+    let mut fenced = false;
+    for (at, line) in text.lines().enumerate() {
+        fenced ^= line.trim_start().starts_with("```");
+        if fenced {
+            continue;
+        }
+        let prose = line.split('`').step_by(2);
+        let targets = prose
+            .flat_map(|prose| prose.split("](").skip(1))
+            .filter_map(|rest| rest.split([')', ' ']).next());
+        links.extend(targets.map(|target| (at + 1, target)));
+    }
+    links
+}
+
+fn resolves(from: &str, link: &str, known: &BTreeSet<&str>) -> bool {
+    let path = link.split('#').next().unwrap_or_default();
+    if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+        return true;
+    }
+    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
+    walk(folder, path).is_some_and(|path| known.contains(path.as_str()))
+}
+
+/// `path` seen from `folder`; nothing if it leaves the tree.
+fn walk(folder: &str, path: &str) -> Option<String> {
+    let mut steps: Vec<&str> = folder.split('/').filter(|step| !step.is_empty()).collect();
+    for step in path.trim_end_matches('/').split('/') {
+        match step {
+            "." => {}
+            ".." => {
+                steps.pop()?;
+            }
+            step => steps.push(step),
+        }
+    }
+    Some(steps.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(path: &str, text: &str) -> Vec<String> {
+        let files = [
+            File::new(path, text),
+            File::new("docs/a.md", ""),
+            File::new("src/lib.rs", ""),
+        ];
+        broken_links(&files)
+            .into_iter()
+            .map(|finding| finding.text)
+            .collect()
+    }
+
+    #[test]
+    fn links_that_lead_somewhere_pass() {
+        let good = "[a](docs/a.md) [b](docs) [c](docs/a.md#part \"title\") [d](#here) [e](https://x.y/z) [f](./src/)";
+        assert!(broken("README.md", good).is_empty());
+        assert!(broken("docs/b.md", "[a](a.md) [b](../src/lib.rs) [c](..)").is_empty());
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_found() {
+        assert_eq!(
+            broken("README.md", "see [a](docs/b.md)"),
+            ["`docs/b.md` leads nowhere"]
+        );
+        assert_eq!(broken("docs/b.md", "[a](lib.rs) [b](../../x)").len(), 2);
+    }
+
+    #[test]
+    fn code_is_not_a_link() {
+        assert!(broken("README.md", "`[a](gone)`\n```\n[b](gone)\n```\n").is_empty());
+        assert_eq!(
+            broken("README.md", "`x` [a](gone)\n```\n```\n[b](gone)\n").len(),
+            2
+        );
+    }
+
+    #[test]
+    fn the_map_stays_short() {
+        let lines = |path: &str, count: usize| {
+            architecture_too_long(&File::new(path, &"x\n".repeat(count)))
+        };
+        assert!(lines("ARCHITECTURE.md", 251).is_some());
+        assert!(lines("ARCHITECTURE.md", 250).is_none());
+        assert!(lines("README.md", 251).is_none());
+    }
+}

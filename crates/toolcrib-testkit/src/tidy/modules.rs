@@ -1,0 +1,266 @@
+//! Inside the host library imports point down only: the order of modules in ARCHITECTURE.md.
+
+use super::source::{code, is_name, without_tests};
+use super::{File, Finding, finding};
+
+const CRATE: &str = "crates/toolcrib/";
+
+/// From the top down. A module may use those below it, never its neighbours.
+const LEVELS: &[&[&str]] = &[
+    &["host"],
+    &["supervise"],
+    &["conn"],
+    &["transport", "lease"],
+    &["process", "registry", "shape", "access", "store"],
+    &["signals"],
+];
+
+/// The findings, and a note on how much was looked at.
+pub(super) struct Checked {
+    pub(super) findings: Vec<Finding>,
+    pub(super) note: String,
+}
+
+pub(super) fn check(files: &[File]) -> Checked {
+    let Some(anchor) = files.iter().find(|file| file.path.starts_with(CRATE)) else {
+        return Checked {
+            findings: Vec::new(),
+            note: format!("module direction: no {CRATE} yet, nothing checked"),
+        };
+    };
+    let sources: Vec<_> = files.iter().filter_map(Source::of).collect();
+    let imports: usize = sources.iter().map(|source| source.imports().len()).sum();
+    let mut findings: Vec<_> = sources.iter().flat_map(Source::wrong).collect();
+    if sources.is_empty() {
+        findings.push(finding(
+            "module-direction",
+            anchor,
+            1,
+            "no module was found to check: is the layout another one?",
+        ));
+    }
+    Checked {
+        findings,
+        note: format!(
+            "module direction: {} files, {imports} imports",
+            sources.len()
+        ),
+    }
+}
+
+/// A file of the library below its root.
+struct Source<'a> {
+    file: &'a File,
+    module: &'a str,
+    /// How many `super::` lead from here to the crate's root.
+    depth: usize,
+}
+
+impl<'a> Source<'a> {
+    fn of(file: &'a File) -> Option<Self> {
+        let path = file
+            .path
+            .strip_prefix(CRATE)?
+            .strip_prefix("src/")?
+            .strip_suffix(".rs")?;
+        // The root sees everything: it only declares and re-exports.
+        if path == "lib" {
+            return None;
+        }
+        let path = path.strip_suffix("/mod").unwrap_or(path);
+        let module = path.split('/').next().unwrap_or(path);
+        Some(Self {
+            file,
+            module,
+            depth: path.split('/').count(),
+        })
+    }
+
+    fn wrong(&self) -> Vec<Finding> {
+        let Some(own) = level(self.module) else {
+            let text = format!(
+                "module `{}` has no place in the order of modules",
+                self.module
+            );
+            return vec![finding("module-direction", self.file, 1, text)];
+        };
+        let imports = self.imports();
+        imports
+            .iter()
+            .filter_map(|(line, name)| {
+                self.complaint(own, name)
+                    .map(|text| finding("module-direction", self.file, *line, text))
+            })
+            .collect()
+    }
+
+    fn complaint(&self, own: usize, name: &str) -> Option<String> {
+        match level(name) {
+            _ if name == self.module => None,
+            Some(other) if other > own => None,
+            Some(_) => Some(format!(
+                "`{}` must not use `{name}`: imports point down",
+                self.module
+            )),
+            None => Some(format!(
+                "`crate::{name}` is no module of the order: name the module it lives in"
+            )),
+        }
+    }
+
+    /// The modules that this file names from the crate's root, with the lines.
+    fn imports(&self) -> Vec<(usize, String)> {
+        let lines = without_tests(&self.file.text);
+        let text: String = lines
+            .iter()
+            .map(|(_, line)| format!("{}\n", code(line)))
+            .collect();
+        let up = "super::".repeat(self.depth);
+        let mut imports = Vec::new();
+        for prefix in ["crate::", up.as_str()] {
+            for (at, _) in text
+                .match_indices(prefix)
+                .filter(|(at, _)| begins_path(&text[..*at]))
+            {
+                let line = text[..at].matches('\n').count();
+                let number = lines.get(line).map_or(1, |(number, _)| *number);
+                let names = heads(&text[at + prefix.len()..]);
+                imports.extend(names.into_iter().map(|name| (number, name)));
+            }
+        }
+        imports
+    }
+}
+
+/// 0 is the top.
+fn level(module: &str) -> Option<usize> {
+    LEVELS.iter().position(|level| level.contains(&module))
+}
+
+/// `super::super::` is one path: it begins at its first step.
+fn begins_path(before: &str) -> bool {
+    !before.ends_with("::") && !before.ends_with(is_name)
+}
+
+/// The first step of a path, or of each path in a group `{a::b, c}`.
+fn heads(rest: &str) -> Vec<String> {
+    let Some(group) = rest.strip_prefix('{') else {
+        return first_name(rest).into_iter().collect();
+    };
+    let mut depth = 0_usize;
+    let mut items = vec![String::new()];
+    for c in group.chars() {
+        match c {
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            '{' => depth += 1,
+            ',' if depth == 0 => items.push(String::new()),
+            _ if depth == 0 => items.last_mut().into_iter().for_each(|item| item.push(c)),
+            _ => {}
+        }
+    }
+    items
+        .iter()
+        .filter_map(|item| first_name(item.trim_start()))
+        .collect()
+}
+
+fn first_name(path: &str) -> Option<String> {
+    let name: String = path.chars().take_while(|c| is_name(*c)).collect();
+    // `self` and a further `super` stay inside what was already judged.
+    (!name.is_empty() && name != "self" && name != "super").then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(path: &str, text: &str) -> Vec<String> {
+        let files = [File::new(&format!("crates/toolcrib/src/{path}"), text)];
+        check(&files)
+            .findings
+            .into_iter()
+            .map(|finding| format!("{}: {}", finding.line, finding.text))
+            .collect()
+    }
+
+    #[test]
+    fn imports_may_point_down() {
+        assert!(
+            wrong(
+                "host/call.rs",
+                "use crate::lease::Lease;\nuse crate::{access, registry::Snapshot};\n"
+            )
+            .is_empty()
+        );
+        assert!(
+            wrong(
+                "conn/task.rs",
+                "use crate::conn::State;\nuse super::state::step;\n"
+            )
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn imports_up_or_sideways_are_found_with_their_line() {
+        let up = wrong("store.rs", "//! S.\n\npub(crate) use crate::host::Host;\n");
+        assert_eq!(up, ["3: `store` must not use `host`: imports point down"]);
+        assert_eq!(wrong("lease.rs", "use crate::transport;\n").len(), 1);
+        assert_eq!(
+            wrong(
+                "access.rs",
+                "use crate::{\n    conn::{self, State},\n    signals,\n};\n"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            wrong("shape/text.rs", "fn a() { crate::supervise::go() }\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn climbing_by_super_is_the_same_as_naming_the_root() {
+        assert_eq!(wrong("store.rs", "use super::host;\n").len(), 1);
+        assert_eq!(wrong("store/mod.rs", "use super::host;\n").len(), 1);
+        assert_eq!(wrong("store/disk.rs", "use super::super::host;\n").len(), 1);
+        assert!(
+            wrong("store/disk.rs", "use super::host;\n").is_empty(),
+            "that is store::host"
+        );
+    }
+
+    #[test]
+    fn the_root_may_name_everything() {
+        let root = File::new("crates/toolcrib/src/lib.rs", "pub use crate::host::Host;\n");
+        let files = [root, File::new("crates/toolcrib/src/host.rs", "")];
+        assert!(check(&files).findings.is_empty());
+    }
+
+    #[test]
+    fn comments_and_tests_may_name_anything() {
+        let text = "// use crate::host;\n#[cfg(test)]\nmod tests {\n    use crate::host;\n}\n";
+        assert!(wrong("store.rs", text).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_in_the_order_does_not_slip_through() {
+        assert_eq!(wrong("helpers.rs", "").len(), 1);
+        assert_eq!(wrong("store.rs", "use crate::Host;\n").len(), 1);
+    }
+
+    #[test]
+    fn the_check_says_when_it_had_nothing_to_check() {
+        let none = check(&[]);
+        assert!(none.findings.is_empty() && none.note.contains("nothing checked"));
+        let empty = check(&[File::new("crates/toolcrib/Cargo.toml", "")]);
+        assert_eq!(empty.findings.len(), 1);
+        let some = check(&[File::new(
+            "crates/toolcrib/src/conn.rs",
+            "use crate::store;\n",
+        )]);
+        assert_eq!(some.note, "module direction: 1 files, 1 imports");
+    }
+}
