@@ -70,7 +70,8 @@ impl Assembly {
             return None;
         }
         let transport = self.transport(cx, profile.transport)?;
-        self.settle(&mut policy, &draft.id, &transport);
+        let startup_is_given = self.own.contains_key("timeouts.startup");
+        settle(&mut policy, &draft.id, &transport, startup_is_given);
         self.manual(cx, &policy);
         let origins = Origins {
             source: cx.label.clone(),
@@ -81,7 +82,7 @@ impl Assembly {
         let place = cx.doc.place(draft.node);
         let spec = ServerSpec {
             id: draft.id,
-            source: cx.label.clone(),
+            source: draft.source.unwrap_or_else(|| cx.label.clone()),
             dialect: cx.dialect,
             place,
             transport,
@@ -96,19 +97,6 @@ impl Assembly {
     /// The node of a value, or of the server where no file says it.
     fn at(&self, path: &str) -> NodeId {
         self.own.get(path).copied().unwrap_or(self.node)
-    }
-
-    /// Defaults that depend on other values.
-    fn settle(&self, policy: &mut Policy, id: &str, transport: &Transport) {
-        policy.toolset.get_or_insert_with(|| id.to_string());
-        // A package runner may have to download the server first.
-        if let Transport::Stdio(stdio) = transport
-            && !self.own.contains_key("timeouts.startup")
-            && policy.timeouts.startup == Period::secs(30)
-            && RUNNERS.contains(&program(&stdio.command))
-        {
-            policy.timeouts.startup = Period::secs(120);
-        }
     }
 
     fn transport(&self, cx: &mut Cx<'_>, settings: TransportSettings) -> Option<Transport> {
@@ -435,6 +423,19 @@ impl Assembly {
             text,
             &format!("set it: `export {name}=…`"),
         );
+    }
+}
+
+/// Defaults that depend on other values.
+pub(crate) fn settle(policy: &mut Policy, id: &str, transport: &Transport, startup_is_given: bool) {
+    policy.toolset.get_or_insert_with(|| id.to_string());
+    // A package runner may have to download the server first.
+    if let Transport::Stdio(stdio) = transport
+        && !startup_is_given
+        && policy.timeouts.startup == Period::secs(30)
+        && RUNNERS.contains(&program(&stdio.command))
+    {
+        policy.timeouts.startup = Period::secs(120);
     }
 }
 

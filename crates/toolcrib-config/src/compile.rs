@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::assemble::assemble;
 use crate::cx::{Cx, normal};
 use crate::dialect::{self, Dialect, Draft, Include, Loaded};
-use crate::doc::{self, At, Doc, Flaw, Parsed};
+use crate::doc::{self, At, Doc, Flaw, NodeId, Parsed};
 use crate::lookup::{File, Lookup, Recorder};
 use crate::model::host::{GatewayKeys, HostKeys};
 use crate::model::policy::{OnConfigError, Scope};
 use crate::model::setting::Layer;
-use crate::model::{Config, Outcome, Rejected, ServerSpec, Source};
+use crate::model::{Config, Origin, Outcome, Rejected, ServerSpec, Source};
 use crate::problem::Problem;
 use crate::profile::Profiles;
 
@@ -301,7 +301,7 @@ impl Compiler<'_> {
                 draft.policy.scope = Some(At::new(draft.node, scope));
             }
         }
-        self.host(loaded.host, loaded.gateway);
+        self.host(source, &doc, loaded.host, loaded.gateway);
         self.config.inputs.extend(loaded.inputs);
         self.pending.push(Pending {
             source,
@@ -314,11 +314,39 @@ impl Compiler<'_> {
         }
     }
 
-    fn host(&mut self, host: Option<At<HostKeys>>, gateway: Option<At<GatewayKeys>>) {
-        let mut ignore = |_: &str, _| {};
-        let mut layer = Layer::new(&mut ignore);
-        layer.field("host", &mut self.config.host, host);
-        layer.field("gateway", &mut self.config.gateway, gateway);
+    fn host(
+        &mut self,
+        source: usize,
+        doc: &Doc,
+        host: Option<At<HostKeys>>,
+        gateway: Option<At<GatewayKeys>>,
+    ) {
+        let Config {
+            host: slot,
+            gateway: gateway_slot,
+            origins,
+            sources,
+            ..
+        } = &mut self.config;
+        let label = sources
+            .get(source)
+            .map(|s| s.label.clone())
+            .unwrap_or_default();
+        let mut record = |path: &str, node: Option<NodeId>| {
+            let node = node.unwrap_or(Doc::ROOT);
+            let (place, key) = (doc.place(node), doc.path(node));
+            origins.insert(
+                path.to_string(),
+                Origin::File {
+                    source: label.clone(),
+                    place,
+                    key,
+                },
+            );
+        };
+        let mut layer = Layer::new(&mut record);
+        layer.field("host", slot, host);
+        layer.field("gateway", gateway_slot, gateway);
     }
 
     fn include(
@@ -392,7 +420,7 @@ impl Compiler<'_> {
         );
         let host = dialect::read_team(&mut cx);
         self.config.problems = problems;
-        self.host(host, None);
+        self.host(source, &doc, host, None);
     }
 
     fn assemble_all(&mut self) {
@@ -457,12 +485,15 @@ impl Compiler<'_> {
 
     /// Adds a server. Among native files the later one replaces the earlier: the root's the person's own.
     fn add(&mut self, spec: ServerSpec) {
-        let same = |other: &ServerSpec| other.id == spec.id && other.dialect == Dialect::Native;
+        let own = |spec: &ServerSpec| {
+            spec.dialect == Dialect::Native && spec.source == spec.origins.source
+        };
+        let same = |other: &ServerSpec| other.id == spec.id && own(other);
         let shadowed = self
             .config
             .servers
             .iter()
-            .position(|other| spec.dialect == Dialect::Native && same(other));
+            .position(|other| own(&spec) && same(other));
         if let Some(index) = shadowed {
             let old = self.config.servers.remove(index);
             let text = format!(

@@ -5,8 +5,11 @@ mod assemble;
 mod compile;
 mod cx;
 mod dialect;
+mod diff;
 mod doc;
 pub mod dotenv;
+mod explain;
+mod import;
 mod lookup;
 pub mod model;
 mod place;
@@ -15,14 +18,18 @@ mod profile;
 mod schema;
 mod text;
 mod value;
+mod yaml;
 
 #[cfg(test)]
 mod testing;
 
 pub use compile::{Named, Workspace, compile};
 pub use dialect::Dialect;
+pub use diff::{Action, Plan, Step, diff};
 pub use doc::{At, Lines, NodeId};
+pub use import::{Imported, import};
 pub use lookup::{File, Lookup, Memory};
+pub use model::setting::Show;
 pub use model::{Config, Hash, Origin, Outcome, Rejected, ServerSpec, Source};
 pub use place::Place;
 pub use problem::{Problem, Severity};

@@ -7,6 +7,7 @@ mod native_tests;
 mod team;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
@@ -110,6 +111,8 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) id: String,
+    /// The file that the server is of, where it is another than the one it stands in.
+    pub(crate) source: Option<Arc<str>>,
     pub(crate) node: NodeId,
     pub(crate) profile: String,
     pub(crate) policy: PolicyKeys,
@@ -164,6 +167,7 @@ impl Draft {
     pub(crate) fn new(id: &str, node: NodeId, dialect: Dialect) -> Self {
         Self {
             id: id.to_string(),
+            source: None,
             node,
             profile: dialect.profile().to_string(),
             policy: PolicyKeys::default(),

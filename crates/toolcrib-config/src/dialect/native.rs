@@ -186,8 +186,16 @@ fn profile(cx: &mut Cx<'_>, name: &str, node: NodeId) -> ProfileDraft {
 }
 
 fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
+    // `explain` writes the whole key where two files have a server of one id.
+    let (source, id) = match id.rsplit_once('#') {
+        Some((source, id)) => (Some(source.into()), id),
+        None => (None, id),
+    };
     cx.enter(id);
-    let mut draft = Draft::new(id, node, Dialect::Native);
+    let mut draft = Draft {
+        source,
+        ..Draft::new(id, node, Dialect::Native)
+    };
     if !matches!(cx.doc.kind(node), Kind::Map(_)) {
         let text = format!("a server is a map, found {}", describe(cx.doc, node));
         cx.error(

@@ -12,13 +12,14 @@ pub mod setting;
 pub mod transport;
 pub mod units;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-pub(crate) use server::ProfileOrigins;
 pub use server::{Hash, Origin, Origins, ServerSpec};
+pub(crate) use server::{ProfileOrigins, ancestors, to_json};
 
 use crate::dialect::Dialect;
 use crate::doc::{Doc, Lines};
@@ -38,6 +39,8 @@ pub struct Config {
     /// Servers that stand in a file and are not among the above.
     pub rejected: Vec<Rejected>,
     pub problems: Vec<Problem>,
+    /// Where the values of `host` and `gateway` came from, by native path.
+    pub(crate) origins: BTreeMap<String, Origin>,
     /// Every file that was looked for, there or not: all of them are to be watched.
     pub depends: Vec<PathBuf>,
 }

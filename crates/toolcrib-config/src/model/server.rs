@@ -129,7 +129,7 @@ impl Origins {
 }
 
 /// A path and the paths above it, the nearest first.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| {
         path.rsplit_once('.').map(|(above, _)| above)
     })
