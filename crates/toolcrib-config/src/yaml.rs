@@ -86,11 +86,18 @@ fn scalar(text: &str) -> String {
         .is_some_and(|b| b.is_ascii_alphabetic() || b"_/".contains(&b));
     const WORDS: &[&str] = &["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let word = WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if plain_start && !word && text.bytes().all(plain_byte) {
+    let plain = plain_start && !word && text.bytes().all(plain_byte);
+    if plain || is_quantity(text) {
         text.to_string()
     } else {
         quoted(text)
     }
+}
+
+/// `30s`, `64MiB`: digits and a unit that no number ends in.
+fn is_quantity(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < text.len() && ["ms", "s", "m", "h", "KiB", "MiB", "GiB"].contains(&unit)
 }
 
 /// A JSON string is a YAML one, but for a few characters that YAML wants escaped.

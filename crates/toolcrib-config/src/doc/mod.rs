@@ -351,18 +351,21 @@ impl Tree {
         Ok(id)
     }
 
-    /// Gives a collection its children; they learn their parent.
+    /// Gives a collection its children; they learn their parent. A collection below a key is told of
+    /// by that key, not by the first thing in it.
     pub(crate) fn fill(&mut self, id: NodeId, kind: Kind) {
-        let children: Vec<NodeId> = match &kind {
-            Kind::Seq(items) => items.clone(),
-            Kind::Map(entries) => entries.iter().map(|(_, v)| *v).collect(),
+        let children: Vec<(NodeId, Option<usize>)> = match &kind {
+            Kind::Seq(items) => items.iter().map(|v| (*v, None)).collect(),
+            Kind::Map(entries) => entries.iter().map(|(k, v)| (*v, Some(k.offset))).collect(),
             _ => Vec::new(),
         };
         let mut below = 0;
-        for child in children {
+        for (child, key) in children {
             if let Some(node) = self.nodes.get_mut(child.0 as usize) {
                 node.parent = Some(id);
                 below = below.max(node.height);
+                let collection = matches!(node.kind, Kind::Seq(_) | Kind::Map(_));
+                node.offset = key.filter(|_| collection).unwrap_or(node.offset);
             }
         }
         if let Some(node) = self.nodes.get_mut(id.0 as usize) {

@@ -1,0 +1,97 @@
+//! What the command line accepts.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use toolcrib_config::Dialect;
+
+/// The counter where AI agents check out tools: every MCP server you have, from one place.
+#[derive(Debug, Parser)]
+#[command(name = "toolcrib", version, about, disable_help_subcommand = true)]
+#[command(
+    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Common {
+    /// The workspace [default: the current folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Read this file instead of looking for configuration
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The format of --config, where the file's place does not tell
+    #[arg(long, global = true, value_name = "NAME", requires = "config", value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// Print one JSON document on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print only what is wrong
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more about what is done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Read the configuration, start nothing, and print what is wrong
+    #[command(
+        after_help = "Examples:\n  toolcrib check\n  toolcrib check --root ~/work/shop --json\n  toolcrib check --config servers.json --dialect claude\n\nExit code 1 if any problem is an error."
+    )]
+    Check,
+    /// Print the compiled configuration, each value with where it came from
+    #[command(
+        after_help = "Examples:\n  toolcrib explain\n  toolcrib explain files\n  toolcrib explain --reveal > toolcrib.yaml\n\nLiteral values of env and headers print as `***`; with --reveal they are shown, and the output\ncompiles to the same configuration."
+    )]
+    Explain(Explain),
+    /// Take over the servers that other clients have configured
+    #[command(
+        after_help = "Examples:\n  toolcrib import                   from every client that is found\n  toolcrib import cursor            from Cursor only\n  toolcrib import --user            into your own toolcrib.yaml, for all folders\n\nAn existing file is kept unless --force is given, and then there is a backup beside it."
+    )]
+    Import(Import),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// Only this server, by its id or its key `FILE#ID`
+    pub(crate) server: Option<String>,
+    /// Print literal values of env and headers
+    #[arg(long)]
+    pub(crate) reveal: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Import {
+    /// Only this client
+    pub(crate) client: Option<Client>,
+    /// Write your own file, which every folder sees, instead of the workspace's
+    #[arg(long)]
+    pub(crate) user: bool,
+    /// Write over an existing file, after a backup
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    Claude,
+    Vscode,
+    Cursor,
+    Codex,
+    Gemini,
+    Opencode,
+}
+
+fn dialect(word: &str) -> Result<Dialect, String> {
+    let words = Dialect::WORDS.join(", ");
+    Dialect::from_word(word).ok_or_else(|| format!("there is no such format; there are {words}"))
+}

@@ -1,0 +1,129 @@
+//! Problems as a compiler prints them: the place, the excerpt with the caret, the reason, the fix.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use toolcrib_config::{Config, Problem, Severity};
+
+/// All problems, the gravest last, where the eye is when the output ends.
+pub(crate) fn problems(config: &Config, problems: &[&Problem]) -> String {
+    let mut sorted = problems.to_vec();
+    sorted.sort_by_key(|problem| {
+        (
+            std::cmp::Reverse(problem.severity),
+            problem.source.clone(),
+            problem.line,
+        )
+    });
+    let renderer = Renderer::styled();
+    let rendered = sorted
+        .iter()
+        .map(|problem| renderer.render(&[group(config, problem)]) + "\n\n");
+    rendered.collect()
+}
+
+/// `2 errors, 1 warning`.
+pub(crate) fn count(problems: &[Problem]) -> String {
+    let words = [
+        (Severity::Error, "error"),
+        (Severity::Warning, "warning"),
+        (Severity::Info, "remark"),
+    ];
+    let counted: Vec<String> = words
+        .iter()
+        .map(|(severity, word)| {
+            (
+                problems.iter().filter(|p| p.severity == *severity).count(),
+                word,
+            )
+        })
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| plural(n, word))
+        .collect();
+    if counted.is_empty() {
+        "no problems".to_string()
+    } else {
+        counted.join(", ")
+    }
+}
+
+pub(crate) fn plural(n: usize, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+fn group<'a>(config: &'a Config, problem: &'a Problem) -> Group<'a> {
+    let level = match problem.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Info => Level::INFO,
+    };
+    let mut group = Group::with_title(
+        level
+            .primary_title(problem.text.as_str())
+            .id(problem.code.as_str()),
+    );
+    if let Some(excerpt) = excerpt(config, problem) {
+        group = group.element(excerpt);
+    } else if let Some(source) = &problem.source {
+        group = group.element(Level::NOTE.message(format!("in {source}")));
+    }
+    if let Some(server) = &problem.server {
+        group = group.element(Level::NOTE.message(format!("server `{server}`")));
+    }
+    if let Some(fix) = &problem.fix {
+        group = group.element(Level::HELP.message(fix.as_str()));
+    }
+    group
+}
+
+/// Longer lines are cut around the place, so that a minified file stays readable.
+const WIDTH: usize = 160;
+
+fn excerpt<'a>(
+    config: &'a Config,
+    problem: &'a Problem,
+) -> Option<Snippet<'a, annotate_snippets::Annotation<'a>>> {
+    let (label, line, column) = (problem.source.as_deref()?, problem.line?, problem.column?);
+    let text = config.source(label)?.lines.line(line)?;
+    let column = column.saturating_sub(1) as usize;
+    let from = column.saturating_sub(WIDTH / 2);
+    let shown: String = text.chars().skip(from).take(WIDTH).collect();
+    let span = word_at(&shown, column - from);
+    let snippet = Snippet::source(shown).path(label).line_start(line as usize);
+    Some(snippet.annotation(AnnotationKind::Primary.span(span)))
+}
+
+/// The byte range of the word that begins at a character.
+fn word_at(line: &str, column: usize) -> std::ops::Range<usize> {
+    let start = line
+        .char_indices()
+        .nth(column)
+        .map_or(line.len(), |(at, _)| at);
+    let rest = line.get(start..).unwrap_or_default();
+    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let length = match quote {
+        Some(quote) => rest
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| *c == quote)
+            .map(|(at, c)| at + c.len_utf8()),
+        None => rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '}' | ']' | ':')),
+    };
+    let end = start + length.unwrap_or(rest.len());
+    start..end.max((start + 1).min(line.len())).max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caret_covers_the_word() {
+        let check = |line: &str, column: usize, expected: &str| {
+            assert_eq!(&line[word_at(line, column)], expected, "{line} at {column}");
+        };
+        check("  transport: sse # no", 13, "sse");
+        check("a: { b: c }", 8, "c");
+        check("args: [\"x y\", z]", 7, "\"x y\"");
+        check("é: ü", 3, "ü");
+        check("short", 99, "");
+    }
+}

@@ -1,0 +1,72 @@
+//! Arguments and environment made into what the commands need.
+
+use std::path::{Path, PathBuf};
+
+use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
+
+use crate::args::Common;
+use crate::world::Real;
+
+/// One invocation.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) workspace: Workspace,
+    pub(crate) world: Real,
+    pub(crate) json: bool,
+    pub(crate) verbose: bool,
+}
+
+impl Settings {
+    pub(crate) fn new(common: &Common, world: Real) -> Result<Self, String> {
+        let asked = common.root.clone().unwrap_or_default();
+        let root = std::path::absolute(world.cwd().join(&asked))
+            .ok()
+            .filter(|root| root.is_dir())
+            .ok_or_else(|| format!("--root `{}` is not a folder", asked.display()))?;
+        // A file that is named is one of the person's own words: it starts from where they are.
+        let path = common.config.as_ref().map(|path| world.cwd().join(path));
+        let named = path.map(|path| Named {
+            path,
+            dialect: common.dialect,
+        });
+        let home = config_home(&world);
+        let workspace = Workspace { root, home, named };
+        Ok(Self {
+            workspace,
+            world,
+            json: common.json,
+            verbose: common.verbose,
+        })
+    }
+
+    pub(crate) fn compile(&self) -> Config {
+        compile(&self.workspace, &self.world)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.workspace.root
+    }
+}
+
+/// The folder of the person's own `toolcrib.yaml`.
+fn config_home(world: &Real) -> Option<PathBuf> {
+    let given = |name: &str| {
+        world
+            .env(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    given("TOOLCRIB_CONFIG_HOME")
+        .or_else(|| config_folder(world).map(|folder| folder.join("toolcrib")))
+}
+
+/// Where programs keep their configuration.
+pub(crate) fn config_folder(world: &Real) -> Option<PathBuf> {
+    let given = |name: &str| {
+        world
+            .env(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")))
+}
