@@ -70,7 +70,8 @@ impl Assembly {
             return None;
         }
         let transport = self.transport(cx, profile.transport)?;
-        self.settle(&mut policy, &draft.id, &transport);
+        let said = profile.origins.values.contains_key("timeouts.startup");
+        self.settle(&mut policy, &draft.id, &transport, said);
         self.manual(cx, &policy);
         let origins = Origins {
             source: cx.label.clone(),
@@ -98,13 +99,13 @@ impl Assembly {
         self.own.get(path).copied().unwrap_or(self.node)
     }
 
-    /// Defaults that depend on other values.
-    fn settle(&self, policy: &mut Policy, id: &str, transport: &Transport) {
+    /// Defaults that depend on other values; `said`: the profile sets the start-up time itself.
+    fn settle(&self, policy: &mut Policy, id: &str, transport: &Transport, said: bool) {
         policy.toolset.get_or_insert_with(|| id.to_string());
         // A package runner may have to download the server first.
         if let Transport::Stdio(stdio) = transport
+            && !said
             && !self.own.contains_key("timeouts.startup")
-            && policy.timeouts.startup == Period::secs(30)
             && RUNNERS.contains(&program(&stdio.command))
         {
             policy.timeouts.startup = Period::secs(120);

@@ -188,14 +188,7 @@ fn profile(cx: &mut Cx<'_>, name: &str, node: NodeId) -> ProfileDraft {
 fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     cx.enter(id);
     let mut draft = Draft::new(id, node, Dialect::Native);
-    if !matches!(cx.doc.kind(node), Kind::Map(_)) {
-        let text = format!("a server is a map, found {}", describe(cx.doc, node));
-        cx.error(
-            node,
-            "server.invalid",
-            text,
-            "give it a `command`, a `url` or `docker`",
-        );
+    if !cx.is_map(node, "give it a `command`, a `url` or `docker`") {
         draft.sound = false;
         cx.leave();
         return draft;
