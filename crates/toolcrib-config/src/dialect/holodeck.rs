@@ -319,3 +319,7 @@ fn allowed_tools(cx: &mut Cx<'_>, config: &At<Map<String, Json>>) -> Option<At<V
 #[cfg(test)]
 #[path = "holodeck_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "holodeck_seed_tests.rs"]
+mod seed_tests;
