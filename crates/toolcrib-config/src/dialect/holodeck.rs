@@ -299,11 +299,10 @@ fn policy(cx: &mut Cx<'_>, tool: Tool, folder: &Folder) -> PolicyKeys {
 fn allowed_tools(cx: &mut Cx<'_>, config: &At<Map<String, Json>>) -> Option<At<Vec<String>>> {
     let node = cx.doc.get(config.node, "allowed_tools")?;
     let given = config.value.as_ref()?.get("allowed_tools")?;
+    let name = |name: &Json| name.as_str().map(str::to_string);
     let names: Option<Vec<String>> = given
-        .as_array()?
-        .iter()
-        .map(|name| name.as_str().map(str::to_string))
-        .collect();
+        .as_array()
+        .and_then(|names| names.iter().map(name).collect());
     if names.is_none() {
         let text = "`config.allowed_tools` is no list of names; every tool is offered";
         cx.warning(

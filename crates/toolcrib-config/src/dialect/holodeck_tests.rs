@@ -635,8 +635,12 @@ fn ext_16_relative_arguments_and_allowed_tools() {
         config["allowed_tools"][0], "read",
         "the server learns of it too"
     );
-    let odd = agent(&tool("command: npx, config: { allowed_tools: [1] }"));
-    assert_eq!(codes(&odd), ["config.allowed_tools"]);
+    for odd in ["[1]", "read"] {
+        let config = agent(&tool(&format!(
+            "command: npx, config: {{ allowed_tools: {odd} }}"
+        )));
+        assert_eq!(codes(&config), ["config.allowed_tools"], "{odd}");
+    }
 }
 
 #[test]
@@ -671,6 +675,17 @@ fn ext_17_a_persons_own_servers_lie_under_the_agents() {
         0,
         "without an agent they are not ours"
     );
+}
+
+#[test]
+fn a_persons_own_server_needs_a_command_or_a_package() {
+    let config = agent("mcp_servers:\n  - { name: t, description: d }\n");
+    let texts: Vec<_> = config.problems.iter().map(|p| p.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["MCPConfigError: 'command' is required for stdio transport"]
+    );
+    assert_eq!(config.sources[0].outcome, Outcome::Failed);
 }
 
 #[test]

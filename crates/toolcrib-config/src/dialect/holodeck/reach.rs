@@ -173,7 +173,11 @@ type Run = (At<String>, Option<At<Vec<String>>>);
 
 /// The old form: `npx -y PACKAGE`, with the entry's own arguments behind it.
 fn package_runner(cx: &mut Cx<'_>, node: NodeId, tool: &mut Tool) -> Option<Run> {
-    let server = tool.server.as_ref()?;
+    let Some(server) = &tool.server else {
+        missing_command(cx, node);
+        return None;
+    };
+    // A blank one has been told already.
     let package = server
         .value
         .clone()
