@@ -70,7 +70,9 @@ impl Assembly {
             return None;
         }
         let transport = self.transport(cx, profile.transport)?;
-        let startup_is_given = self.own.contains_key("timeouts.startup");
+        let startup = "timeouts.startup";
+        let startup_is_given =
+            self.own.contains_key(startup) || profile.origins.values.contains_key(startup);
         settle(&mut policy, &draft.id, &transport, startup_is_given);
         self.manual(cx, &policy);
         let origins = Origins {
@@ -432,7 +434,6 @@ pub(crate) fn settle(policy: &mut Policy, id: &str, transport: &Transport, start
     // A package runner may have to download the server first.
     if let Transport::Stdio(stdio) = transport
         && !startup_is_given
-        && policy.timeouts.startup == Period::secs(30)
         && RUNNERS.contains(&program(&stdio.command))
     {
         policy.timeouts.startup = Period::secs(120);

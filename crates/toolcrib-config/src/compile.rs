@@ -49,6 +49,7 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
         Some(named) => compiler.named(named),
         None => compiler.discovered(workspace.home.as_deref()),
     }
+    compiler.holodeck_home();
     compiler.assemble_all();
     let mut config = compiler.config;
     config.depends = recorder.into_asked().into_iter().collect();
@@ -160,6 +161,19 @@ impl Compiler<'_> {
 
     /// Reads one file and what it includes; false where it is not there.
     fn file(&mut self, path: &Path, dialect: Dialect, scope: Option<Scope>, depth: usize) -> bool {
+        let base = base_folder(path, dialect, self.root);
+        self.file_from(base, path, dialect, scope, depth)
+    }
+
+    /// The same for a file whose relative paths start from `base`.
+    fn file_from(
+        &mut self,
+        base: PathBuf,
+        path: &Path,
+        dialect: Dialect,
+        scope: Option<Scope>,
+        depth: usize,
+    ) -> bool {
         let label = self.label(path);
         let parsed = match self.lookup.file(path) {
             File::Content(bytes) => doc::parse(dialect.syntax(path), &bytes),
@@ -186,7 +200,6 @@ impl Compiler<'_> {
             }
         };
         let (fatal, damaged) = self.tell_flaws(&label, dialect, &parsed);
-        let base = base_folder(path, dialect, self.root);
         let source = self.add_source(path, &label, dialect, Outcome::Loaded, parsed);
         let Some(doc) = self
             .config
@@ -421,6 +434,33 @@ impl Compiler<'_> {
         let host = dialect::read_team(&mut cx);
         self.config.problems = problems;
         self.host(source, &doc, host, None);
+    }
+
+    /// A person's own HoloDeck servers lie under those of an agent, as if they stood in its file.
+    fn holodeck_home(&mut self) {
+        let of_holodeck = |source: &&Source| source.dialect == Dialect::Holodeck;
+        let agent = self.config.sources.iter().find(of_holodeck);
+        let (Some(agent), Some(home)) = (agent, self.lookup.env("HOME")) else {
+            return;
+        };
+        let base = base_folder(&agent.path, Dialect::Holodeck, self.root);
+        let path = Path::new(&home).join(".holodeck/config.yaml");
+        let is_read = self.config.sources.iter().any(|s| s.path == path);
+        let agents = self.pending.len();
+        if is_read || !self.file_from(base, &path, Dialect::Holodeck, None, 0) {
+            return;
+        }
+        let sources = &self.config.sources;
+        let (above, under) = self.pending.split_at_mut(agents);
+        let named = |id: &str| {
+            above.iter().any(|p| {
+                sources.get(p.source).as_ref().is_some_and(of_holodeck)
+                    && p.drafts.iter().any(|draft| draft.id == id)
+            })
+        };
+        for pending in under {
+            pending.drafts.retain(|draft| !named(&draft.id));
+        }
     }
 
     fn assemble_all(&mut self) {

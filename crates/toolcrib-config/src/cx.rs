@@ -158,6 +158,17 @@ impl<'a> Cx<'a> {
         self.problems.push(problem);
     }
 
+    /// Whether a server's entry is a map at all; tells where it is not.
+    pub(crate) fn is_map(&mut self, node: NodeId, fix: &str) -> bool {
+        let is_map = matches!(self.doc.kind(node), doc::Kind::Map(_));
+        if !is_map {
+            let found = doc::describe(self.doc, node);
+            let text = format!("a server is a map, found {found}");
+            self.error(node, "server.invalid", text, fix);
+        }
+        is_map
+    }
+
     /// The entries of a map of servers: name, place and node of each.
     pub(crate) fn children(&self, node: NodeId) -> Vec<(String, NodeId)> {
         self.doc

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::native::version_is_one;
 use super::{Dialect, Draft, Loaded};
 use crate::cx::Cx;
-use crate::doc::{At, Doc, Either, Kind, NodeId, describe};
+use crate::doc::{At, Doc, Either, NodeId};
 use crate::model::Outcome;
 use crate::model::choice::Manual;
 use crate::model::naming::{NamingKeys, Transforms};
@@ -114,9 +114,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
 
 fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     let mut draft = Draft::new(id, node, Dialect::Dominds);
-    if !matches!(cx.doc.kind(node), Kind::Map(_)) {
-        let text = format!("a server is a map, found {}", describe(cx.doc, node));
-        cx.error(node, "server.invalid", text, "give it a `transport`");
+    if !cx.is_map(node, "give it a `transport`") {
         draft.sound = false;
         return draft;
     }

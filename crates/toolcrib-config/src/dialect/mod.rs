@@ -1,9 +1,13 @@
 //! The formats that are read, and what reading one gives.
 
+mod dispatch;
 mod dominds;
+mod holodeck;
+mod lower;
 mod native;
 #[cfg(test)]
 mod native_tests;
+mod opencode;
 mod team;
 
 use std::path::Path;
@@ -183,6 +187,9 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     match cx.dialect {
         Dialect::Native => native::read(cx),
         Dialect::Dominds => dominds::read(cx),
+        Dialect::Dispatch => dispatch::read(cx),
+        Dialect::Opencode => opencode::read(cx),
+        Dialect::Holodeck => holodeck::read(cx),
         _ => Loaded::new(),
     }
 }

@@ -196,14 +196,7 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
         source,
         ..Draft::new(id, node, Dialect::Native)
     };
-    if !matches!(cx.doc.kind(node), Kind::Map(_)) {
-        let text = format!("a server is a map, found {}", describe(cx.doc, node));
-        cx.error(
-            node,
-            "server.invalid",
-            text,
-            "give it a `command`, a `url` or `docker`",
-        );
+    if !cx.is_map(node, "give it a `command`, a `url` or `docker`") {
         draft.sound = false;
         cx.leave();
         return draft;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::{AnyOf, Inherit};
 use super::setting::{Layer, Leaf, Named, Setting, Show, group, leaf, words};
 use crate::doc::At;
-use crate::value::{Hidden, Value};
+use crate::value::{Hidden, Reference, Value};
 
 /// How a server is reached, with everything that this way needs and nothing else.
 #[derive(Clone, Debug, PartialEq)]
@@ -322,6 +322,30 @@ impl DockerExec {
 }
 
 impl Env {
+    /// The variables of the process: the host's that it may see, the file's over them, and over
+    /// both what is set.
+    pub fn variables(
+        &self,
+        host: impl IntoIterator<Item = (String, String)>,
+        find: &dyn Fn(&Reference) -> Option<String>,
+    ) -> Result<BTreeMap<String, Hidden>, Reference> {
+        let mut all: BTreeMap<String, Hidden> = host
+            .into_iter()
+            .filter(|(name, _)| self.inherit.admits(name))
+            .map(|(name, value)| (name, Hidden::new(value)))
+            .collect();
+        all.extend(
+            self.file
+                .iter()
+                .flat_map(|file| file.values.iter().cloned()),
+        );
+        all.retain(|name, _| !self.unset.contains(name));
+        for (name, value) in &self.set {
+            all.insert(name.clone(), value.resolve(find)?);
+        }
+        Ok(all)
+    }
+
     fn keys(&self, show: Show) -> EnvKeys {
         EnvKeys {
             inherit: at(Some(self.inherit.clone())),
