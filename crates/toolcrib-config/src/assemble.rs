@@ -72,6 +72,7 @@ impl Assembly {
         let transport = self.transport(cx, profile.transport)?;
         self.settle(&mut policy, &draft.id, &transport);
         self.manual(cx, &policy);
+        self.widen(&mut policy);
         let origins = Origins {
             source: cx.label.clone(),
             doc: doc.clone(),
@@ -108,6 +109,33 @@ impl Assembly {
             && RUNNERS.contains(&program(&stdio.command))
         {
             policy.timeouts.startup = Period::secs(120);
+        }
+    }
+
+    /// A limit that nobody wrote gives way to a time that somebody did.
+    fn widen(&self, policy: &mut Policy) {
+        let (times, life) = (&mut policy.timeouts, &mut policy.lifecycle);
+        let (retry, reconnect) = (&mut life.retry, &mut life.reconnect);
+        for (path, time, limit) in [
+            (
+                "timeouts.request_max",
+                times.request,
+                &mut times.request_max,
+            ),
+            (
+                "lifecycle.retry.max_delay",
+                retry.initial,
+                &mut retry.max_delay,
+            ),
+            (
+                "lifecycle.reconnect.max_delay",
+                reconnect.initial,
+                &mut reconnect.max_delay,
+            ),
+        ] {
+            if !self.own.contains_key(path) && *limit != Period::ZERO {
+                *limit = time.max(*limit);
+            }
         }
     }
 
