@@ -75,6 +75,7 @@ impl Assembly {
             self.own.contains_key(startup) || profile.origins.values.contains_key(startup);
         settle(&mut policy, &draft.id, &transport, startup_is_given);
         self.manual(cx, &policy);
+        self.widen(&mut policy);
         let origins = Origins {
             source: cx.label.clone(),
             doc: doc.clone(),
@@ -99,6 +100,33 @@ impl Assembly {
     /// The node of a value, or of the server where no file says it.
     fn at(&self, path: &str) -> NodeId {
         self.own.get(path).copied().unwrap_or(self.node)
+    }
+
+    /// A limit that nobody wrote gives way to a time that somebody did.
+    fn widen(&self, policy: &mut Policy) {
+        let (times, life) = (&mut policy.timeouts, &mut policy.lifecycle);
+        let (retry, reconnect) = (&mut life.retry, &mut life.reconnect);
+        for (path, time, limit) in [
+            (
+                "timeouts.request_max",
+                times.request,
+                &mut times.request_max,
+            ),
+            (
+                "lifecycle.retry.max_delay",
+                retry.initial,
+                &mut retry.max_delay,
+            ),
+            (
+                "lifecycle.reconnect.max_delay",
+                reconnect.initial,
+                &mut reconnect.max_delay,
+            ),
+        ] {
+            if !self.own.contains_key(path) && *limit != Period::ZERO {
+                *limit = time.max(*limit);
+            }
+        }
     }
 
     fn transport(&self, cx: &mut Cx<'_>, settings: TransportSettings) -> Option<Transport> {

@@ -84,6 +84,11 @@ impl Compiler<'_> {
                 .push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
             return;
         };
+        if dialect == Dialect::Minion {
+            // Its manager's own limit. Included beside other files it would keep their servers out,
+            // so that there only a limit that somebody wrote counts.
+            self.config.host.max_servers = 10;
+        }
         if !self.file(&path, dialect, None, 0) {
             let label = self.label(&path);
             let text = format!("`{label}` is not there");
@@ -314,7 +319,6 @@ impl Compiler<'_> {
                 draft.policy.scope = Some(At::new(draft.node, scope));
             }
         }
-        self.host(source, &doc, loaded.host, loaded.gateway);
         self.config.inputs.extend(loaded.inputs);
         self.pending.push(Pending {
             source,
@@ -325,6 +329,8 @@ impl Compiler<'_> {
         for include in loaded.includes {
             self.include(source, &doc, &base, &include, depth);
         }
+        // After its includes: what a file says of the host wins over what they say.
+        self.host(source, &doc, loaded.host, loaded.gateway);
     }
 
     fn host(

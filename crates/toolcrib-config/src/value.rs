@@ -367,6 +367,20 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// A value of a format without references of its own: a text is that text, and only the long
+/// form (`from_env`, `template`, `secret`) refers to anything.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Verbatim(pub(crate) Value);
+
+impl<'de> Deserialize<'de> for Verbatim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Either::<Scalar, Long>::deserialize(deserializer)? {
+            Either::Scalar(Scalar(text)) => Ok(Self(Value::literal(text))),
+            Either::Nested(long) => Value::try_from(long).map(Self).map_err(D::Error::custom),
+        }
+    }
+}
+
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut long = Long {

@@ -1,15 +1,20 @@
 //! The formats that are read, and what reading one gives.
 
 mod dispatch;
+mod docker;
 mod dominds;
+mod go;
 mod holodeck;
 mod lower;
+mod minion;
+mod minion_auth;
 mod native;
 #[cfg(test)]
 mod native_tests;
 mod opencode;
 mod team;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,12 +22,14 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
 use crate::cx::Cx;
-use crate::doc::{At, NodeId, Syntax};
+use crate::doc::{At, Kind, NodeId, Syntax};
 use crate::model::Outcome;
 use crate::model::host::{GatewayKeys, HostKeys, Input};
 use crate::model::policy::{PolicyKeys, Scope};
 use crate::model::setting::words;
 use crate::model::transport::TransportKeys;
+use crate::text;
+use crate::value::{Value, Verbatim};
 
 words! {
     /// A configuration format.
@@ -165,6 +172,36 @@ impl Loaded {
             ..Self::new()
         }
     }
+
+    /// Nothing of the file counts, and its servers are named among those that are rejected.
+    pub(crate) fn failed(mut self) -> Self {
+        self.servers
+            .iter_mut()
+            .for_each(|draft| draft.sound = false);
+        Self {
+            servers: self.servers,
+            ..Self::refused(Outcome::Failed)
+        }
+    }
+
+    /// In a list of servers a name may be given twice, which a map does not allow.
+    pub(crate) fn tell_duplicates(&mut self, cx: &mut Cx<'_>) {
+        let mut first: HashMap<String, NodeId> = HashMap::new();
+        for draft in &mut self.servers {
+            let before = *first.entry(draft.id.clone()).or_insert(draft.node);
+            if before == draft.node {
+                continue;
+            }
+            let line = cx.doc.place(before).line;
+            let name = text::clip(&draft.id);
+            let text = format!("the name `{name}` is taken by the server in line {line}");
+            let fix = "give one of the two another name";
+            cx.enter(&draft.id);
+            cx.error(draft.node, "name.duplicate", text, fix);
+            cx.leave();
+            draft.sound = false;
+        }
+    }
 }
 
 impl Draft {
@@ -182,6 +219,32 @@ impl Draft {
     }
 }
 
+/// A value, or its default where nothing is said or what is said cannot be read.
+pub(crate) fn given<T: Default>(value: Option<At<T>>) -> T {
+    value.and_then(|at| at.value).unwrap_or_default()
+}
+
+/// A text, where it says anything.
+pub(crate) fn nonempty(text: Option<At<String>>) -> Option<At<String>> {
+    text.filter(|at| at.value.as_deref() != Some(""))
+}
+
+/// A text that is needed before its entry is read, so that the entry's problems can tell it.
+fn peek(cx: &Cx<'_>, node: NodeId, keys: &[&str]) -> Option<String> {
+    let found = keys.iter().find_map(|key| cx.doc.get(node, key))?;
+    match cx.doc.kind(found) {
+        Kind::Text(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn verbatim(values: IndexMap<String, At<Verbatim>>) -> IndexMap<String, At<Value>> {
+    values
+        .into_iter()
+        .map(|(name, at)| (name, at.map(|Verbatim(value)| value)))
+        .collect()
+}
+
 /// Reads one file that parsed.
 pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     match cx.dialect {
@@ -190,6 +253,8 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         Dialect::Dispatch => dispatch::read(cx),
         Dialect::Opencode => opencode::read(cx),
         Dialect::Holodeck => holodeck::read(cx),
+        Dialect::Minion => minion::read(cx),
+        Dialect::Docker => docker::read(cx),
         _ => Loaded::new(),
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::{Dialect, Draft, Include, Loaded, ProfileDraft};
+use super::{Dialect, Draft, Include, Loaded, ProfileDraft, given};
 use crate::cx::Cx;
 use crate::doc::{self, At, Doc, Either, Kind, NodeId, Reading, describe};
 use crate::model::Outcome;
@@ -86,7 +86,7 @@ struct DockerKeys {
 }
 
 /// The shell of a command that is written as one text.
-pub(crate) const SHELL: &str = "sh -lc";
+const SHELL: &str = "sh -lc";
 
 pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     let root = cx.entry::<Root>(Doc::ROOT).value;
@@ -111,10 +111,6 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         .map(|(id, node)| server(cx, &id, node))
         .collect();
     loaded
-}
-
-fn given<T: Default>(value: Option<At<T>>) -> T {
-    value.and_then(|at| at.value).unwrap_or_default()
 }
 
 fn nodes<T>(map: Option<At<IndexMap<String, At<T>>>>) -> impl Iterator<Item = (String, NodeId)> {
@@ -370,27 +366,32 @@ fn docker(keys: DockerKeys) -> TransportKeys {
         keep_container: keys.keep_container,
         ..TransportKeys::default()
     };
-    match keys.command {
-        Some(At {
-            node,
-            value: Some(Either::Scalar(command)),
-        }) => {
+    if let Some(command) = keys.command {
+        container_command(&mut transport, command);
+    }
+    transport
+}
+
+/// The command of a server in a container: a text for a shell, or a list that is run as it is.
+pub(crate) fn container_command(
+    transport: &mut TransportKeys,
+    command: At<Either<Plain, Vec<Plain>>>,
+) {
+    let At { node, value } = command;
+    match value {
+        Some(Either::Scalar(command)) => {
             transport.command = Some(At::new(node, command));
             transport
                 .shell
                 .get_or_insert_with(|| At::new(node, SHELL.to_string()));
         }
-        Some(At {
-            node,
-            value: Some(Either::Nested(argv)),
-        }) => {
+        Some(Either::Nested(argv)) => {
             let mut argv = argv.into_iter();
             transport.command = argv.next().map(|command| At::new(node, command));
             transport.args = Some(At::new(node, argv.collect()));
         }
-        _ => {}
+        None => {}
     }
-    transport
 }
 
 /// Relative paths start from the file's folder wherever the host was started.

@@ -1,0 +1,234 @@
+//! The Docker platform's files, row by row.
+
+use crate::model::choice::Inherit;
+use crate::model::filter::Verdict;
+use crate::model::policy::{OnConfigError, Reconnect, Retry, SessionScope};
+use crate::model::transport::{Container, DockerExec, Framing, Transport};
+use crate::model::units::Period;
+use crate::testing::{codes, compiled, compiled_in};
+use crate::{Config, Dialect, Memory, Outcome, ServerSpec, Value};
+
+fn docker(text: &str) -> Config {
+    compiled(Dialect::Docker, text)
+}
+
+/// One server with these keys besides its image.
+fn one(keys: &str) -> ServerSpec {
+    let mut config = docker(&format!("mcpServers: [{{ image: i, {keys} }}]"));
+    assert_eq!(config.problems, [], "{keys}");
+    config.servers.remove(0)
+}
+
+fn exec(server: &ServerSpec) -> &DockerExec {
+    match &server.transport {
+        Transport::DockerExec(docker) => docker,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn retry(max: u32, initial: u64, max_delay: u64, factor: f64) -> (Retry, Reconnect) {
+    let (initial, max_delay) = (Period::millis(initial), Period::millis(max_delay));
+    let jitter = 0.0;
+    let retry = Retry {
+        max,
+        initial,
+        max_delay,
+        factor,
+        jitter,
+    };
+    let reconnect = Reconnect {
+        auto: true,
+        max,
+        initial,
+        max_delay,
+        factor,
+        jitter,
+    };
+    (retry, reconnect)
+}
+
+fn restarts(server: &ServerSpec) -> (Retry, Reconnect) {
+    let life = &server.policy.lifecycle;
+    (life.retry.clone(), life.reconnect.clone())
+}
+
+#[test]
+fn dkr_11_and_22_to_28_every_key_has_its_effect() {
+    let world = Memory::default().with_env("HOST_REGION", "eu");
+    let text = r#"{ "mcpServers": [{
+  "namespace": "crm",
+  "image": "registry.example.com/crm-mcp:1.4",
+  "command": "crm-mcp --stdio \"$MODE\"",
+  "env": { "MODE": "${RAW}", "REGION": { "from_env": "HOST_REGION" }, "API_KEY": { "secret": "vault:crm/key" } },
+  "unset": ["DEBUG"],
+  "workdir": "/srv",
+  "framing": "content_length",
+  "requestTimeoutMs": 1500,
+  "startupTimeoutMs": 20000,
+  "heartbeatIntervalMs": 10000,
+  "staleTimeoutMs": 30000,
+  "restart": { "maxAttempts": 3, "backoffMs": 700, "backoff": "fixed" },
+  "enabledTools": ["get_user", "crm:list_users"]
+}] }"#;
+    let config = compiled_in(&world, Dialect::Docker, text);
+    assert_eq!(config.problems, []);
+    let server = &config.servers[0];
+    // DKR-11
+    let docker = exec(server);
+    assert_eq!(server.id, "crm");
+    assert!(
+        matches!(&docker.target, Container::FromImage(image) if image.shown() == "registry.example.com/crm-mcp:1.4")
+    );
+    assert_eq!(docker.command.shown(), "crm-mcp --stdio \"$MODE\"");
+    assert_eq!(docker.shell.as_deref(), Some("sh -lc"));
+    assert_eq!(docker.env.set["MODE"], Value::literal("${RAW}"));
+    assert_eq!(docker.env.set["REGION"], Value::from_env("HOST_REGION")); // EXT-22
+    assert_eq!(docker.env.set["API_KEY"].references().len(), 1); // EXT-22
+    assert_eq!(docker.env.unset, ["DEBUG"]); // EXT-22
+    assert_eq!(docker.env.inherit, Inherit::None);
+    assert_eq!(docker.workdir.as_ref().unwrap().shown(), "/srv");
+    assert_eq!(docker.framing, Framing::ContentLength);
+    let (times, live) = (&server.policy.timeouts, &server.policy.lifecycle.liveness);
+    assert_eq!(times.request, Period::millis(1500)); // DKR-22
+    assert_eq!(
+        (times.startup, times.connect),
+        (Period::secs(20), Period::secs(20))
+    ); // DKR-23
+    assert_eq!(live.ping_every, Period::secs(10)); // DKR-24
+    assert_eq!(live.stale_after, Period::secs(30)); // DKR-25
+    assert_eq!(restarts(server), retry(3, 700, 700, 1.0)); // DKR-27, DKR-28
+    // EXT-22: raw and namespaced names
+    let tools = &server.policy.expose.tools;
+    assert_eq!(tools.verdict("get_user"), Verdict::Offered);
+    assert_eq!(tools.verdict("list_users"), Verdict::Offered);
+    assert_eq!(tools.verdict("drop_users"), Verdict::NotAllowed);
+    // DKR-16
+    let named = server.policy.naming.names("crm", "get_user").unwrap();
+    assert_eq!(
+        (named.id.as_str(), named.model.as_str()),
+        ("crm:get_user", "crm_get_user")
+    );
+}
+
+#[test]
+fn ext_21_what_holds_where_nothing_is_said() {
+    let server = one("");
+    assert_eq!(server.id, "mcp");
+    let docker = exec(&server);
+    assert_eq!(docker.command.shown(), "mcp start --stdio");
+    assert_eq!(
+        (docker.shell.as_deref(), docker.args.len()),
+        (Some("sh -lc"), 0)
+    );
+    let times = &server.policy.timeouts;
+    assert_eq!(
+        (times.startup, times.request),
+        (Period::secs(15), Period::secs(30))
+    );
+    assert_eq!(restarts(&server), retry(5, 2000, 2000, 1.0));
+    assert_eq!(server.policy.session.scope, SessionScope::PerCall);
+    assert_eq!(
+        server.policy.availability.on_config_error,
+        OnConfigError::FailLoad
+    );
+}
+
+#[test]
+fn dkr_25_zero_means_never_stale() {
+    let server = one("staleTimeoutMs: 0");
+    assert_eq!(server.policy.lifecycle.liveness.stale_after, Period::ZERO);
+}
+
+#[test]
+fn dkr_28_and_29_waits_are_equal_or_double() {
+    for (keys, expected) in [
+        ("backoffMs: 45000", retry(5, 45_000, 45_000, 1.0)), // DKR-28
+        ("maxAttempts: 2", retry(2, 2000, 2000, 1.0)),       // DKR-27
+        ("backoff: exponential", retry(5, 2000, 300_000, 2.0)), // DKR-29
+        (
+            "backoff: exponential, backoffMs: 500",
+            retry(5, 500, 300_000, 2.0),
+        ), // DKR-29
+        (
+            "backoff: exponential, backoffMs: 600000",
+            retry(5, 600_000, 600_000, 2.0),
+        ),
+    ] {
+        assert_eq!(
+            restarts(&one(&format!("restart: {{ {keys} }}"))),
+            expected,
+            "{keys}"
+        );
+    }
+}
+
+#[test]
+fn a_request_may_last_as_long_as_its_own_limit_says() {
+    let times = one("requestTimeoutMs: 1200000").policy.timeouts;
+    assert_eq!(
+        (times.request, times.request_max),
+        (Period::secs(1200), Period::secs(1200))
+    );
+}
+
+#[test]
+fn a_list_is_run_as_it_is() {
+    let server = one("command: [mcp-server, '--name', 'a b']");
+    let docker = exec(&server);
+    assert_eq!(
+        (docker.command.shown(), &docker.shell),
+        ("mcp-server".into(), &None)
+    );
+    let args: Vec<_> = docker.args.iter().map(|arg| arg.shown()).collect();
+    assert_eq!(args, ["--name", "a b"]);
+}
+
+#[test]
+fn an_empty_list_enables_nothing() {
+    let none = one("enabledTools: []");
+    assert_eq!(none.policy.expose.tools.verdict("x"), Verdict::Denied("*"));
+    let some = one("allow: [x]");
+    assert_eq!(some.policy.expose.tools.verdict("x"), Verdict::Offered);
+    assert_eq!(some.policy.expose.tools.verdict("y"), Verdict::NotAllowed);
+}
+
+#[test]
+fn a_container_may_be_there_already() {
+    let config = docker("mcpServers: [{ namespace: pg, container: pg-tools }]");
+    assert_eq!(config.problems, []);
+    let target = &exec(&config.servers[0]).target;
+    assert!(matches!(target, Container::Existing(name) if name.shown() == "pg-tools"));
+}
+
+#[test]
+fn one_mistake_fails_the_file() {
+    for (servers, expected) in [
+        ("[{ namespace: a }]", "docker.target"),
+        ("[{ image: i, container: c }]", "docker.target"),
+        ("[{ image: i, command: '' }]", "command.missing"),
+        ("[{ image: i, command: [] }]", "command.missing"),
+        ("[{ image: i, staleTimeoutMs: -1 }]", "value.invalid"),
+        (
+            "[{ image: i, restart: { backoff: linear } }]",
+            "value.invalid",
+        ),
+        ("[{ image: i, env: { A: { vault: x } } }]", "value.invalid"),
+        ("[{ image: i }, { image: j }]", "name.duplicate"),
+        ("{ a: { image: i } }", "value.invalid"),
+        ("[7]", "value.invalid"),
+    ] {
+        let config = docker(&format!("mcpServers: {servers}\n"));
+        assert_eq!(codes(&config), [expected], "{servers}");
+        assert_eq!(config.sources[0].outcome, Outcome::Failed, "{servers}");
+        assert_eq!(config.servers.len(), 0, "{servers}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_told_and_kept() {
+    let config = docker("mcpServers: [{ image: i, requestTimeoutMS: 5 }]");
+    assert_eq!(codes(&config), ["key.unknown"]);
+    let fix = config.problems[0].fix.as_deref();
+    assert_eq!(fix, Some("did you mean `requestTimeoutMs`?"));
+    assert_eq!(config.servers[0].extras["requestTimeoutMS"], 5);
+}
