@@ -1,8 +1,8 @@
 //! Which living processes are certainly a dead instance's: the rule that reaping stands on.
 
-use super::ledger::{Entry, Leader};
+use super::ledger::Entry;
 use super::mark::InstanceId;
-use super::sys::{Process, Realm};
+use super::sys::{Identity, Process, Realm};
 
 /// How a process was shown to be the dead instance's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,25 +24,25 @@ pub(crate) fn decide<'a>(
     table: &'a [Process],
     me: u32,
 ) -> Vec<(&'a Process, Proof)> {
-    let leaders: Vec<&Leader> = entries
+    let leaders: Vec<&Identity> = entries
         .iter()
         .filter_map(|entry| entry.leader.as_ref())
         .collect();
     // A group is known by its leader, and while that lives, or is at least not yet forgotten by the kernel.
-    let known = |leader: &Leader| {
+    let known = |leader: &Identity| {
         table
             .iter()
-            .any(|process| same(leader, realm, process) && !foreign(instance, process))
+            .any(|process| leader.is(realm, process) && !foreign(instance, process))
     };
     let groups: Vec<u32> = leaders
         .iter()
         .filter(|leader| known(leader))
-        .map(|leader| leader.group)
+        .map(|leader| leader.pid)
         .collect();
 
     let proof = |process: &Process| match process.mark {
         Some(mark) => (mark.instance == instance).then_some(Proof::Mark),
-        None if leaders.iter().any(|leader| same(leader, realm, process)) => Some(Proof::Leader),
+        None if leaders.iter().any(|leader| leader.is(realm, process)) => Some(Proof::Leader),
         None => groups.contains(&process.group).then_some(Proof::Group),
     };
     table
@@ -50,11 +50,6 @@ pub(crate) fn decide<'a>(
         .filter(|process| !process.zombie && process.pid > 1 && process.pid != me)
         .filter_map(|process| proof(process).map(|proof| (process, proof)))
         .collect()
-}
-
-/// A pid is reused, and means nothing after a reboot or in another pid namespace.
-fn same(leader: &Leader, realm: &Realm, process: &Process) -> bool {
-    leader.pid == process.pid && leader.start == process.start && leader.realm == *realm
 }
 
 fn foreign(instance: InstanceId, process: &Process) -> bool {
@@ -105,9 +100,8 @@ mod tests {
 
     /// The ledger holds pid 10, start 500, in `realm`; which of `table` must die?
     fn check_in(realm: &Realm, table: &[Process], wanted: &[(u32, Proof)]) {
-        let leader = Leader {
+        let leader = Identity {
             pid: 10,
-            group: 10,
             start: 500,
             realm: realm.clone(),
         };

@@ -17,6 +17,7 @@ use super::keeper::{Keeper, Newborn, Request};
 use super::launch::Launch;
 use super::ledger::Ledger;
 use super::mark::InstanceId;
+use super::sys;
 
 /// Spawns that wait for the keeper at one time; more wait in their callers.
 const QUEUE: usize = 32;
@@ -50,7 +51,9 @@ pub enum OpenError {
 impl Instance {
     /// Creates this run's ledger in the state folder, and the folder if need be. Blocks for a moment.
     pub fn open(state: &Path) -> Result<Self, OpenError> {
-        let ledger = Ledger::create(state).map_err(|cause| OpenError::Ledger {
+        let host = sys::identity(std::process::id());
+        let ledger = host.and_then(|host| Ledger::create(state, host));
+        let ledger = ledger.map_err(|cause| OpenError::Ledger {
             state: state.to_owned(),
             cause,
         })?;

@@ -21,11 +21,11 @@ use super::family::Family;
 use super::fork::fork;
 use super::launch::Launch;
 use super::leash::Leash;
-use super::ledger::{Entry, Leader, Ledger};
+use super::ledger::{Entry, Ledger};
 use super::mark::Mark;
 use super::minder::{Buried, Minder};
 use super::stderr::StderrTail;
-use super::sys::{self, Realm};
+use super::sys;
 
 /// How long a closing keeper waits for killed children. What takes longer stays in the ledger.
 const WIND_DOWN: Duration = Duration::from_secs(5);
@@ -50,7 +50,6 @@ pub(crate) struct Newborn {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     ledger: Ledger,
-    realm: Realm,
     requests: mpsc::Receiver<Request>,
     next_session: u64,
     leashes: BTreeMap<Mark, Arc<Leash>>,
@@ -65,7 +64,6 @@ impl Keeper {
     pub(crate) fn new(ledger: Ledger, requests: mpsc::Receiver<Request>) -> io::Result<Self> {
         Ok(Self {
             ledger,
-            realm: sys::realm()?,
             requests,
             next_session: 1,
             leashes: BTreeMap::new(),
@@ -115,7 +113,7 @@ impl Keeper {
             session: self.next_session,
         };
         self.next_session += 1;
-        let mut entry = Entry {
+        let entry = Entry {
             mark,
             program: launch.name(),
             leader: None,
@@ -124,24 +122,19 @@ impl Keeper {
             .enter(entry.clone())
             .map_err(SpawnError::Ledger)?;
         let process = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
-        let leader = self.leader(process.id());
-        let start = leader.start;
-        entry.leader = Some(leader);
-        if let Err(error) = self.ledger.enter(entry) {
+        // It cannot have gone: nobody has reaped it yet.
+        let leader = sys::identity(process.id());
+        let start = leader.as_ref().map_or(0, |leader| leader.start);
+        let noted = leader.and_then(|leader| {
+            self.ledger.enter(Entry {
+                leader: Some(leader),
+                ..entry
+            })
+        });
+        if let Err(error) = noted {
             warn!(%mark, %error, "cannot note a child's pid; its mark must do");
         }
         self.raise(process, start, mark, launch)
-    }
-
-    fn leader(&self, pid: u32) -> Leader {
-        // With an unknown start it is never taken for another process, and its family is looked for among all.
-        let start = sys::start_time(pid).unwrap_or(0);
-        Leader {
-            pid,
-            group: pid,
-            start,
-            realm: self.realm.clone(),
-        }
     }
 
     /// Gives the new process a minder and its caller a handle. If this fails, the handle is dropped, which kills

@@ -160,7 +160,7 @@ fn orphan(process: &Process, proof: Proof, entries: &[Entry]) -> Orphan {
         entry
             .leader
             .as_ref()
-            .is_some_and(|leader| leader.group == process.group)
+            .is_some_and(|leader| leader.pid == process.group)
     };
     let entry = match proof {
         Proof::Mark => entries.iter().find(of_mark),

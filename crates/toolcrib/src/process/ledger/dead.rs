@@ -1,9 +1,11 @@
 //! Taking over the ledger of an instance that has died.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -12,9 +14,13 @@ use rustix::process::geteuid;
 use super::line::{Reading, read};
 use super::{draft_of, file_name, leads_to};
 use crate::process::mark::InstanceId;
+use crate::process::sys;
 
 /// Compaction keeps a ledger far below this.
 const READ_LIMIT: u64 = 16 << 20;
+
+/// How long a dead host's lock may be held by its last child.
+const HANDOVER: Duration = Duration::from_secs(1);
 
 /// What became of the attempt to take a ledger over.
 #[derive(Debug)]
@@ -42,23 +48,44 @@ pub(crate) fn claim(path: &Path) -> io::Result<Claim> {
     let Some(file) = open_own(path)? else {
         return Ok(Claim::NotOurs);
     };
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(Claim::Held),
-        Err(TryLockError::Error(error)) => return Err(error),
+    if !lock(instance, &file)? {
+        return Ok(Claim::Held);
     }
     if !leads_to(path, &file)? {
         return Ok(Claim::NotOurs);
     }
-    let mut text = Vec::new();
-    (&file).take(READ_LIMIT).read_to_end(&mut text)?;
-    let reading = read(instance, &text);
+    let reading = read(instance, &text(&file)?);
     Ok(Claim::Taken(Dead {
         instance,
         reading,
         path: path.to_owned(),
         _lock: file,
     }))
+}
+
+/// Waits only if the host has died: then a child between fork and exec holds its lock, and will die at once.
+fn lock(instance: InstanceId, file: &File) -> io::Result<bool> {
+    let deadline = Instant::now() + HANDOVER;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let host = read(instance, &text(file)?).host;
+        let died = host.is_some_and(|host| !sys::lives(&host).unwrap_or(true));
+        if !died || Instant::now() >= deadline {
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn text(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.take(READ_LIMIT).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 impl Dead {

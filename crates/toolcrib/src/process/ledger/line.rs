@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::process::mark::{InstanceId, Mark};
-use crate::process::sys::Realm;
+use crate::process::sys::{Identity, Realm};
 
 /// One child as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,20 +14,14 @@ pub(crate) struct Entry {
     /// The program's file name: for people, and without arguments, which may hold secrets.
     pub(crate) program: String,
     /// `None` from the moment before the fork until the pid is known.
-    pub(crate) leader: Option<Leader>,
-}
-
-/// The process that was started, told apart from every other one that has had or will have its pid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Leader {
-    pub(crate) pid: u32,
-    pub(crate) group: u32,
-    pub(crate) start: u64,
-    pub(crate) realm: Realm,
+    /// Its pid names its group as well.
+    pub(crate) leader: Option<Identity>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
+    /// The instance itself; the first line of its file.
+    Host(Identity),
     /// Written before the fork when it has no leader, and again with it after.
     Entry(Entry),
     Ended(Mark),
@@ -36,14 +30,15 @@ pub(crate) enum Line {
 /// What a file says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
+    pub(crate) host: Option<Identity>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) damaged: usize,
     /// Lines of kinds that a newer version writes.
     pub(crate) unknown: usize,
 }
 
-pub(crate) fn encode(line: &Line) -> serde_json::Result<String> {
-    let mut text = serde_json::to_string(&Record::from(line))?;
+pub(crate) fn encode(instance: InstanceId, line: &Line) -> serde_json::Result<String> {
+    let mut text = serde_json::to_string(&record(instance, line))?;
     text.push('\n');
     Ok(text)
 }
@@ -58,6 +53,7 @@ pub(crate) fn read(instance: InstanceId, text: &[u8]) -> Reading {
         .filter(|line| !line.is_empty())
     {
         match decode(instance, line) {
+            Ok(Line::Host(host)) => reading.host = Some(host),
             Ok(Line::Entry(entry)) => {
                 live.insert(entry.mark, entry);
             }
@@ -73,7 +69,7 @@ pub(crate) fn read(instance: InstanceId, text: &[u8]) -> Reading {
 }
 
 /// The form on disk. Fields and kinds may be added; a reader ignores fields that it does not know.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Record {
     kind: String,
     owner: String,
@@ -82,8 +78,6 @@ struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
@@ -91,75 +85,84 @@ struct Record {
     pids: Option<String>,
 }
 
+const HOST: &str = "host";
 const INTENT: &str = "intent";
 const STARTED: &str = "started";
 const ENDED: &str = "ended";
 
-#[derive(Debug, PartialEq, Eq)]
+/// Sessions count from 1: this one is the host itself.
+const NO_SESSION: u64 = 0;
+
 enum Unreadable {
     Damaged,
     Unknown,
 }
 
-fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
-    let record: Record = serde_json::from_slice(line).map_err(|_| Unreadable::Damaged)?;
-    let mark = Mark::parse(&record.owner)
-        .filter(|mark| mark.instance == instance)
-        .ok_or(Unreadable::Damaged)?;
-    match record.kind.as_str() {
-        INTENT | STARTED => record
-            .into_entry(mark)
-            .map(Line::Entry)
-            .ok_or(Unreadable::Damaged),
-        ENDED => Ok(Line::Ended(mark)),
-        _ => Err(Unreadable::Unknown),
-    }
-}
-
-impl Record {
-    fn into_entry(self, mark: Mark) -> Option<Entry> {
-        let started = self.kind == STARTED;
-        let program = self.program.clone()?;
-        let leader = self.into_leader();
-        (leader.is_some() == started).then_some(Entry {
+fn record(instance: InstanceId, line: &Line) -> Record {
+    let host = Mark {
+        instance,
+        session: NO_SESSION,
+    };
+    let (kind, mark, program, process) = match line {
+        Line::Host(process) => (HOST, &host, None, Some(process)),
+        Line::Entry(Entry {
+            mark,
+            program,
+            leader: None,
+        }) => (INTENT, mark, Some(program), None),
+        Line::Entry(Entry {
             mark,
             program,
             leader,
-        })
-    }
-
-    fn into_leader(self) -> Option<Leader> {
-        let realm = Realm {
-            boot: self.boot?,
-            pids: self.pids?,
-        };
-        Some(Leader {
-            pid: self.pid?,
-            group: self.group?,
-            start: self.start?,
-            realm,
-        })
+        }) => (STARTED, mark, Some(program), leader.as_ref()),
+        Line::Ended(mark) => (ENDED, mark, None, None),
+    };
+    Record {
+        kind: kind.to_owned(),
+        owner: mark.to_string(),
+        program: program.cloned(),
+        pid: process.map(|process| process.pid),
+        start: process.map(|process| process.start),
+        boot: process.map(|process| process.realm.boot.clone()),
+        pids: process.map(|process| process.realm.pids.clone()),
     }
 }
 
-impl From<&Line> for Record {
-    fn from(line: &Line) -> Self {
-        let (kind, mark, entry) = match line {
-            Line::Ended(mark) => (ENDED, mark, None),
-            Line::Entry(entry) if entry.leader.is_none() => (INTENT, &entry.mark, Some(entry)),
-            Line::Entry(entry) => (STARTED, &entry.mark, Some(entry)),
+fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
+    let record: Record = serde_json::from_slice(line).map_err(|_| Unreadable::Damaged)?;
+    let mark = Mark::parse(&record.owner).filter(|mark| mark.instance == instance);
+    let mark = mark.ok_or(Unreadable::Damaged)?;
+    let line = match record.kind.as_str() {
+        HOST => record.process().map(Line::Host),
+        INTENT => record.entry(mark, None),
+        STARTED => record
+            .process()
+            .and_then(|leader| record.entry(mark, Some(leader))),
+        ENDED => Some(Line::Ended(mark)),
+        _ => return Err(Unreadable::Unknown),
+    };
+    line.ok_or(Unreadable::Damaged)
+}
+
+impl Record {
+    fn entry(&self, mark: Mark, leader: Option<Identity>) -> Option<Line> {
+        Some(Line::Entry(Entry {
+            mark,
+            program: self.program.clone()?,
+            leader,
+        }))
+    }
+
+    fn process(&self) -> Option<Identity> {
+        let realm = Realm {
+            boot: self.boot.clone()?,
+            pids: self.pids.clone()?,
         };
-        let leader = entry.and_then(|entry| entry.leader.as_ref());
-        Self {
-            kind: kind.to_owned(),
-            owner: mark.to_string(),
-            program: entry.map(|entry| entry.program.clone()),
-            pid: leader.map(|leader| leader.pid),
-            group: leader.map(|leader| leader.group),
-            start: leader.map(|leader| leader.start),
-            boot: leader.map(|leader| leader.realm.boot.clone()),
-            pids: leader.map(|leader| leader.realm.pids.clone()),
-        }
+        Some(Identity {
+            pid: self.pid?,
+            start: self.start?,
+            realm,
+        })
     }
 }
 
@@ -193,9 +196,8 @@ mod tests {
             boot: "b".to_owned(),
             pids: "pid:[1]".to_owned(),
         };
-        let leader = Leader {
+        let leader = Identity {
             pid: 10,
-            group: 10,
             start: u64::MAX,
             realm,
         };
@@ -206,13 +208,23 @@ mod tests {
     }
 
     fn text(lines: &[Line]) -> String {
-        lines.iter().map(|line| encode(line).unwrap()).collect()
+        lines
+            .iter()
+            .map(|line| encode(instance(), line).unwrap())
+            .collect()
     }
 
     #[test]
     fn lines_read_back_as_written() {
-        let text = text(&[Line::Entry(intent(1)), Line::Entry(started(2))]);
+        let host = started(0).leader;
+        let lines = [
+            Line::Host(host.clone().unwrap()),
+            Line::Entry(intent(1)),
+            Line::Entry(started(2)),
+        ];
+        let text = text(&lines);
         let wanted = Reading {
+            host,
             entries: vec![intent(1), started(2)],
             ..Reading::default()
         };
@@ -250,7 +262,7 @@ mod tests {
             let wanted = Reading {
                 entries: vec![started(1)],
                 damaged: 1,
-                unknown: 0,
+                ..Reading::default()
             };
             assert_eq!(
                 read(instance(), format!("{good}{bad}\n").as_bytes()),
@@ -273,8 +285,8 @@ mod tests {
         );
         let wanted = Reading {
             entries: vec![intent(2)],
-            damaged: 0,
             unknown: 1,
+            ..Reading::default()
         };
         assert_eq!(read(instance(), text.as_bytes()), wanted);
     }

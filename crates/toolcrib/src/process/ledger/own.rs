@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::line::{Entry, Line, encode};
 use super::{draft_of, file_name, folder, leads_to};
 use crate::process::mark::{InstanceId, Mark};
+use crate::process::sys::Identity;
 
 /// Each loses only against another process that reaps in that very moment.
 const ATTEMPTS: usize = 16;
@@ -19,6 +21,7 @@ const SLACK: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Ledger {
     instance: InstanceId,
+    host: Identity,
     path: PathBuf,
     file: File,
     live: BTreeMap<Mark, Entry>,
@@ -28,7 +31,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn create(state: &Path) -> io::Result<Self> {
+    pub(crate) fn create(state: &Path, host: Identity) -> io::Result<Self> {
         let folder = folder(state);
         DirBuilder::new()
             .recursive(true)
@@ -41,14 +44,7 @@ impl Ledger {
             let file = open_new(&path)?;
             match file.try_lock() {
                 Ok(()) if leads_to(&path, &file)? => {
-                    return Ok(Self {
-                        instance,
-                        path,
-                        file,
-                        live: BTreeMap::new(),
-                        lines: 0,
-                        torn: false,
-                    });
+                    return Self::begin(instance, host, path, file);
                 }
                 // A start beside this one took the new file for a dead instance's before it was locked.
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
@@ -56,6 +52,21 @@ impl Ledger {
             }
         }
         Err(io::ErrorKind::ResourceBusy.into())
+    }
+
+    fn begin(instance: InstanceId, host: Identity, path: PathBuf, file: File) -> io::Result<Self> {
+        let (live, line) = (BTreeMap::new(), Line::Host(host.clone()));
+        let mut ledger = Self {
+            instance,
+            host,
+            path,
+            file,
+            live,
+            lines: 0,
+            torn: false,
+        };
+        ledger.append(&line)?;
+        Ok(ledger)
     }
 
     pub(crate) fn instance(&self) -> InstanceId {
@@ -90,7 +101,7 @@ impl Ledger {
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
-        let mut text = encode(line)?;
+        let mut text = encode(self.instance, line)?;
         if self.torn {
             text.insert(0, '\n');
         }
@@ -108,15 +119,15 @@ impl Ledger {
         let _ = fs::remove_file(&draft);
         let mut file = open_new(&draft)?;
         file.try_lock()?;
-        let text = self
-            .live
-            .values()
-            .map(|entry| encode(&Line::Entry(entry.clone())))
-            .collect::<Result<String, _>>()?;
+        let entries = self.live.values().cloned().map(Line::Entry);
+        let lines = iter::once(Line::Host(self.host.clone())).chain(entries);
+        let text: String = lines
+            .map(|line| encode(self.instance, &line))
+            .collect::<Result<_, _>>()?;
         file.write_all(text.as_bytes())?;
         fs::rename(&draft, &self.path)?;
         self.file = file;
-        self.lines = self.live.len();
+        self.lines = 1 + self.live.len();
         self.torn = false;
         Ok(())
     }
@@ -135,6 +146,11 @@ mod tests {
     use super::*;
     use crate::process::ledger::line::read;
     use crate::process::ledger::{Claim, claim};
+    use crate::process::sys;
+
+    fn create(state: &Path) -> io::Result<Ledger> {
+        Ledger::create(state, sys::identity(std::process::id())?)
+    }
 
     fn entry(ledger: &Ledger, session: u64) -> Entry {
         Entry {
@@ -155,7 +171,7 @@ mod tests {
     fn nobody_else_can_read_it() {
         let state = tempfile::tempdir().unwrap();
         let state = state.path().join("deep/state");
-        let ledger = Ledger::create(&state).unwrap();
+        let ledger = create(&state).unwrap();
         assert_eq!(mode(&state), 0o700);
         assert_eq!(mode(&folder(&state)), 0o700);
         assert_eq!(mode(&ledger.path), 0o600);
@@ -164,7 +180,7 @@ mod tests {
     #[test]
     fn it_is_held_while_open_even_across_compaction() {
         let state = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::create(state.path()).unwrap();
+        let mut ledger = create(state.path()).unwrap();
         assert!(matches!(claim(&ledger.path).unwrap(), Claim::Held));
         ledger.compact().unwrap();
         assert!(matches!(claim(&ledger.path).unwrap(), Claim::Held));
@@ -173,7 +189,7 @@ mod tests {
     #[test]
     fn it_stays_short_and_keeps_the_living() {
         let state = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::create(state.path()).unwrap();
+        let mut ledger = create(state.path()).unwrap();
         ledger.enter(entry(&ledger, 0)).unwrap();
         for session in 1..5_000 {
             ledger.enter(entry(&ledger, session)).unwrap();
@@ -187,7 +203,7 @@ mod tests {
     #[test]
     fn a_torn_line_does_not_swallow_the_next() {
         let state = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::create(state.path()).unwrap();
+        let mut ledger = create(state.path()).unwrap();
         ledger.file.write_all(b"{\"kind\":\"int").unwrap();
         ledger.torn = true;
         ledger.enter(entry(&ledger, 1)).unwrap();
@@ -201,12 +217,12 @@ mod tests {
     #[test]
     fn it_is_gone_after_a_clean_close_and_stays_for_what_lives() {
         let state = tempfile::tempdir().unwrap();
-        let clean = Ledger::create(state.path()).unwrap();
+        let clean = create(state.path()).unwrap();
         let path = clean.path.clone();
         clean.close().unwrap();
         assert!(!path.exists());
 
-        let mut unclean = Ledger::create(state.path()).unwrap();
+        let mut unclean = create(state.path()).unwrap();
         unclean.enter(entry(&unclean, 1)).unwrap();
         let path = unclean.path.clone();
         unclean.close().unwrap();

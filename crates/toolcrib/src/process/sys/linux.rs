@@ -12,7 +12,7 @@ use rustix::process::{
 };
 
 use super::procfs::{self, Stat};
-use super::{Process, Realm};
+use super::{Identity, Process, Realm};
 
 /// Far above the environment that `execve` accepts by default; a bound all the same.
 const READ_LIMIT: u64 = 8 << 20;
@@ -47,11 +47,23 @@ pub(crate) fn realm() -> io::Result<Realm> {
     })
 }
 
-pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
-    let text = fs::read(format!("/proc/{pid}/stat"))?;
-    procfs::stat(&text)
-        .map(|stat| stat.start)
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
+    let found = process(pid, 0)?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(Identity {
+        pid,
+        start: found.start,
+        realm: realm()?,
+    })
+}
+
+/// Whether the process has not ended; where it cannot be seen from here, it counts as living.
+pub(crate) fn lives(identity: &Identity) -> io::Result<bool> {
+    let here = realm()?;
+    if identity.realm != here {
+        return Ok(true);
+    }
+    let found = process(identity.pid, 0)?;
+    Ok(found.is_some_and(|found| identity.is(&here, &found) && !found.zombie))
 }
 
 /// The processes that began at `since` or later: a descendant is never older than its ancestor. An error, such

@@ -5,12 +5,12 @@ mod linux;
 #[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{die_with_parent, processes, realm, signal, start_time};
+pub(crate) use linux::{die_with_parent, identity, lives, processes, realm, signal};
 
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{die_with_parent, processes, realm, signal, start_time};
+pub(crate) use other::{die_with_parent, identity, lives, processes, realm, signal};
 
 use super::mark::Mark;
 
@@ -27,9 +27,24 @@ pub(crate) struct Process {
     pub(crate) mark: Option<Mark>,
 }
 
+/// One process, told apart from every other that has had or will have its pid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) pid: u32,
+    pub(crate) start: u64,
+    pub(crate) realm: Realm,
+}
+
 /// Where a pid means something: one boot of one machine, and there one pid namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Realm {
     pub(crate) boot: String,
     pub(crate) pids: String,
+}
+
+impl Identity {
+    /// Whether a row of the table of `realm` is this process.
+    pub(crate) fn is(&self, realm: &Realm, process: &Process) -> bool {
+        self.pid == process.pid && self.start == process.start && self.realm == *realm
+    }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::{Process, Realm};
+use super::{Identity, Process, Realm};
 
 /// There is no such request here: a child of a killed host sees the end of its stdin and no more.
 pub(crate) fn die_with_parent(_command: &mut Command) {}
@@ -14,8 +14,16 @@ pub(crate) fn realm() -> io::Result<Realm> {
     Ok(Realm::default())
 }
 
-pub(crate) fn start_time(_pid: u32) -> io::Result<u64> {
-    Ok(0)
+pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
+    Ok(Identity {
+        pid,
+        start: 0,
+        realm: realm()?,
+    })
+}
+
+pub(crate) fn lives(_identity: &Identity) -> io::Result<bool> {
+    Ok(true)
 }
 
 pub(crate) fn processes(_since: u64) -> io::Result<Vec<Process>> {
