@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -16,6 +18,9 @@ use super::{Identity, Process, Realm};
 
 /// Far above the environment that `execve` accepts by default; a bound all the same.
 const READ_LIMIT: u64 = 8 << 20;
+
+/// How long a look at the table waits for processes that are between two programs. They are so for microseconds.
+const SETTLE: Duration = Duration::from_millis(250);
 
 /// Makes the kernel kill the child when the calling *thread* ends, however it ends.
 #[allow(
@@ -69,13 +74,14 @@ pub(crate) fn lives(identity: &Identity) -> io::Result<bool> {
 /// The processes that began at `since` or later: a descendant is never older than its ancestor. An error, such
 /// as no free descriptor, means that the table is not known; it must not be taken for an empty one.
 pub(crate) fn processes(since: u64) -> io::Result<Vec<Process>> {
+    let deadline = Instant::now() + SETTLE;
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        found.extend(process(pid, since)?);
+        found.extend(settled(pid, since, deadline)?);
     }
     Ok(found)
 }
@@ -111,25 +117,59 @@ fn still_there(known: &Process) -> io::Result<bool> {
     Ok(now.is_some_and(|now| now.start == known.start && now.mark == known.mark))
 }
 
-/// `None` where the process has gone meanwhile, is older than wanted, or hidden from us.
+/// A process in the middle of `execve` shows no mark, or half an environment; that must not hide it.
+fn settled(pid: u32, since: u64, deadline: Instant) -> io::Result<Option<Process>> {
+    loop {
+        match look(pid, since)? {
+            Look::At(process) => return Ok(Some(process)),
+            Look::Nothing => return Ok(None),
+            Look::Between(process) if Instant::now() >= deadline => return Ok(Some(process)),
+            Look::Between(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
 fn process(pid: u32, since: u64) -> io::Result<Option<Process>> {
-    let stat = read(pid, "stat")?.and_then(|text| procfs::stat(&text));
-    let Some(Stat {
-        group,
-        start,
-        zombie,
-    }) = stat.filter(|stat| stat.start >= since)
-    else {
-        return Ok(None);
+    match look(pid, since)? {
+        Look::At(process) | Look::Between(process) => Ok(Some(process)),
+        Look::Nothing => Ok(None),
+    }
+}
+
+enum Look {
+    /// It has gone meanwhile, is older than wanted, hidden from us, or the kernel's.
+    Nothing,
+    At(Process),
+    /// Its environment is not the one that was read: it is executing another program, or ending.
+    Between(Process),
+}
+
+fn look(pid: u32, since: u64) -> io::Result<Look> {
+    let Some(stat) = stat(pid)?.filter(|stat| stat.start >= since && !stat.kernel) else {
+        return Ok(Look::Nothing);
     };
-    let mark = read(pid, "environ")?.and_then(|environ| procfs::mark(&environ));
-    Ok(Some(Process {
+    let environ = read(pid, "environ")?;
+    let mark = environ.as_deref().and_then(procfs::mark);
+    let process = Process {
         pid,
-        group,
-        start,
-        zombie,
+        group: stat.group,
+        start: stat.start,
+        zombie: stat.zombie,
         mark,
-    }))
+    };
+    match environ {
+        Some(environ) if mark.is_none() && is_stale(pid, &environ)? => Ok(Look::Between(process)),
+        _ => Ok(Look::At(process)),
+    }
+}
+
+fn is_stale(pid: u32, environ: &[u8]) -> io::Result<bool> {
+    let now = stat(pid)?;
+    Ok(now.is_some_and(|now| !now.zombie && now.environ != Some(environ.len() as u64)))
+}
+
+fn stat(pid: u32) -> io::Result<Option<Stat>> {
+    Ok(read(pid, "stat")?.and_then(|text| procfs::stat(&text)))
 }
 
 fn read(pid: u32, what: &str) -> io::Result<Option<Vec<u8>>> {
@@ -138,6 +178,8 @@ fn read(pid: u32, what: &str) -> io::Result<Option<Vec<u8>>> {
         .and_then(|file| file.take(READ_LIMIT).read_to_end(&mut bytes));
     match read {
         Ok(_) => Ok(Some(bytes)),
+        // The memory went away while it was read: what is missing shows that.
+        Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(Some(bytes)),
         Err(error) if withheld(&error) => Ok(None),
         Err(error) => Err(error),
     }

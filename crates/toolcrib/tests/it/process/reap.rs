@@ -88,11 +88,8 @@ async fn killed_at_any_moment_a_host_leaves_nothing_after_the_next_start() {
             "{reaped:?}"
         );
         assert_eq!(scene.ledgers(), 1, "round {round}");
-        assert_eq!(
-            in_folder(&scene.notes),
-            Vec::<String>::new(),
-            "round {round}"
-        );
+        // A child that had not yet become its program is dying, but nobody waits for it.
+        eventually("nobody is left", || in_folder(&scene.notes).is_empty());
     }
 }
 
@@ -152,6 +149,20 @@ fn a_child_whose_pid_was_never_noted_is_found_by_its_mark() {
     );
     assert_eq!(reaped.killed.len(), 1);
     assert!(!alive(ours.pid()) && alive(neighbours.pid()));
+}
+
+#[test]
+fn a_process_that_runs_one_program_after_another_is_found() {
+    let past = Past::new();
+    let script = past.path().join("restless");
+    fs::write(&script, "exec sh \"$0\"").unwrap();
+    // In the middle of `execve` it shows no mark; a single look would miss some of these.
+    for _ in 0..30 {
+        let restless = past.spawn(1, Command::new("sh").arg(&script));
+        past.ledger(1).intent().write();
+        reap(past.path(), LIMIT).unwrap();
+        assert!(!alive(restless.pid()));
+    }
 }
 
 #[test]
@@ -336,9 +347,16 @@ impl Past {
     }
 
     fn marked(&self, number: u8) -> Bystander {
-        let mut command = Command::new("sleep");
-        let command = command.arg("600").env(OWNER_VARIABLE, self.owner(number));
-        Bystander(command.spawn().unwrap())
+        self.spawn(number, Command::new("sleep").arg("600"))
+    }
+
+    fn spawn(&self, number: u8, command: &mut Command) -> Bystander {
+        Bystander(
+            command
+                .env(OWNER_VARIABLE, self.owner(number))
+                .spawn()
+                .unwrap(),
+        )
     }
 }
 
