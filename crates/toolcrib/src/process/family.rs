@@ -5,7 +5,7 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::sync::watch;
 use tokio::task;
@@ -37,8 +37,13 @@ impl Family {
         let mut deaths = self.deaths.clone();
         loop {
             deaths.mark_unchanged();
-            if let Some(exit) = exit_of(Pid::from_child(&self.leader)) {
-                return exit;
+            match exit_of(Pid::from_child(&self.leader)) {
+                Ok(Some(exit)) => return exit,
+                Ok(None) => {}
+                Err(_) => {
+                    self.leash.lose();
+                    return Exit::Unknown;
+                }
             }
             if deaths.changed().await.is_err() {
                 return Exit::Unknown;
@@ -63,20 +68,20 @@ impl Family {
 
     pub(crate) async fn signal(&self, signal: Signal) {
         self.leash.signal(signal);
-        let group = self.leader.id();
+        let group = self.leash.group();
         let mut strays = self.rest().await.unwrap_or_default();
-        strays.retain(|process| process.group != group);
+        strays.retain(|process| Some(process.group) != group);
         send(&strays, signal);
     }
 
     /// Who lives, besides the leader.
     pub(crate) async fn rest(&self) -> io::Result<Vec<Process>> {
-        let (leader, start, mark) = (self.leader.id(), self.start, self.mark);
+        let (leader, group, start) = (self.leader.id(), self.leash.group(), self.start);
         let table = task::spawn_blocking(move || sys::processes(start)).await?;
         match table {
             Ok(table) => Ok(table
                 .into_iter()
-                .filter(|row| belongs(row, leader, mark))
+                .filter(|row| row.pid != leader && belongs(row, group, self.mark))
                 .collect()),
             // Then the group is all that can be reached; it is killed when the leash is released.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(Vec::new()),
@@ -90,10 +95,8 @@ impl Family {
 }
 
 /// The group is certain because its leader is not reaped, the mark because no other child has it.
-fn belongs(process: &Process, leader: u32, mark: Mark) -> bool {
-    !process.zombie
-        && process.pid != leader
-        && (process.group == leader || process.mark == Some(mark))
+fn belongs(process: &Process, group: Option<u32>, mark: Mark) -> bool {
+    !process.zombie && (Some(process.group) == group || process.mark == Some(mark))
 }
 
 fn send(processes: &[Process], signal: Signal) {
@@ -103,21 +106,17 @@ fn send(processes: &[Process], signal: Signal) {
     }
 }
 
-fn exit_of(pid: Pid) -> Option<Exit> {
+/// `None` while it runs. An error means that it is not our child any more.
+fn exit_of(pid: Pid) -> rustix::io::Result<Option<Exit>> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    loop {
-        return match waitid(WaitId::Pid(pid), look) {
-            Ok(None) => None,
-            Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Exit::Code(code),
-                (None, Some(signal)) => Exit::Signal(signal),
-                (None, None) => Exit::Unknown,
-            }),
-            Err(Errno::INTR) => continue,
-            // Somebody else in this process has reaped it.
-            Err(_) => Some(Exit::Unknown),
-        };
-    }
+    let status = retry_on_intr(|| waitid(WaitId::Pid(pid), look))?;
+    Ok(status.map(
+        |status| match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Unknown,
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -140,7 +139,6 @@ mod tests {
             mark,
         };
         for (process, wanted) in [
-            (row(10, 10, Some(mark)), false),
             (row(11, 10, None), true),
             (row(12, 12, Some(mark)), true),
             (row(13, 13, Some(brother)), false),
@@ -153,7 +151,10 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(belongs(&process, 10, mark), wanted, "{process:?}");
+            assert_eq!(belongs(&process, Some(10), mark), wanted, "{process:?}");
+            // Without a hold on the group only the mark counts.
+            let marked = wanted && process.mark.is_some();
+            assert_eq!(belongs(&process, None, mark), marked, "{process:?}");
         }
     }
 }

@@ -44,9 +44,22 @@ impl Leash {
     pub(crate) fn release(&self, leader: &mut Child) {
         let mut hold = self.hold();
         hold.signal(Signal::KILL);
-        hold.group = None;
-        // It fails only if somebody else in this process has reaped the child, which is as good.
-        let _ = leader.wait();
+        if hold.group.take().is_some() {
+            // It does not block, and fails only if somebody else has just reaped the leader, which is as good.
+            let _ = leader.wait();
+        }
+    }
+
+    /// The group, while its number is certainly still the child's.
+    pub(crate) fn group(&self) -> Option<u32> {
+        self.hold()
+            .group
+            .map(|group| group.as_raw_nonzero().get().cast_unsigned())
+    }
+
+    /// Somebody else has reaped the leader: from now on its pid may be anybody's.
+    pub(crate) fn lose(&self) {
+        self.hold().group = None;
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tracing::warn;
 
 use super::decide::{Proof, decide};
 use super::ledger::{Claim, Dead, Entry, claim, folder};
@@ -63,17 +62,12 @@ pub fn reap(state: &Path, limit: Duration) -> Result<Reaped, ReapError> {
             Ok(Claim::Taken(dead)) => reap_one(dead, &realm, deadline, &mut reaped),
             Ok(Claim::Held) => reaped.held += 1,
             Ok(Claim::NotOurs) => {}
-            Err(error) => reaped.note(format!("cannot read ledger `{}`: {error}", path.display())),
+            Err(error) => reaped
+                .notes
+                .push(format!("cannot read ledger `{}`: {error}", path.display())),
         }
     }
     Ok(reaped)
-}
-
-impl Reaped {
-    fn note(&mut self, text: String) {
-        warn!(note = %text, "reaping");
-        self.notes.push(text);
-    }
 }
 
 fn ledgers(folder: &Path) -> Result<Vec<PathBuf>, ReapError> {
@@ -94,14 +88,14 @@ fn ledgers(folder: &Path) -> Result<Vec<PathBuf>, ReapError> {
 fn reap_one(dead: Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) {
     let instance = dead.instance;
     if dead.reading.damaged > 0 {
-        reaped.note(format!(
+        reaped.notes.push(format!(
             "{} damaged lines in the ledger of {instance} were skipped",
             dead.reading.damaged
         ));
     }
     let before = reaped.left.len();
     if let Err(error) = kill_all(&dead, realm, deadline, reaped) {
-        return reaped.note(format!(
+        return reaped.notes.push(format!(
             "cannot list processes, the ledger of {instance} stays: {error}"
         ));
     }
@@ -109,12 +103,14 @@ fn reap_one(dead: Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) {
         return;
     }
     if dead.reading.unknown > 0 {
-        return reaped.note(format!(
+        return reaped.notes.push(format!(
             "the ledger of {instance} stays: a newer version wrote it"
         ));
     }
     if let Err(error) = dead.remove() {
-        reaped.note(format!("cannot remove the ledger of {instance}: {error}"));
+        reaped
+            .notes
+            .push(format!("cannot remove the ledger of {instance}: {error}"));
     }
 }
 

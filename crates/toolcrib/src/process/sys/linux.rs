@@ -53,7 +53,7 @@ pub(crate) fn realm() -> io::Result<Realm> {
 }
 
 pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
-    let found = process(pid, 0)?.ok_or(io::ErrorKind::NotFound)?;
+    let found = stat(pid)?.ok_or(io::ErrorKind::NotFound)?;
     Ok(Identity {
         pid,
         start: found.start,
@@ -63,12 +63,11 @@ pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
 
 /// Whether the process has not ended; where it cannot be seen from here, it counts as living.
 pub(crate) fn lives(identity: &Identity) -> io::Result<bool> {
-    let here = realm()?;
-    if identity.realm != here {
+    if identity.realm != realm()? {
         return Ok(true);
     }
-    let found = process(identity.pid, 0)?;
-    Ok(found.is_some_and(|found| identity.is(&here, &found) && !found.zombie))
+    let found = stat(identity.pid)?;
+    Ok(found.is_some_and(|found| found.start == identity.start && !found.zombie))
 }
 
 /// The processes that began at `since` or later: a descendant is never older than its ancestor. An error, such
