@@ -1,0 +1,214 @@
+//! The keeper: the one thread that forks all children of an instance, writes its ledger and reaps its dead.
+//!
+//! The kernel ends a child when the *thread* that forked it ends, so no worker of some runtime may fork.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::{Child as Process, ChildStdin, ChildStdout};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::process::ChildStderr;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::child::{Child, Life};
+use super::error::SpawnError;
+use super::family::Family;
+use super::fork::fork;
+use super::launch::Launch;
+use super::leash::Leash;
+use super::ledger::{Entry, Ledger};
+use super::mark::Mark;
+use super::minder::{Buried, Minder};
+use super::stderr::StderrTail;
+use super::sys;
+
+/// How long a closing keeper waits for killed children. What takes longer stays in the ledger.
+const WIND_DOWN: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) enum Request {
+    Spawn {
+        launch: Launch,
+        reply: oneshot::Sender<Result<Newborn, SpawnError>>,
+    },
+    Close,
+}
+
+/// A child whose pipes are not yet bound to a runtime: that is the caller's.
+#[derive(Debug)]
+pub(crate) struct Newborn {
+    pub(crate) child: Child,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    ledger: Ledger,
+    requests: mpsc::Receiver<Request>,
+    next_session: u64,
+    leashes: BTreeMap<Mark, Arc<Leash>>,
+    minders: JoinSet<Buried>,
+    sigchld: Signal,
+    /// Passes SIGCHLD on to every minder.
+    deaths: watch::Sender<()>,
+}
+
+impl Keeper {
+    /// Must be called, and run, on the keeper's own thread.
+    pub(crate) fn new(ledger: Ledger, requests: mpsc::Receiver<Request>) -> io::Result<Self> {
+        Ok(Self {
+            ledger,
+            requests,
+            next_session: 1,
+            leashes: BTreeMap::new(),
+            minders: JoinSet::new(),
+            sigchld: signal(SignalKind::child())?,
+            deaths: watch::Sender::new(()),
+        })
+    }
+
+    /// Until it is asked to close, or nobody is left who could ask for anything; then ends all that lives.
+    pub(crate) async fn run(mut self) {
+        loop {
+            tokio::select! {
+                request = self.requests.recv() => match request {
+                    Some(Request::Spawn { launch, reply }) => {
+                        // If the caller has gone meanwhile, the answer is dropped here, and the child with it.
+                        let _ = reply.send(self.spawn(&launch));
+                    }
+                    Some(Request::Close) | None => break,
+                },
+                () = next_death(&mut self.sigchld, &self.deaths) => {}
+                Some(buried) = self.minders.join_next() => self.buried(buried),
+            }
+        }
+        self.requests.close();
+        self.leashes.values().for_each(|leash| leash.abandon());
+        let _ = timeout(WIND_DOWN, self.bury_all()).await;
+        if let Err(error) = self.ledger.close() {
+            warn!(%error, "cannot remove the ledger of children");
+        }
+    }
+
+    async fn bury_all(&mut self) {
+        while !self.minders.is_empty() {
+            tokio::select! {
+                () = next_death(&mut self.sigchld, &self.deaths) => {}
+                Some(buried) = self.minders.join_next() => self.buried(buried),
+            }
+        }
+    }
+
+    /// The ledger knows of the child before it exists: if the host is killed in between, the mark in the
+    /// child's environment leads to it.
+    fn spawn(&mut self, launch: &Launch) -> Result<Newborn, SpawnError> {
+        let mark = Mark {
+            instance: self.ledger.instance(),
+            session: self.next_session,
+        };
+        self.next_session += 1;
+        let entry = Entry {
+            mark,
+            program: launch.name(),
+            leader: None,
+        };
+        self.ledger
+            .enter(entry.clone())
+            .map_err(SpawnError::Ledger)?;
+        let process = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
+        // It cannot have gone: nobody has reaped it yet.
+        let leader = sys::identity(process.id());
+        let start = leader.as_ref().map_or(0, |leader| leader.start);
+        let noted = leader.and_then(|leader| {
+            self.ledger.enter(Entry {
+                leader: Some(leader),
+                ..entry
+            })
+        });
+        if let Err(error) = noted {
+            warn!(%mark, %error, "cannot note a child's pid; its mark must do");
+        }
+        self.raise(process, start, mark, launch)
+    }
+
+    /// Gives the new process a minder and its caller a handle. If this fails, the handle is dropped, which kills
+    /// the process, and the minder buries it.
+    fn raise(
+        &mut self,
+        mut leader: Process,
+        start: u64,
+        mark: Mark,
+        launch: &Launch,
+    ) -> Result<Newborn, SpawnError> {
+        let leash = Arc::new(Leash::new(&leader));
+        let (stop, stop_asked) = oneshot::channel();
+        let (life, life_seen) = watch::channel(Life::Running);
+        let tail = StderrTail::new(launch.stderr_limit);
+        let newborn = Newborn {
+            stdin: leader.stdin.take(),
+            stdout: leader.stdout.take(),
+            child: Child::new(
+                leader.id(),
+                mark,
+                tail.clone(),
+                Arc::clone(&leash),
+                stop,
+                life_seen,
+            ),
+        };
+        let mut stderr = JoinSet::new();
+        let piped = leader.stderr.take().map(ChildStderr::from_std).transpose();
+        let drained = piped.map(|pipe| pipe.map(|pipe| stderr.spawn(tail.drain(pipe))));
+
+        let family = Family {
+            leader,
+            mark,
+            start,
+            leash: Arc::clone(&leash),
+            deaths: self.deaths.subscribe(),
+        };
+        let minder = Minder {
+            family,
+            graces: launch.graces,
+            stop: stop_asked,
+            life,
+            stderr,
+        };
+        self.minders.spawn(minder.mind());
+        self.leashes.insert(mark, leash);
+        match drained {
+            Ok(_) => Ok(newborn),
+            Err(cause) => Err(SpawnError::Other {
+                program: launch.name(),
+                cause,
+            }),
+        }
+    }
+
+    fn buried(&mut self, buried: Result<Buried, JoinError>) {
+        let Ok(Buried { mark, all_gone }) = buried else {
+            return;
+        };
+        self.leashes.remove(&mark);
+        if all_gone {
+            self.strike_out(mark);
+        }
+    }
+
+    fn strike_out(&mut self, mark: Mark) {
+        if let Err(error) = self.ledger.ended(mark) {
+            warn!(%mark, %error, "cannot note a child's end");
+        }
+    }
+}
+
+async fn next_death(sigchld: &mut Signal, deaths: &watch::Sender<()>) {
+    sigchld.recv().await;
+    deaths.send_replace(());
+}

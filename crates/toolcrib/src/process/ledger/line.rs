@@ -1,0 +1,293 @@
+//! The lines of a ledger file: one JSON object each, so that a torn or unknown line costs only itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::mark::{InstanceId, Mark};
+use crate::process::sys::{Identity, Realm};
+
+/// One child as the ledger knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) mark: Mark,
+    /// The program's file name: for people, and without arguments, which may hold secrets.
+    pub(crate) program: String,
+    /// `None` from the moment before the fork until the pid is known.
+    /// Its pid names its group as well.
+    pub(crate) leader: Option<Identity>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// The instance itself; the first line of its file.
+    Host(Identity),
+    /// Written before the fork when it has no leader, and again with it after.
+    Entry(Entry),
+    Ended(Mark),
+}
+
+/// What a file says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) host: Option<Identity>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) damaged: usize,
+    /// Lines of kinds that a newer version writes.
+    pub(crate) unknown: usize,
+}
+
+pub(crate) fn encode(instance: InstanceId, line: &Line) -> serde_json::Result<String> {
+    let mut text = serde_json::to_string(&record(instance, line))?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The entries that have not ended, and how many lines could not be read. Lines of another instance count as
+/// damaged: the file's name says whose it is.
+pub(crate) fn read(instance: InstanceId, text: &[u8]) -> Reading {
+    let mut reading = Reading::default();
+    let mut live = BTreeMap::new();
+    for line in text
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        match decode(instance, line) {
+            Ok(Line::Host(host)) => reading.host = Some(host),
+            Ok(Line::Entry(entry)) => {
+                live.insert(entry.mark, entry);
+            }
+            Ok(Line::Ended(mark)) => {
+                live.remove(&mark);
+            }
+            Err(Unreadable::Damaged) => reading.damaged += 1,
+            Err(Unreadable::Unknown) => reading.unknown += 1,
+        }
+    }
+    reading.entries = live.into_values().collect();
+    reading
+}
+
+/// The form on disk. Fields and kinds may be added; a reader ignores fields that it does not know.
+#[derive(Default, Serialize, Deserialize)]
+struct Record {
+    kind: String,
+    owner: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pids: Option<String>,
+}
+
+const HOST: &str = "host";
+const INTENT: &str = "intent";
+const STARTED: &str = "started";
+const ENDED: &str = "ended";
+
+/// Sessions count from 1: this one is the host itself.
+const NO_SESSION: u64 = 0;
+
+enum Unreadable {
+    Damaged,
+    Unknown,
+}
+
+fn record(instance: InstanceId, line: &Line) -> Record {
+    let host = Mark {
+        instance,
+        session: NO_SESSION,
+    };
+    let (kind, mark, program, process) = match line {
+        Line::Host(process) => (HOST, &host, None, Some(process)),
+        Line::Entry(Entry {
+            mark,
+            program,
+            leader: None,
+        }) => (INTENT, mark, Some(program), None),
+        Line::Entry(Entry {
+            mark,
+            program,
+            leader,
+        }) => (STARTED, mark, Some(program), leader.as_ref()),
+        Line::Ended(mark) => (ENDED, mark, None, None),
+    };
+    Record {
+        kind: kind.to_owned(),
+        owner: mark.to_string(),
+        program: program.cloned(),
+        pid: process.map(|process| process.pid),
+        start: process.map(|process| process.start),
+        boot: process.map(|process| process.realm.boot.clone()),
+        pids: process.map(|process| process.realm.pids.clone()),
+    }
+}
+
+fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
+    let record: Record = serde_json::from_slice(line).map_err(|_| Unreadable::Damaged)?;
+    let mark = Mark::parse(&record.owner).filter(|mark| mark.instance == instance);
+    let mark = mark.ok_or(Unreadable::Damaged)?;
+    let line = match record.kind.as_str() {
+        HOST => record.process().map(Line::Host),
+        INTENT => record.entry(mark, None),
+        STARTED => record
+            .process()
+            .and_then(|leader| record.entry(mark, Some(leader))),
+        ENDED => Some(Line::Ended(mark)),
+        _ => return Err(Unreadable::Unknown),
+    };
+    line.ok_or(Unreadable::Damaged)
+}
+
+impl Record {
+    fn entry(&self, mark: Mark, leader: Option<Identity>) -> Option<Line> {
+        Some(Line::Entry(Entry {
+            mark,
+            program: self.program.clone()?,
+            leader,
+        }))
+    }
+
+    fn process(&self) -> Option<Identity> {
+        let realm = Realm {
+            boot: self.boot.clone()?,
+            pids: self.pids.clone()?,
+        };
+        Some(Identity {
+            pid: self.pid?,
+            start: self.start?,
+            realm,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    fn instance() -> InstanceId {
+        InstanceId::parse(ID).unwrap()
+    }
+
+    fn mark(session: u64) -> Mark {
+        Mark {
+            instance: instance(),
+            session,
+        }
+    }
+
+    fn intent(session: u64) -> Entry {
+        Entry {
+            mark: mark(session),
+            program: "npx".to_owned(),
+            leader: None,
+        }
+    }
+
+    fn started(session: u64) -> Entry {
+        let realm = Realm {
+            boot: "b".to_owned(),
+            pids: "pid:[1]".to_owned(),
+        };
+        let leader = Identity {
+            pid: 10,
+            start: u64::MAX,
+            realm,
+        };
+        Entry {
+            leader: Some(leader),
+            ..intent(session)
+        }
+    }
+
+    fn text(lines: &[Line]) -> String {
+        lines
+            .iter()
+            .map(|line| encode(instance(), line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn lines_read_back_as_written() {
+        let host = started(0).leader;
+        let lines = [
+            Line::Host(host.clone().unwrap()),
+            Line::Entry(intent(1)),
+            Line::Entry(started(2)),
+        ];
+        let text = text(&lines);
+        let wanted = Reading {
+            host,
+            entries: vec![intent(1), started(2)],
+            ..Reading::default()
+        };
+        assert_eq!(read(instance(), text.as_bytes()), wanted);
+    }
+
+    #[test]
+    fn the_last_word_on_a_session_counts() {
+        let lines = [
+            Line::Entry(intent(1)),
+            Line::Entry(started(1)),
+            Line::Entry(intent(2)),
+            Line::Ended(mark(2)),
+        ];
+        assert_eq!(
+            read(instance(), text(&lines).as_bytes()).entries,
+            [started(1)]
+        );
+    }
+
+    #[test]
+    fn a_bad_line_costs_only_itself() {
+        let good = text(&[Line::Entry(started(1))]);
+        for bad in [
+            "{\"kind\":\"star",
+            "null",
+            "\u{0}\u{0}",
+            "{\"kind\":\"ended\",\"owner\":\"nobody\"}",
+            "{\"kind\":\"ended\",\"owner\":\"ffffffffffffffffffffffffffffffff:1\"}",
+            &format!("{{\"kind\":\"started\",\"owner\":\"{ID}:1\",\"program\":\"npx\"}}"),
+            &format!(
+                "{{\"kind\":\"started\",\"owner\":\"{ID}:1\",\"program\":\"npx\",\"pid\":-1}}"
+            ),
+        ] {
+            let wanted = Reading {
+                entries: vec![started(1)],
+                damaged: 1,
+                ..Reading::default()
+            };
+            assert_eq!(
+                read(instance(), format!("{good}{bad}\n").as_bytes()),
+                wanted,
+                "{bad}"
+            );
+            assert_eq!(
+                read(instance(), format!("{bad}\n{good}").as_bytes()),
+                wanted,
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_newer_version_adds_is_no_damage() {
+        let text = format!(
+            "{{\"kind\":\"container\",\"owner\":\"{ID}:1\",\"id\":\"c0ffee\"}}\n\
+             {{\"kind\":\"intent\",\"owner\":\"{ID}:2\",\"program\":\"npx\",\"colour\":\"red\"}}\n"
+        );
+        let wanted = Reading {
+            entries: vec![intent(2)],
+            unknown: 1,
+            ..Reading::default()
+        };
+        assert_eq!(read(instance(), text.as_bytes()), wanted);
+    }
+}

@@ -1,0 +1,33 @@
+//! Child processes: started without a shell, stopped step by step, and never left behind.
+//!
+//! An [`Instance`] starts children on a thread of its own and notes each in a ledger on disk before it exists.
+//! A [`Child`] is stopped by a ladder (stdin closed, SIGTERM, SIGKILL) that covers its group and whatever left
+//! the group. What a killed host leaves behind, [`reap`] ends at the next start. No sandbox is claimed: children
+//! have the host's privileges.
+
+mod child;
+mod decide;
+mod error;
+mod family;
+mod fork;
+mod instance;
+mod keeper;
+mod ladder;
+mod launch;
+mod leash;
+mod ledger;
+mod mark;
+mod minder;
+mod reap;
+mod stderr;
+mod sys;
+
+pub use child::{Child, Ended, Exit};
+pub use decide::Proof;
+pub use error::SpawnError;
+pub use instance::{Instance, OpenError};
+pub use ladder::Means;
+pub use launch::{Graces, Launch};
+pub use mark::{InstanceId, Mark, OWNER_VARIABLE};
+pub use reap::{Orphan, ReapError, Reaped, reap};
+pub use stderr::StderrTail;

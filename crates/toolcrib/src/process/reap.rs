@@ -1,0 +1,172 @@
+//! Ends what earlier instances left behind: the first thing a host does with its state folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::decide::{Proof, decide};
+use super::ledger::{Claim, Dead, Entry, claim, folder};
+use super::mark::Mark;
+use super::sys::{self, Process, Realm};
+
+/// How often to look whether what was killed has gone.
+const POLL: Duration = Duration::from_millis(5);
+
+/// What a reaping found and did.
+#[derive(Debug, Default)]
+pub struct Reaped {
+    pub killed: Vec<Orphan>,
+    /// Still alive when the time was up, or not to be killed by this user. Their ledgers stay for the next start.
+    pub left: Vec<Orphan>,
+    /// Ledgers of instances that live.
+    pub held: usize,
+    /// Oddities in words: damaged lines, ledgers that could not be read.
+    pub notes: Vec<String>,
+}
+
+/// A process that outlived its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    pub pid: u32,
+    /// The program that the host had started; the process itself may be a descendant of it.
+    pub program: Option<String>,
+    pub owner: Option<Mark>,
+    pub proof: Proof,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReapError {
+    #[error("cannot list the ledgers in `{}`", folder.display())]
+    List {
+        folder: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("cannot tell which boot and pid namespace this is")]
+    Realm(#[source] io::Error),
+}
+
+/// Kills whatever instances that used this state folder left behind when they died. Living instances and their
+/// children are not touched. Blocks for at most about `limit`; usually a few milliseconds.
+pub fn reap(state: &Path, limit: Duration) -> Result<Reaped, ReapError> {
+    let mut reaped = Reaped::default();
+    let realm = sys::realm().map_err(ReapError::Realm)?;
+    let deadline = Instant::now() + limit;
+    for path in ledgers(&folder(state))? {
+        match claim(&path) {
+            Ok(Claim::Taken(dead)) => reap_one(dead, &realm, deadline, &mut reaped),
+            Ok(Claim::Held) => reaped.held += 1,
+            Ok(Claim::NotOurs) => {}
+            Err(error) => reaped
+                .notes
+                .push(format!("cannot read ledger `{}`: {error}", path.display())),
+        }
+    }
+    Ok(reaped)
+}
+
+fn ledgers(folder: &Path) -> Result<Vec<PathBuf>, ReapError> {
+    let list = || -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?
+            .map(|entry| Ok(entry?.path()))
+            .collect()
+    };
+    match list() {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|cause| ReapError::List {
+            folder: folder.to_owned(),
+            cause,
+        }),
+    }
+}
+
+fn reap_one(dead: Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) {
+    let instance = dead.instance;
+    if dead.reading.damaged > 0 {
+        reaped.notes.push(format!(
+            "{} damaged lines in the ledger of {instance} were skipped",
+            dead.reading.damaged
+        ));
+    }
+    let before = reaped.left.len();
+    if let Err(error) = kill_all(&dead, realm, deadline, reaped) {
+        return reaped.notes.push(format!(
+            "cannot list processes, the ledger of {instance} stays: {error}"
+        ));
+    }
+    if reaped.left.len() > before {
+        return;
+    }
+    if dead.reading.unknown > 0 {
+        return reaped.notes.push(format!(
+            "the ledger of {instance} stays: a newer version wrote it"
+        ));
+    }
+    if let Err(error) = dead.remove() {
+        reaped
+            .notes
+            .push(format!("cannot remove the ledger of {instance}: {error}"));
+    }
+}
+
+/// In rounds, because a process may fork between the listing and its death.
+fn kill_all(dead: &Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) -> io::Result<()> {
+    let entries = &dead.reading.entries;
+    let mut seen = BTreeMap::new();
+    loop {
+        let table = sys::processes(0)?;
+        let doomed = decide(dead.instance, entries, realm, &table, std::process::id());
+        let refused = doomed
+            .iter()
+            .filter(|(process, _)| sys::signal(process, Signal::KILL).is_err())
+            .count();
+        seen.extend(
+            doomed
+                .iter()
+                .map(|(process, proof)| (key(process), orphan(process, *proof, entries))),
+        );
+        if refused == doomed.len() || Instant::now() >= deadline {
+            let alive: BTreeSet<_> = doomed.iter().map(|(process, _)| key(process)).collect();
+            let (left, killed): (Vec<_>, Vec<_>) =
+                seen.into_iter().partition(|(key, _)| alive.contains(key));
+            reaped
+                .left
+                .extend(left.into_iter().map(|(_, orphan)| orphan));
+            reaped
+                .killed
+                .extend(killed.into_iter().map(|(_, orphan)| orphan));
+            return Ok(());
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn key(process: &Process) -> (u32, u64) {
+    (process.pid, process.start)
+}
+
+fn orphan(process: &Process, proof: Proof, entries: &[Entry]) -> Orphan {
+    let of_mark = |entry: &&Entry| Some(entry.mark) == process.mark;
+    let of_group = |entry: &&Entry| {
+        entry
+            .leader
+            .as_ref()
+            .is_some_and(|leader| leader.pid == process.group)
+    };
+    let entry = match proof {
+        Proof::Mark => entries.iter().find(of_mark),
+        Proof::Leader | Proof::Group => entries.iter().find(of_group),
+    };
+    let owner = process.mark.or_else(|| entry.map(|entry| entry.mark));
+    Orphan {
+        pid: process.pid,
+        program: entry.map(|entry| entry.program.clone()),
+        owner,
+        proof,
+    }
+}

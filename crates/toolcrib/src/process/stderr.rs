@@ -1,0 +1,122 @@
+//! A child's stderr: always drained, so that the child never waits for us, and kept up to a limit.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The newest part of a child's stderr. Clones share it; it stays readable after the child's end.
+#[derive(Clone)]
+pub struct StderrTail(Arc<Mutex<Ring>>);
+
+impl StderrTail {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(Arc::new(Mutex::new(Ring {
+            bytes: VecDeque::new(),
+            limit,
+            dropped: 0,
+        })))
+    }
+
+    /// The kept bytes as text; what is not UTF-8 becomes U+FFFD.
+    pub fn text(&self) -> String {
+        self.ring().text()
+    }
+
+    /// How many older bytes were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.ring().dropped
+    }
+
+    /// Reads to the end of the stream, or to its first error, which is the end as well.
+    pub(crate) async fn drain(self, mut stream: impl AsyncRead + Unpin) {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+            self.ring().push(&buffer[..count]);
+        }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a server writes is its own affair and may hold secrets: only the amount is shown.
+impl fmt::Debug for StderrTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ring = self.ring();
+        f.debug_struct("StderrTail")
+            .field("kept", &ring.bytes.len())
+            .field("dropped", &ring.dropped)
+            .finish()
+    }
+}
+
+struct Ring {
+    bytes: VecDeque<u8>,
+    limit: usize,
+    dropped: u64,
+}
+
+impl Ring {
+    fn push(&mut self, new: &[u8]) {
+        let new_kept = &new[new.len().saturating_sub(self.limit)..];
+        let overflow = (self.bytes.len() + new_kept.len()).saturating_sub(self.limit);
+        self.bytes.drain(..overflow);
+        self.bytes.extend(new_kept);
+        self.dropped += (overflow + new.len() - new_kept.len()) as u64;
+    }
+
+    fn text(&self) -> String {
+        let continues = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
+        // The oldest character may have lost its first bytes; at most three are left of it.
+        let cut = if self.dropped > 0 {
+            self.bytes
+                .iter()
+                .take(3)
+                .take_while(|byte| continues(byte))
+                .count()
+        } else {
+            0
+        };
+        let bytes: Vec<u8> = self.bytes.iter().skip(cut).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(limit: usize, writes: &[&[u8]], text: &str, dropped: u64) {
+        let mut ring = Ring {
+            bytes: VecDeque::new(),
+            limit,
+            dropped: 0,
+        };
+        writes.iter().for_each(|bytes| ring.push(bytes));
+        assert_eq!(
+            (ring.text().as_str(), ring.dropped),
+            (text, dropped),
+            "{limit} {writes:?}"
+        );
+    }
+
+    #[test]
+    fn the_newest_bytes_are_kept() {
+        check(8, &[], "", 0);
+        check(8, &[b"1234", b"5678"], "12345678", 0);
+        check(8, &[b"1234", b"56789"], "23456789", 1);
+        check(4, &[b"12", b"3456789"], "6789", 5);
+        check(0, &[b"12"], "", 2);
+    }
+
+    #[test]
+    fn text_is_lossy_and_begins_with_a_whole_character() {
+        check(8, &[b"a\xffb"], "a\u{fffd}b", 0);
+        check(4, &["xäöü".as_bytes()], "öü", 3);
+        check(3, &["äöü".as_bytes()], "ü", 3);
+        check(8, &[b"\x80"], "\u{fffd}", 0);
+    }
+}

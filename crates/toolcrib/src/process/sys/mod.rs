@@ -1,0 +1,50 @@
+//! What only the operating system knows: which processes there are, and how to bind a child's life to ours.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+mod procfs;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{die_with_parent, identity, lives, processes, realm, signal};
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::{die_with_parent, identity, lives, processes, realm, signal};
+
+use super::mark::Mark;
+
+/// One row of the process table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) group: u32,
+    /// Ticks since boot. Together with the pid it names one process for ever, where the pid alone is reused.
+    pub(crate) start: u64,
+    /// Dead, but its parent has not asked for its status.
+    pub(crate) zombie: bool,
+    /// `None` where the environment has no mark or cannot be read.
+    pub(crate) mark: Option<Mark>,
+}
+
+/// One process, told apart from every other that has had or will have its pid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) pid: u32,
+    pub(crate) start: u64,
+    pub(crate) realm: Realm,
+}
+
+/// Where a pid means something: one boot of one machine, and there one pid namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Realm {
+    pub(crate) boot: String,
+    pub(crate) pids: String,
+}
+
+impl Identity {
+    /// Whether a row of the table of `realm` is this process.
+    pub(crate) fn is(&self, realm: &Realm, process: &Process) -> bool {
+        self.pid == process.pid && self.start == process.start && self.realm == *realm
+    }
+}

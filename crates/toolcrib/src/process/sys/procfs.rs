@@ -1,0 +1,157 @@
+//! Reads the texts of `/proc`.
+
+use crate::process::mark::{Mark, OWNER_VARIABLE};
+
+/// The part of `/proc/<pid>/stat` that tells processes apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) group: u32,
+    pub(crate) start: u64,
+    pub(crate) zombie: bool,
+    /// A thread of the kernel, which never has an environment.
+    pub(crate) kernel: bool,
+    /// The length of its environment; `None` in the middle of `execve`, and when it is about to end.
+    pub(crate) environ: Option<u64>,
+}
+
+/// `None` where the text is not what proc(5) describes.
+pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    // The name may contain spaces and parentheses: the fields begin after the last one that closes.
+    let name_end = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = str::from_utf8(&text[name_end + 1..]).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    let flags: u64 = fields.nth(3)?.parse().ok()?;
+    let start = fields.nth(12)?.parse().ok()?;
+    // The last of these that `execve` sets: without it, the others are not to be believed.
+    let code = fields.nth(3)?;
+    let environ_start: u64 = fields.nth(23)?.parse().ok()?;
+    let environ_end: u64 = fields.next()?.parse().ok()?;
+    Some(Stat {
+        group,
+        start,
+        zombie: matches!(state, "Z" | "X" | "x"),
+        kernel: flags & KERNEL_THREAD != 0,
+        environ: environ_end
+            .checked_sub(environ_start)
+            .filter(|_| code != "0"),
+    })
+}
+
+/// The mark in a `/proc/<pid>/environ`, as `getenv` in that process would find it.
+pub(crate) fn mark(environ: &[u8]) -> Option<Mark> {
+    let entry = environ
+        .split_inclusive(|byte| *byte == 0)
+        .find_map(|entry| {
+            entry
+                .strip_prefix(OWNER_VARIABLE.as_bytes())?
+                .strip_prefix(b"=")
+        })?;
+    // Without its end it was cut while it was read, and may be another mark's beginning.
+    let value = entry.strip_suffix(b"\0")?;
+    Mark::parse(str::from_utf8(value).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel wrote it, from the parent's pid on.
+    const REST: &str = "1 4242 4241 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 1 0 987654 2523136 374 \
+        18446744073709551615 94098461646848 94098461665865 140734693446208 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 \
+        94098461677968 94098461679592 94098493235200 140734693451319 140734693451339 140734693451339 \
+        140734693453803 0";
+
+    const WANTED: Stat = Stat {
+        group: 4242,
+        start: 987_654,
+        zombie: false,
+        kernel: false,
+        environ: Some(2464),
+    };
+
+    #[test]
+    fn stat_is_read_whatever_the_name() {
+        for name in ["sh", "a b", "x) Z 1 9 9", "((", ")", "\u{fffd}"] {
+            let text = format!("17 ({name}) S {REST}\n");
+            assert_eq!(stat(text.as_bytes()), Some(WANTED), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_text_is_no_obstacle() {
+        let text = [b"17 (\xff\xfe) Z ", REST.as_bytes()].concat();
+        assert_eq!(
+            stat(&text),
+            Some(Stat {
+                zombie: true,
+                ..WANTED
+            })
+        );
+    }
+
+    #[test]
+    fn no_environment_is_told_from_an_empty_one() {
+        let read = |code: &str, end: &str| {
+            let rest = REST
+                .replace("94098461646848", code)
+                .replace("140734693453803", end);
+            stat(format!("17 (sh) R {rest}").as_bytes())
+                .unwrap()
+                .environ
+        };
+        assert_eq!(read("94098461646848", "140734693451339"), Some(0));
+        assert_eq!(read("0", "140734693451339"), None);
+        assert_eq!(read("0", "0"), None);
+    }
+
+    #[test]
+    fn a_kernel_thread_is_known_by_its_flag() {
+        let text = format!("2 (kthreadd) S {}", REST.replace(" 4194304 ", " 2129984 "));
+        assert_eq!(
+            stat(text.as_bytes()),
+            Some(Stat {
+                kernel: true,
+                ..WANTED
+            })
+        );
+    }
+
+    #[test]
+    fn a_cut_or_strange_stat_is_nothing() {
+        for text in [
+            "",
+            "17",
+            "17 (sh)",
+            "17 (sh) S 1 4242",
+            "17 (sh) S 1 x 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+        ] {
+            assert_eq!(stat(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_mark_is_the_variable_of_that_name_only() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let found =
+            |text: String| mark(text.replace('|', "\0").as_bytes()).map(|mark| mark.to_string());
+        let wanted = Some(format!("{id}:3"));
+        assert_eq!(found(format!("A=1|TOOLCRIB_OWNER={id}:3|B=2|")), wanted);
+        assert_eq!(found(format!("A=1|TOOLCRIB_OWNER={id}:3")), None, "cut");
+        assert_eq!(
+            found(format!("TOOLCRIB_OWNER={id}:3|TOOLCRIB_OWNER={id}:4|")),
+            wanted
+        );
+        for other in ["", "|", "TOOLCRIB_OWNER=", "TOOLCRIB_OWNER=nonsense|"] {
+            assert_eq!(found(other.to_owned()), None, "{other}");
+        }
+        assert_eq!(
+            found(format!(
+                "XTOOLCRIB_OWNER={id}:3|TOOLCRIB_OWNERS={id}:3|A=TOOLCRIB_OWNER={id}:3"
+            )),
+            None
+        );
+    }
+}
