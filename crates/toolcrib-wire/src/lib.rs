@@ -20,6 +20,7 @@
 
 mod base64;
 mod decoder;
+mod draft;
 mod envelope;
 mod frame;
 mod id;

@@ -1,15 +1,14 @@
-//! Bytes to messages: one walk that checks everything and keeps what it saw, should it fail halfway.
+//! Bytes to messages, alone or in batches, and what can be made out of those that are none.
 
-use crate::envelope::{Body, Message, Notification, Packet, Places, Request, Response};
-use crate::id::{BadId, Id};
-use crate::json::{Json, Kind};
+use crate::draft::{Draft, Sound};
+use crate::envelope::{Body, Message, Notification, Packet, Request, Response};
+use crate::id::Id;
+use crate::json::Json;
 use crate::limits::Limits;
 use crate::malformed::{Fault, Malformed, Shape};
-use crate::meta;
 use crate::raw::{Raw, utf8};
 use crate::rpc_error::RpcError;
 use crate::scan::{Scanner, Span};
-use crate::text::unquote;
 
 /// Reads one frame: a message, or a batch of them.
 pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Packet, Malformed> {
@@ -88,18 +87,6 @@ fn unknown(fault: Fault) -> Malformed {
     }
 }
 
-/// What a sound draft is.
-enum Sound {
-    Call {
-        id: Option<Id>,
-        method: String,
-    },
-    Answer {
-        id: Option<Id>,
-        error: Option<(i64, String, Option<Span>)>,
-    },
-}
-
 fn finish(raw: Raw, draft: Draft, sound: Sound) -> Message {
     let body = Body {
         message: raw,
@@ -129,244 +116,6 @@ fn finish(raw: Raw, draft: Draft, sound: Sound) -> Message {
     }
 }
 
-/// What the walk has seen so far.
-#[derive(Default)]
-struct Draft {
-    places: Places,
-    jsonrpc: Option<Span>,
-    method: Option<Span>,
-    params: Option<Span>,
-    result: Option<Span>,
-    error: Option<Span>,
-    saw_method: bool,
-    saw_answer: bool,
-}
-
-impl Draft {
-    fn walk(&mut self, text: &str, limits: &Limits) -> Result<(), Fault> {
-        let mut scanner = Scanner::new(text, limits.depth);
-        match scanner.peek() {
-            Some(b'{') | None => {}
-            Some(_) => return Err(not_an_object(scanner)),
-        }
-        scanner.enter(b'{')?;
-        let mut first = true;
-        while let Some(key) = scanner.next_key(&mut first)? {
-            self.member(&mut scanner, text, &unquote(&text[key]))?;
-        }
-        scanner.end()
-    }
-
-    fn member(&mut self, scanner: &mut Scanner<'_>, text: &str, key: &str) -> Result<(), Fault> {
-        match key {
-            "jsonrpc" => once(&mut self.jsonrpc, scanner.value()?, "jsonrpc"),
-            "id" => once(&mut self.places.id, scanner.value()?, "id"),
-            "method" => {
-                self.saw_method = true;
-                once(&mut self.method, scanner.value()?, "method")
-            }
-            "params" => once(
-                &mut self.params,
-                params(scanner, text, &mut self.places)?,
-                "params",
-            ),
-            "result" => {
-                self.saw_answer = true;
-                once(
-                    &mut self.result,
-                    result(scanner, text, &mut self.places)?,
-                    "result",
-                )
-            }
-            "error" => {
-                self.saw_answer = true;
-                once(&mut self.error, scanner.value()?, "error")
-            }
-            _ => scanner.value().map(drop),
-        }
-    }
-
-    /// Decides what the message is, and remembers which member is its body.
-    fn check(&mut self, text: &str) -> Result<Sound, Fault> {
-        if json(text, &self.jsonrpc).and_then(Json::as_str).as_deref() != Some("2.0") {
-            return Err(Fault::NotJsonRpc2);
-        }
-        match (self.method.is_some(), self.answer(text)?) {
-            (true, None) => self.check_call(text),
-            (true, Some(_)) => Err(Fault::MethodAndAnswer),
-            (false, Some(answer)) => self.check_answer(text, answer),
-            (false, None) => Err(Fault::NoContent),
-        }
-    }
-
-    fn check_call(&mut self, text: &str) -> Result<Sound, Fault> {
-        let method = json(text, &self.method).unwrap_or(Json::NULL);
-        let Some(method) = method.as_str() else {
-            return Err(Fault::MethodNotText {
-                found: method.kind(),
-            });
-        };
-        match json(text, &self.params).map(Json::kind) {
-            None | Some(Kind::Object | Kind::Null) => self.places.body = self.params.clone(),
-            Some(found) => return Err(Fault::ParamsNotObject { found }),
-        }
-        let id = self.id(text).transpose().map_err(Fault::BadId)?;
-        Ok(Sound::Call {
-            id,
-            method: method.into_owned(),
-        })
-    }
-
-    fn check_answer(&mut self, text: &str, answer: Answer) -> Result<Sound, Fault> {
-        let id = match self.id(text) {
-            None | Some(Err(BadId::Null)) => None,
-            Some(id) => Some(id.map_err(Fault::BadId)?),
-        };
-        match answer {
-            Answer::Error => {
-                self.places.body = self.error.clone();
-                let error = read_error(text, json(text, &self.error).unwrap_or(Json::NULL))?;
-                Ok(Sound::Answer {
-                    id,
-                    error: Some(error),
-                })
-            }
-            Answer::Result if id.is_none() => Err(Fault::ResultWithoutId),
-            Answer::Result => {
-                self.places.body = self.result.clone();
-                Ok(Sound::Answer { id, error: None })
-            }
-        }
-    }
-
-    /// Which answer it is. Peers that grew up with JSON-RPC 1.0 write both and make one of them null.
-    fn answer(&self, text: &str) -> Result<Option<Answer>, Fault> {
-        let null = |span| json(text, span).is_some_and(Json::is_null);
-        match (self.result.is_some(), self.error.is_some()) {
-            (false, false) => Ok(None),
-            (true, false) => Ok(Some(Answer::Result)),
-            (false, true) => Ok(Some(Answer::Error)),
-            (true, true) if null(&self.error) => Ok(Some(Answer::Result)),
-            (true, true) if null(&self.result) => Ok(Some(Answer::Error)),
-            (true, true) => Err(Fault::ResultAndError),
-        }
-    }
-
-    fn id(&self, text: &str) -> Option<Result<Id, BadId>> {
-        json(text, &self.places.id).map(Id::read)
-    }
-
-    fn shape(&self) -> Shape {
-        match (self.saw_method, self.saw_answer, &self.places.id) {
-            (true, false, Some(_)) => Shape::Request,
-            (true, false, None) => Shape::Notification,
-            (false, true, _) => Shape::Response,
-            _ => Shape::Unknown,
-        }
-    }
-}
-
-enum Answer {
-    Result,
-    Error,
-}
-
-fn params(scanner: &mut Scanner<'_>, text: &str, places: &mut Places) -> Result<Span, Fault> {
-    object(scanner, text, |scanner, key| match key {
-        "name" => once(&mut places.name, scanner.value()?, "params.name"),
-        "uri" => once(&mut places.uri, scanner.value()?, "params.uri"),
-        "_meta" => {
-            let (token, version) = (&mut places.progress_token, &mut places.version);
-            let meta = object(scanner, text, |scanner, key| match key {
-                meta::PROGRESS_TOKEN => once(token, scanner.value()?, "params._meta.progressToken"),
-                meta::PROTOCOL_VERSION => once(version, scanner.value()?, "the protocol version"),
-                _ => scanner.value().map(drop),
-            })?;
-            once(&mut places.meta, meta, "params._meta")
-        }
-        _ => scanner.value().map(drop),
-    })
-}
-
-fn result(scanner: &mut Scanner<'_>, text: &str, places: &mut Places) -> Result<Span, Fault> {
-    object(scanner, text, |scanner, key| match key {
-        "resultType" => once(
-            &mut places.result_type,
-            scanner.value()?,
-            "result.resultType",
-        ),
-        "_meta" => once(&mut places.meta, scanner.value()?, "result._meta"),
-        _ => scanner.value().map(drop),
-    })
-}
-
-/// Shows each member of the next value to `visit`, which takes the member's value. A value that is no
-/// object is just taken.
-fn object<'a>(
-    scanner: &mut Scanner<'a>,
-    text: &str,
-    mut visit: impl FnMut(&mut Scanner<'a>, &str) -> Result<(), Fault>,
-) -> Result<Span, Fault> {
-    if scanner.peek() != Some(b'{') {
-        return scanner.value();
-    }
-    let start = scanner.at();
-    scanner.enter(b'{')?;
-    let mut first = true;
-    while let Some(key) = scanner.next_key(&mut first)? {
-        visit(scanner, &unquote(&text[key]))?;
-    }
-    Ok(start..scanner.at())
-}
-
-fn once(place: &mut Option<Span>, span: Span, member: &'static str) -> Result<(), Fault> {
-    match place.replace(span) {
-        None => Ok(()),
-        Some(_) => Err(Fault::Duplicate { member }),
-    }
-}
-
-fn json<'a>(text: &'a str, span: &Option<Span>) -> Option<Json<'a>> {
-    span.clone().map(|span| Json::trusted(&text[span]))
-}
-
-fn not_an_object(mut scanner: Scanner<'_>) -> Fault {
-    let text = scanner.text();
-    match scanner
-        .value()
-        .and_then(|span| scanner.end().map(|()| span))
-    {
-        Ok(span) => Fault::NotAnObject {
-            found: Json::trusted(&text[span]).kind(),
-        },
-        Err(fault) => fault,
-    }
-}
-
-fn read_error(text: &str, error: Json<'_>) -> Result<(i64, String, Option<Span>), Fault> {
-    if !error.is_object() {
-        return Err(Fault::BadError {
-            why: "it is not an object",
-        });
-    }
-    let [code, message, data] = error.pick(["code", "message", "data"]);
-    let Some(code) = code.and_then(Json::as_i64) else {
-        return Err(Fault::BadError {
-            why: "`code` is not an integer",
-        });
-    };
-    let Some(message) = message.and_then(Json::as_str) else {
-        return Err(Fault::BadError {
-            why: "`message` is not a string",
-        });
-    };
-    let data = data.map(|data| {
-        let start = data.text().as_ptr() as usize - text.as_ptr() as usize;
-        start..start + data.text().len()
-    });
-    Ok((code, message.into_owned(), data))
-}
-
 /// The id at the very end of an answer whose middle is not JSON: the TypeScript SDK writes it last.
 fn trailing_id(text: &str, fault: &Fault, shape: Shape) -> Option<Id> {
     if shape != Shape::Response || !matches!(fault, Fault::Syntax { .. } | Fault::TooDeep { .. }) {
@@ -380,4 +129,395 @@ fn trailing_id(text: &str, fault: &Fault, shape: Shape) -> Option<Id> {
         .strip_suffix('}')?;
     let value = Json::parse(value, &Limits::default()).ok()?;
     Id::read(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::json::Kind;
+    use crate::version::Version;
+
+    fn one(text: &str) -> Result<Message, Malformed> {
+        match parse(text, &Limits::default())? {
+            Packet::One(message) => Ok(message),
+            Packet::Batch(items) => panic!("a batch of {}", items.len()),
+        }
+    }
+
+    fn request(text: &str) -> Request {
+        match one(text) {
+            Ok(Message::Request(request)) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_shows_what_routing_needs() {
+        let request = request(
+            r#" {"method":"tools\/call","params":{"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28"},
+            "arguments":{"name":"inner","_meta":{}},"n\u0061me":"to\u006fl","uri":"a:b"},"id":"x","jsonrpc":"2.0"}
+            "#,
+        );
+        assert_eq!(
+            (request.id, request.method.as_str()),
+            (Id::from("x"), "tools/call")
+        );
+        let params = &request.params;
+        assert_eq!(params.name().as_deref(), Some("tool"));
+        assert_eq!(params.uri().as_deref(), Some("a:b"));
+        assert_eq!(params.progress_token(), Some(Id::from("p")));
+        assert_eq!(params.version(), Some(Version::V2026_07_28));
+        assert_eq!(
+            params.get("arguments").map(Json::text),
+            Some(r#"{"name":"inner","_meta":{}}"#)
+        );
+        assert!(params.message().text().ends_with(r#""jsonrpc":"2.0"}"#));
+    }
+
+    #[test]
+    fn params_may_be_absent_null_or_without_what_routing_looks_for() {
+        for params in [
+            "",
+            r#","params":null"#,
+            r#","params":{}"#,
+            r#","params":{"name":7,"_meta":[]}"#,
+        ] {
+            let request = request(&format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#
+            ));
+            assert_eq!(request.params.name(), None, "{params}");
+            assert_eq!(request.params.progress_token(), None, "{params}");
+            assert_eq!(
+                request.params.raw().is_some(),
+                params.contains('{'),
+                "{params}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers_are_results_or_errors_and_a_null_beside_one_is_nothing() {
+        for (text, expected) in [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"a": 1.0}}"#,
+                r#"Some(1) Ok({"a": 1.0})"#,
+            ),
+            (
+                r#"{"result":[],"jsonrpc":"2.0","id":"1","error":null}"#,
+                r#"Some("1") Ok([])"#,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+                "Some(1) Ok(null)",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-1,"message":"m"}}"#,
+                "Some(1) Err(-1 m None)",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":[1]}}"#,
+                "None Err(-1 m Some([1]))",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}"#,
+                "None Err(-1 m None)",
+            ),
+        ] {
+            let Ok(Message::Response(response)) = one(text) else {
+                panic!("{text}")
+            };
+            let id = response.id.clone();
+            let answer = response.into_answer();
+            let answer = answer
+                .map_err(|error| format!("{} {} {:?}", error.code, error.message, error.data));
+            let shown = format!("{id:?} {answer:?}")
+                .replace('\\', "")
+                .replace("(\"-", "(-")
+                .replace("\")", ")");
+            assert_eq!(shown, expected.replace("\")", ")"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_message_tells_what_is_wrong_what_it_was_and_whose() {
+        use Shape::{Notification, Request, Response, Unknown};
+        for (text, fault, shape, id) in [
+            ("7", "must be an object, this is a number", Unknown, None),
+            (
+                "hello",
+                "not JSON at byte 0: expected a value",
+                Unknown,
+                None,
+            ),
+            (
+                "",
+                "not JSON at byte 0: the text ends too early",
+                Unknown,
+                None,
+            ),
+            (
+                r#"{"id":1,"result":{}}"#,
+                "`jsonrpc` is not",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+                "`jsonrpc` is not",
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1}"#,
+                "neither a method",
+                Unknown,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
+                "both a result and an error",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#,
+                "a method together",
+                Unknown,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":"broken"}"#,
+                "`error` is unusable: it is not an object",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":""}}"#,
+                "`code` is not an integer",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#,
+                "`message` is not a string",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","result":{}}"#,
+                "a result without an id",
+                Response,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+                "a result without an id",
+                Response,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"result":{}}"#,
+                "not written as an integer",
+                Response,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"m"}"#,
+                "does not fit",
+                Request,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
+                "it is null",
+                Request,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+                "`method` must be a string",
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"m","params":[1]}"#,
+                "`params` must be an object, this is an array",
+                Notification,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#,
+                "`id` is given twice",
+                Request,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"a","n\u0061me":"b"}}"#,
+                "`params.name` is given twice",
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"m","params":{"uri":"a","uri":"b"},"id":1}"#,
+                "`params.uri` is given twice",
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{},"_meta":{}}}"#,
+                "`params._meta` is given twice",
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"a":tru}}"#,
+                "not JSON at byte 38",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"a":"#,
+                "the text ends too early",
+                Response,
+                Some(1),
+            ),
+            (
+                r#"{"result":{"a":NaN},"jsonrpc":"2.0","id":5}"#,
+                "not JSON at byte 15",
+                Response,
+                Some(5),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{}} x"#,
+                "text after the end",
+                Response,
+                Some(1),
+            ),
+        ] {
+            let malformed = one(text).unwrap_err();
+            let shown = malformed.fault.to_string();
+            assert!(shown.contains(fault), "{text}: {shown}");
+            assert_eq!(
+                (malformed.shape, malformed.id),
+                (shape, id.map(Id::Number)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_are_named_and_a_deep_answer_still_fails_its_own_call() {
+        let limits = Limits {
+            size: 300,
+            depth: 4,
+            batch: 2,
+        };
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{}{}}}"#,
+            "[".repeat(9),
+            "]".repeat(9)
+        );
+        let malformed = parse(deep, &limits).unwrap_err();
+        assert_eq!(
+            (malformed.fault, malformed.id),
+            (Fault::TooDeep { limit: 4 }, Some(Id::from(1)))
+        );
+        let malformed = parse(vec![b' '; 301], &limits).unwrap_err();
+        assert_eq!(
+            malformed.fault,
+            Fault::TooLarge {
+                size: 301,
+                limit: 300
+            }
+        );
+        assert_eq!(
+            parse("[1,2,3]", &limits).unwrap_err().fault,
+            Fault::BatchTooLong { limit: 2 }
+        );
+        let hostile = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}"#,
+            "{\"_meta\":".repeat(1_000_000)
+        );
+        assert_eq!(
+            one(&hostile).unwrap_err().fault,
+            Fault::TooDeep { limit: 128 }
+        );
+        assert_eq!(
+            parse(b"{\"a\":\"\xff\"}".to_vec(), &limits)
+                .unwrap_err()
+                .fault,
+            Fault::NotUtf8 { at: 6 }
+        );
+    }
+
+    #[test]
+    fn the_items_of_a_batch_succeed_and_fail_one_by_one() {
+        let text = r#"[{"jsonrpc":"2.0","id":1,"result":{}}, 7 ,{"jsonrpc":"2.0","method":"n"}]"#;
+        let items: Vec<_> = parse(text, &Limits::default())
+            .unwrap()
+            .into_messages()
+            .collect();
+        assert!(
+            matches!(&items[0], Ok(Message::Response(response)) if response.id == Some(Id::from(1)))
+        );
+        assert_eq!(
+            items[1].as_ref().unwrap_err().fault,
+            Fault::NotAnObject {
+                found: Kind::Number
+            }
+        );
+        assert!(matches!(&items[2], Ok(Message::Notification(n)) if n.method == "n"));
+        assert_eq!(
+            parse("[]", &Limits::default()).unwrap_err().fault,
+            Fault::EmptyBatch
+        );
+        assert!(matches!(
+            parse("[{}", &Limits::default()).unwrap_err().fault,
+            Fault::Syntax { .. }
+        ));
+    }
+
+    #[test]
+    fn the_id_of_a_message_that_was_cut_off_is_recovered_if_it_had_come() {
+        for (head, id) in [
+            (
+                r#"{"jsonrpc":"2.0","id":12,"result":{"te"#,
+                Some(Id::from(12)),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":"a","result":{"te"#,
+                Some(Id::from("a")),
+            ),
+            (r#"{"jsonrpc":"2.0","result":{"id":3,"#, None),
+            (r#"{"jsonrpc":"2.0","id":1"#, None),
+            ("", None),
+        ] {
+            assert_eq!(recover_id(head.as_bytes()), id, "{head}");
+        }
+        assert_eq!(
+            recover_id(b"{\"id\":4,\"result\":\"\xc3"),
+            Some(Id::from(4))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
+            let _ = recover_id(&bytes);
+            let _ = parse(bytes, &Limits::default());
+        }
+
+        #[test]
+        fn no_message_cut_short_or_altered_makes_it_panic(cut in 0..200usize, place in 0..200usize, byte in any::<u8>()) {
+            let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\ud83d\ude00","_meta":{"progressToken":3}},"result":{"_meta":{}},"error":{"code":1}}"#;
+            let mut bytes = text.as_bytes()[..cut.min(text.len())].to_vec();
+            if let Some(found) = bytes.get_mut(place) {
+                *found = byte;
+            }
+            let _ = recover_id(&bytes);
+            let _ = parse(bytes, &Limits::default());
+        }
+    }
 }

@@ -194,3 +194,240 @@ fn object(changes: &[Change]) -> Raw {
     })
     .finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Limits, Message, Packet, Request, Response, parse};
+
+    fn message(text: &str) -> Message {
+        match parse(text, &Limits::default()) {
+            Ok(Packet::One(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn request(text: &str) -> Request {
+        match message(text) {
+            Message::Request(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn response(text: &str) -> Response {
+        match message(text) {
+            Message::Response(response) => response,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn raw(text: &str) -> Raw {
+        Raw::parse(text, &Limits::default()).unwrap()
+    }
+
+    const CALL: &str = r#"{ "jsonrpc":"2.0", "id" : 1 , "method":"m", "params":{ "name" : "a\u0062" ,"x":1.0, "_meta":{ "k":[ ] } } }"#;
+
+    #[test]
+    fn what_is_asked_for_changes_and_nothing_else() {
+        let call = request(CALL);
+        for (rewrite, from, to) in [
+            (call.rewrite(), "", ""),
+            (call.rewrite().id(&Id::from("9")), ": 1 ,", r#": "9" ,"#),
+            (call.rewrite().name("b\"c"), r#""a\u0062""#, r#""b\"c""#),
+            (
+                call.rewrite().uri("u:v"),
+                r#"{ "name""#,
+                r#"{"uri":"u:v", "name""#,
+            ),
+            (call.rewrite().meta(raw("{}")), r#"{ "k":[ ] }"#, "{}"),
+            (call.rewrite().set_meta("k", raw("7")), "[ ]", "7"),
+            (
+                call.rewrite().progress_token(&Id::from(3)),
+                r#"{ "k""#,
+                r#"{"progressToken":3, "k""#,
+            ),
+            (call.rewrite().remove_meta("k"), r#"{ "k":[ ] }"#, "{  }"),
+            (call.rewrite().remove_meta("absent"), "", ""),
+            (call.rewrite().remove("x"), r#""x":1.0, "#, ""),
+            (
+                call.rewrite().remove("_meta"),
+                r#", "_meta":{ "k":[ ] }"#,
+                "",
+            ),
+            (call.rewrite().set("x", raw("2")), "1.0", "2"),
+            (
+                call.rewrite().set("new", raw("2")),
+                r#"{ "name""#,
+                r#"{"new":2, "name""#,
+            ),
+        ] {
+            assert_eq!(rewrite.finish().text(), CALL.replacen(from, to, 1));
+        }
+    }
+
+    #[test]
+    fn many_changes_are_made_at_once() {
+        let rewritten = request(CALL)
+            .rewrite()
+            .id(&Id::from(2))
+            .name("z")
+            .set("arguments", raw("{}"))
+            .remove("x")
+            .set_meta("a", raw("1"))
+            .remove_meta("k")
+            .finish();
+        let expected = concat!(
+            r#"{ "jsonrpc":"2.0", "id" : 2 , "method":"m", "#,
+            r#""params":{"arguments":{}, "name" : "z" ,"_meta":{"a":1  } } }"#
+        );
+        assert_eq!(rewritten.text(), expected);
+    }
+
+    #[test]
+    fn params_and_meta_are_made_where_there_are_none() {
+        for (params, expected) in [
+            (
+                "",
+                r#"{"params":{"_meta":{"progressToken":1}},"jsonrpc":"2.0","id":1,"method":"m"}"#,
+            ),
+            (
+                r#","params":null"#,
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}"#,
+            ),
+            (
+                r#","params":{}"#,
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}"#,
+            ),
+            (
+                r#","params":{"_meta":7}"#,
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}"#,
+            ),
+        ] {
+            let call = request(&format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#
+            ));
+            assert_eq!(
+                call.rewrite().progress_token(&Id::from(1)).finish().text(),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn answers_get_their_callers_id_and_what_their_era_asks_for() {
+        let result = response(r#"{"result":{"content":[]},"jsonrpc":"2.0","id":1}"#);
+        let modern = result
+            .rewrite()
+            .id(&Id::from("c"))
+            .set("resultType", Raw::string("complete"))
+            .finish();
+        assert_eq!(
+            modern.text(),
+            r#"{"result":{"resultType":"complete","content":[]},"jsonrpc":"2.0","id":"c"}"#
+        );
+
+        let error = response(
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":{"id":1}}}"#,
+        );
+        let onward = error.rewrite().id(&Id::from(2)).finish();
+        assert_eq!(
+            onward.text(),
+            r#"{"jsonrpc":"2.0","id":2,"error":{"code":1,"message":"m","data":{"id":1}}}"#
+        );
+
+        let list = response(r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
+        let onward = list
+            .rewrite()
+            .id(&Id::from(2))
+            .set("resultType", Raw::string("complete"))
+            .finish();
+        assert_eq!(onward.text(), r#"{"jsonrpc":"2.0","id":2,"result":[1]}"#);
+    }
+
+    /// JSON text with odd spacing, as a value for any member.
+    fn value() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("null".to_owned()),
+            Just(" 1.50e+2".to_owned()),
+            Just("\"a\\u00e9 \\\" } ,\"".to_owned()),
+            Just("[ 1,[ ] , {\"id\":3,\"name\":\"n\"}]".to_owned()),
+            Just("{ \"_meta\" : {\"progressToken\":0} }".to_owned()),
+        ]
+    }
+
+    /// A request with its members in any order, among others.
+    fn calls() -> impl Strategy<Value = String> {
+        let params = prop::collection::btree_map("[a-c]|name|uri|\\PC{0,3}", value(), 0..5);
+        let meta = prop::option::of(prop::collection::btree_map(
+            "[a-c]|progressToken",
+            value(),
+            0..3,
+        ));
+        let object = |members: Vec<String>| format!("{{{}}}", members.join(" ,"));
+        let member =
+            |(key, value): (String, String)| format!("{} :{value}", Raw::string(&key).text());
+        (params, meta, any::<u64>()).prop_map(move |(params, meta, order)| {
+            let mut params: Vec<String> = params.into_iter().map(member).collect();
+            if let Some(meta) = meta {
+                let meta = object(meta.into_iter().map(member).collect());
+                params.insert(
+                    order as usize % (params.len() + 1),
+                    format!("\"_meta\": {meta}"),
+                );
+            }
+            let mut all: Vec<String> = [r#""jsonrpc":"2.0""#, r#""id": 1"#, r#""method":"m""#]
+                .map(str::to_owned)
+                .into();
+            all.insert(order as usize % 4, format!("\"params\":{}", object(params)));
+            object(all)
+        })
+    }
+
+    /// Everything of `json` but the members that a rewrite was asked to change.
+    fn others<'a>(json: Json<'a>, changed: &[&str]) -> Vec<(String, &'a str)> {
+        let members = json
+            .members()
+            .map(|(key, value)| (key.into_owned(), value.text()));
+        members
+            .filter(|(key, _)| !changed.contains(&key.as_str()))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_rewrite_says_what_was_asked_and_keeps_every_other_member_to_the_byte(text in calls()) {
+            let old = request(&text);
+            let onward = old.rewrite().id(&Id::from("new")).name("n2").progress_token(&Id::from(77)).finish();
+            let new = request(onward.text());
+            prop_assert_eq!(&new.id, &Id::from("new"));
+            prop_assert_eq!(new.params.name(), Some("n2".into()));
+            prop_assert_eq!(new.params.progress_token(), Some(Id::from(77)));
+            let root = ["id", "params"];
+            prop_assert_eq!(others(new.params.message().json(), &root), others(old.params.message().json(), &root));
+            let body = ["name", "_meta"];
+            prop_assert_eq!(others(new.params.json(), &body), others(old.params.json(), &body));
+            let meta = |request: &Request| request.params.meta().map(Raw::from);
+            let (new, old) = (meta(&new).unwrap(), meta(&old).unwrap_or(Json::EMPTY.into()));
+            prop_assert_eq!(others(new.json(), &[PROGRESS_TOKEN]), others(old.json(), &[PROGRESS_TOKEN]));
+        }
+
+        #[test]
+        fn what_is_set_and_removed_again_leaves_the_members_as_they_were(text in calls()) {
+            let old = request(&text);
+            let with = old.rewrite().set("zz", raw("1")).set_meta("yy", raw("2")).finish();
+            let without = request(with.text()).rewrite().remove("zz").remove_meta("yy").finish();
+            let without = request(without.text());
+            prop_assert_eq!(others(without.params.json(), &["_meta"]), others(old.params.json(), &["_meta"]));
+            let old_meta = old.params.meta().unwrap_or(Json::EMPTY);
+            prop_assert_eq!(others(without.params.meta().unwrap(), &[]), others(old_meta, &[]));
+        }
+
+        #[test]
+        fn a_rewrite_of_nothing_changes_nothing(text in calls()) {
+            let call = request(&text);
+            prop_assert_eq!(call.rewrite().finish(), call.params.message().clone());
+        }
+    }
+}

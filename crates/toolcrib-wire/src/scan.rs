@@ -83,6 +83,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Takes the whole next value and forgets it.
+    pub(crate) fn skip(&mut self) -> Result<(), Fault> {
+        self.value().map(|_| ())
+    }
+
     /// Nothing but white space may follow.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         match self.peek() {

@@ -134,14 +134,15 @@ impl SseDecoder {
     )]
     pub fn next(&mut self) -> Option<Result<SseItem, SseTooLarge>> {
         loop {
-            let Some(line) = self.take_line() else {
-                return self.check_open_line().map(Err);
-            };
-            // The buffer steps aside, so that the line can be read without a copy of its own.
+            let line = self.take_line();
+            // The buffer steps aside, so that a line can be read without a copy of its own.
             let buffer = mem::take(&mut self.buffer);
-            let found = self.read_line(&buffer[line]);
+            let found = match line.clone() {
+                Some(line) => self.read_line(&buffer[line]),
+                None => self.read_open_line(&buffer[self.start..]).map(Err),
+            };
             self.buffer = buffer;
-            if found.is_some() {
+            if found.is_some() || line.is_none() {
                 return found;
             }
         }
@@ -168,20 +169,35 @@ impl SseDecoder {
     }
 
     fn read_line(&mut self, line: &[u8]) -> Option<Result<SseItem, SseTooLarge>> {
-        match (line, self.skipping) {
-            ([], true) => {
-                self.skipping = false;
-                self.pending = Pending::default();
+        if self.skipping {
+            self.skipping = !line.is_empty();
+            return None;
+        }
+        if let Some(error) = self.check_size(line) {
+            return Some(Err(error));
+        }
+        match line {
+            [] => self.end_event().map(|event| Ok(SseItem::Event(event))),
+            [b':', ..] => Some(Ok(SseItem::Comment)),
+            line => {
+                self.field(line);
                 None
             }
-            (_, true) => None,
-            ([], false) => self.end_event().map(|event| Ok(SseItem::Event(event))),
-            ([b':', ..], false) => Some(Ok(SseItem::Comment)),
-            (line, false) => {
-                self.field(line);
-                self.check_size(0).map(Err)
-            }
         }
+    }
+
+    /// A line without its end, as yet. While an event is dropped nothing of it is kept but one byte, so
+    /// that the line's end is not taken for an empty line.
+    fn read_open_line(&mut self, line: &[u8]) -> Option<SseTooLarge> {
+        let error = if self.skipping {
+            None
+        } else {
+            self.check_size(line)
+        };
+        if self.skipping {
+            self.start += line.len().saturating_sub(1);
+        }
+        error
     }
 
     /// Where the next whole line stands, without its end.
@@ -254,15 +270,15 @@ impl SseDecoder {
         })
     }
 
-    /// Drops the event if what came of it, with an open line of so many bytes, is over the limit.
-    fn check_size(&mut self, open: usize) -> Option<SseTooLarge> {
+    /// Drops the event if its data is over the limit together with this line, whole or not. The name of
+    /// the field is no part of the data.
+    fn check_size(&mut self, line: &[u8]) -> Option<SseTooLarge> {
+        const NAME: usize = "data: ".len();
         let data = self.pending.data.as_deref().unwrap_or_default();
-        if self.skipping || data.len() + open <= self.limit {
+        if data.len() + line.len().saturating_sub(NAME) <= self.limit {
             return None;
         }
-        let open = &self.buffer[self.start..];
-        let open = open.strip_prefix(b"data:").unwrap_or(open);
-        let head = if data.is_empty() { open } else { data };
+        let head = if data.is_empty() { &line[NAME..] } else { data };
         let error = SseTooLarge {
             limit: self.limit,
             head: head[..head.len().min(HEAD)].to_vec(),
@@ -270,18 +286,6 @@ impl SseDecoder {
         self.skipping = true;
         self.pending = Pending::default();
         Some(error)
-    }
-
-    /// A line that never ends is cut short; while an event is dropped, its open line is not kept either.
-    fn check_open_line(&mut self) -> Option<SseTooLarge> {
-        // The field's name is no part of the data.
-        let open = (self.buffer.len() - self.start).saturating_sub("data: ".len());
-        let error = self.check_size(open);
-        if self.skipping && self.buffer.len() > self.start {
-            // One byte stays, so that the line's end is not taken for an empty line.
-            self.start = self.buffer.len() - 1;
-        }
-        error
     }
 }
 
@@ -293,6 +297,206 @@ impl Pending {
                 data.extend_from_slice(value);
             }
             None => self.data = Some(value.to_vec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limits(size: usize) -> Limits {
+        Limits {
+            size,
+            ..Limits::default()
+        }
+    }
+
+    struct Decoded {
+        items: Vec<Result<SseItem, SseTooLarge>>,
+        last_id: Option<String>,
+        retry: Option<u64>,
+        rest: Option<SseEvent>,
+    }
+
+    fn decode<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, size: usize) -> Decoded {
+        let mut decoder = SseDecoder::new(&limits(size));
+        let mut items = Vec::new();
+        for chunk in chunks {
+            decoder.push(chunk);
+            items.extend(std::iter::from_fn(|| decoder.next()));
+        }
+        let (last_id, retry) = (decoder.last_id().map(str::to_owned), decoder.retry());
+        Decoded {
+            items,
+            last_id,
+            retry,
+            rest: decoder.finish(),
+        }
+    }
+
+    fn event(event: Option<&str>, data: &str, id: Option<&str>) -> SseEvent {
+        SseEvent {
+            event: event.map(str::to_owned),
+            data: data.into(),
+            id: id.map(str::to_owned),
+        }
+    }
+
+    fn events(stream: &str) -> Vec<SseEvent> {
+        let items = decode([stream.as_bytes()], 999).items;
+        items
+            .into_iter()
+            .filter_map(|item| match item {
+                Ok(SseItem::Event(event)) => Some(event),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn events_are_read_whatever_ends_their_lines() {
+        // DIS-48: an answer as a stream of events.
+        for end in ["\n", "\r\n", "\r"] {
+            let stream = [
+                "event: endpoint",
+                "data: /m?é",
+                "id: 7",
+                "",
+                "data:a",
+                "data: b",
+                "data",
+                "",
+                "",
+            ]
+            .join(end);
+            let expected = [
+                event(Some("endpoint"), "/m?é", Some("7")),
+                event(None, "a\nb\n", None),
+            ];
+            assert_eq!(events(&stream), expected, "{end:?}");
+        }
+        assert_eq!(
+            events("\u{feff}event: message\ndata: x\n\n"),
+            [event(None, "x", None)]
+        );
+        assert_eq!(
+            events("data:  two spaces\nunknown: y\n\n"),
+            [event(None, " two spaces", None)]
+        );
+    }
+
+    #[test]
+    fn comments_are_signs_of_life_and_empty_events_are_none() {
+        let decoded = decode([&b": hello\n\n\n\nevent: x\n\n:\ndata: d\n\n"[..]], 99);
+        let data = SseItem::Event(event(None, "d", None));
+        assert_eq!(
+            decoded.items,
+            [Ok(SseItem::Comment), Ok(SseItem::Comment), Ok(data)]
+        );
+    }
+
+    #[test]
+    fn ids_and_retry_times_are_remembered_for_resuming() {
+        let decoded = decode(
+            [&b"id: a\ndata:\n\nid: b\n\nretry: 1500\nretry: x\nid: c\0\nid: d\n"[..]],
+            99,
+        );
+        assert_eq!(
+            decoded.items,
+            [Ok(SseItem::Event(event(None, "", Some("a"))))]
+        );
+        assert_eq!(
+            (decoded.last_id.as_deref(), decoded.retry),
+            (Some("b"), Some(1500))
+        );
+        assert_eq!(decode([&b"id: a\n\nid\n\n"[..]], 99).last_id, None);
+    }
+
+    #[test]
+    fn an_event_over_the_limit_is_dropped_and_the_next_one_read() {
+        let long = "x".repeat(30);
+        for stream in [
+            format!("data: {long}\ndata: y\n\ndata: z\n\n"),
+            format!(
+                "data: {}\ndata: {}\n: c\n\ndata: z\n\n",
+                &long[..15],
+                &long[..15]
+            ),
+        ] {
+            for size in [1, 4, 1000] {
+                let items = decode(stream.as_bytes().chunks(size), 20).items;
+                assert!(
+                    matches!(&items[0], Err(error) if error.limit == 20 && error.head.contains(&b'x')),
+                    "{stream}"
+                );
+                assert_eq!(
+                    items[1..],
+                    [Ok(SseItem::Event(event(None, "z", None)))],
+                    "{stream}"
+                );
+            }
+        }
+        let mut decoder = SseDecoder::new(&limits(1000));
+        for _ in 0..10_000 {
+            decoder.push(&[b'x'; 100]);
+            decoder.next();
+            assert!(decoder.buffer.len() <= 1200);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_early_gives_what_it_had() {
+        assert_eq!(
+            decode([&b"data: {}"[..]], 99).rest,
+            Some(event(None, "{}", None))
+        );
+        assert_eq!(
+            decode([&b"data: {}\n"[..]], 99).rest,
+            Some(event(None, "{}", None))
+        );
+        assert_eq!(decode([&b"data: {}\n\n"[..]], 99).rest, None);
+    }
+
+    #[test]
+    fn retry_and_keep_alive_are_read_as_such() {
+        let mut out = KEEP_ALIVE.to_vec();
+        write_retry(20, &mut out);
+        let decoded = decode([&out[..]], 99);
+        assert_eq!(
+            (decoded.items, decoded.retry),
+            (vec![Ok(SseItem::Comment)], Some(20))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_however_it_is_cut(
+            sent in prop::collection::vec((prop::option::of("[a-z]{1,5}"), "[a-zé: \\n]{0,20}", prop::option::of("[a-z0-9]{1,5}")), 0..5),
+            size in 1..9usize,
+        ) {
+            let sent: Vec<_> = sent.iter().map(|(kind, data, id)| event(kind.as_deref(), data, id.as_deref())).collect();
+            let mut stream = Vec::new();
+            sent.iter().for_each(|event| event.write(&mut stream));
+            let items = decode(stream.chunks(size), 999).items;
+            prop_assert_eq!(items, sent.into_iter().map(|event| Ok(SseItem::Event(event))).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn a_stream_gives_the_same_however_it_is_cut(stream in "(data: ?[a-z]{0,30}|id: [a-z]|:|event: x|\u{feff}|retry: [0-9]|\r|\n|\r\n){0,20}", size in 1..9usize) {
+            let show = |decoded: Decoded| {
+                let items: Vec<_> = decoded.items.into_iter().map(|item| item.map_err(|error| error.limit)).collect();
+                (items, decoded.last_id, decoded.retry, decoded.rest)
+            };
+            let whole = show(decode([stream.as_bytes()], 20));
+            prop_assert_eq!(show(decode(stream.as_bytes().chunks(size), 20)), whole);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(stream in any::<Vec<u8>>(), size in 1..9usize) {
+            decode(stream.chunks(size), 5);
         }
     }
 }
