@@ -5,23 +5,18 @@ use crate::id::{BadId, Id};
 use crate::json::{Json, Kind};
 use crate::limits::Limits;
 use crate::malformed::{Fault, Shape};
-use crate::meta;
+use crate::member::{Level, Member};
 use crate::scan::{Scanner, Span};
 use crate::text::unquote;
 
 /// What the walk has seen so far.
 #[derive(Default)]
 pub(crate) struct Draft {
-    pub(crate) places: Places,
-    jsonrpc: Option<Span>,
-    method: Option<Span>,
-    params: Option<Span>,
-    result: Option<Span>,
-    error: Option<Span>,
+    found: [Option<Span>; Member::COUNT],
+    /// Members whose key was seen, even if the walk failed inside their value.
+    seen: [bool; Member::COUNT],
     /// A member that was given twice. The walk goes on, so that the rest can be made out.
-    duplicate: Option<&'static str>,
-    saw_method: bool,
-    saw_answer: bool,
+    duplicate: Option<Member>,
 }
 
 /// What a sound draft is.
@@ -36,241 +31,156 @@ pub(crate) enum Sound {
     },
 }
 
-impl Draft {
-    pub(crate) fn walk(&mut self, text: &str, limits: &Limits) -> Result<(), Fault> {
-        let mut scanner = Scanner::new(text, limits.depth);
-        match scanner.peek() {
-            Some(b'{') | None => {}
-            Some(_) => return Err(not_an_object(scanner)),
-        }
-        scanner.enter(b'{')?;
-        let mut first = true;
-        while let Some(key) = scanner.next_key(&mut first)? {
-            self.member(&mut scanner, text, &unquote(&text[key]))?;
-        }
-        scanner.end()
-    }
-
-    fn member(&mut self, scanner: &mut Scanner<'_>, text: &str, key: &str) -> Result<(), Fault> {
-        self.saw_method |= key == "method";
-        self.saw_answer |= matches!(key, "result" | "error");
-        let (places, twice) = (&mut self.places, &mut self.duplicate);
-        match key {
-            "jsonrpc" => once(&mut self.jsonrpc, scanner.value()?, "jsonrpc", twice),
-            "id" => once(&mut places.id, scanner.value()?, "id", twice),
-            "method" => once(&mut self.method, scanner.value()?, "method", twice),
-            "params" => once(
-                &mut self.params,
-                params(scanner, text, places, twice)?,
-                "params",
-                twice,
-            ),
-            "result" => once(
-                &mut self.result,
-                result(scanner, text, places, twice)?,
-                "result",
-                twice,
-            ),
-            "error" => once(&mut self.error, scanner.value()?, "error", twice),
-            _ => scanner.skip()?,
-        }
-        Ok(())
-    }
-
-    /// Decides what the message is, and remembers which member is its body.
-    pub(crate) fn check(&mut self, text: &str) -> Result<Sound, Fault> {
-        if let Some(member) = self.duplicate {
-            return Err(Fault::Duplicate { member });
-        }
-        if json(text, &self.jsonrpc).and_then(Json::as_str).as_deref() != Some("2.0") {
-            return Err(Fault::NotJsonRpc2);
-        }
-        match (self.method.is_some(), self.answer(text)?) {
-            (true, None) => self.check_call(text),
-            (true, Some(_)) => Err(Fault::MethodAndAnswer),
-            (false, Some(answer)) => self.check_answer(text, answer),
-            (false, None) => Err(Fault::NoContent),
-        }
-    }
-
-    fn check_call(&mut self, text: &str) -> Result<Sound, Fault> {
-        let method = json(text, &self.method).unwrap_or(Json::NULL);
-        let Some(method) = method.as_str() else {
-            return Err(Fault::MethodNotText {
-                found: method.kind(),
-            });
-        };
-        match json(text, &self.params).map(Json::kind) {
-            None | Some(Kind::Object | Kind::Null) => self.places.body = self.params.clone(),
-            Some(found) => return Err(Fault::ParamsNotObject { found }),
-        }
-        let id = self.id(text).transpose().map_err(Fault::BadId)?;
-        Ok(Sound::Call {
-            id,
-            method: method.into_owned(),
-        })
-    }
-
-    fn check_answer(&mut self, text: &str, answer: Answer) -> Result<Sound, Fault> {
-        let id = match self.id(text) {
-            None | Some(Err(BadId::Null)) => None,
-            Some(id) => Some(id.map_err(Fault::BadId)?),
-        };
-        match answer {
-            Answer::Error => {
-                self.places.body = self.error.clone();
-                let error = read_error(text, json(text, &self.error).unwrap_or(Json::NULL))?;
-                Ok(Sound::Answer {
-                    id,
-                    error: Some(error),
-                })
-            }
-            Answer::Result if id.is_none() => Err(Fault::ResultWithoutId),
-            Answer::Result => {
-                self.places.body = self.result.clone();
-                Ok(Sound::Answer { id, error: None })
-            }
-        }
-    }
-
-    /// Which answer it is. Peers that grew up with JSON-RPC 1.0 write both and make one of them null.
-    fn answer(&self, text: &str) -> Result<Option<Answer>, Fault> {
-        let null = |span| json(text, span).is_some_and(Json::is_null);
-        match (self.result.is_some(), self.error.is_some()) {
-            (false, false) => Ok(None),
-            (true, false) => Ok(Some(Answer::Result)),
-            (false, true) => Ok(Some(Answer::Error)),
-            (true, true) if null(&self.error) => Ok(Some(Answer::Result)),
-            (true, true) if null(&self.result) => Ok(Some(Answer::Error)),
-            (true, true) => Err(Fault::ResultAndError),
-        }
-    }
-
-    /// The id, if it is whole and the only one: where the text was cut, `1` may have been `12`.
-    pub(crate) fn id(&self, text: &str) -> Option<Result<Id, BadId>> {
-        let id = self
-            .places
-            .id
-            .clone()
-            .filter(|id| id.end < text.len() && self.duplicate != Some("id"));
-        json(text, &id).map(Id::read)
-    }
-
-    pub(crate) fn shape(&self) -> Shape {
-        match (self.saw_method, self.saw_answer, &self.places.id) {
-            (true, false, Some(_)) => Shape::Request,
-            (true, false, None) => Shape::Notification,
-            (false, true, _) => Shape::Response,
-            _ => Shape::Unknown,
-        }
-    }
-}
-
 enum Answer {
     Result,
     Error,
 }
 
-fn params(
-    scanner: &mut Scanner<'_>,
-    text: &str,
-    places: &mut Places,
-    twice: &mut Option<&'static str>,
-) -> Result<Span, Fault> {
-    object(scanner, text, |scanner, key| {
-        match key {
-            "name" => once(&mut places.name, scanner.value()?, "params.name", twice),
-            "uri" => once(&mut places.uri, scanner.value()?, "params.uri", twice),
-            "_meta" => {
-                let span = params_meta(scanner, text, places, twice)?;
-                once(&mut places.meta, span, "params._meta", twice);
+impl Draft {
+    pub(crate) fn walk(&mut self, text: &str, limits: &Limits) -> Result<(), Fault> {
+        let mut scanner = Scanner::new(text, limits.depth);
+        if !matches!(scanner.peek(), Some(b'{') | None) {
+            return Err(not_an_object(scanner));
+        }
+        self.object(&mut scanner, Level::Message)?;
+        scanner.end()
+    }
+
+    /// Walks one object whose members matter. It calls itself for such objects inside, which the levels
+    /// bound to three.
+    fn object(&mut self, scanner: &mut Scanner<'_>, level: Level) -> Result<Span, Fault> {
+        let start = scanner.at();
+        scanner.enter(b'{')?;
+        let mut first = true;
+        while let Some(key) = scanner.next_key(&mut first)? {
+            match Member::named(level, &unquote(&scanner.text()[key])) {
+                Some(member) => self.member(scanner, member)?,
+                None => scanner.skip()?,
             }
-            _ => scanner.skip()?,
         }
-        Ok(())
-    })
-}
+        Ok(start..scanner.at())
+    }
 
-fn params_meta(
-    scanner: &mut Scanner<'_>,
-    text: &str,
-    places: &mut Places,
-    twice: &mut Option<&'static str>,
-) -> Result<Span, Fault> {
-    object(scanner, text, |scanner, key| {
-        match key {
-            meta::PROGRESS_TOKEN => once(
-                &mut places.progress_token,
-                scanner.value()?,
-                "progressToken",
-                twice,
-            ),
-            meta::PROTOCOL_VERSION => once(
-                &mut places.version,
-                scanner.value()?,
-                meta::PROTOCOL_VERSION,
-                twice,
-            ),
-            _ => scanner.skip()?,
+    fn member(&mut self, scanner: &mut Scanner<'_>, member: Member) -> Result<(), Fault> {
+        let was_seen = std::mem::replace(&mut self.seen[member as usize], true);
+        // Of several the id is reported: it is the one that must not be relied on.
+        if was_seen && (self.duplicate.is_none() || member == Member::Id) {
+            self.duplicate = Some(member);
         }
+        let span = match (scanner.peek(), member.inside()) {
+            (Some(b'{'), Some(level)) => self.object(scanner, level)?,
+            _ => scanner.value()?,
+        };
+        self.found[member as usize] = Some(span);
         Ok(())
-    })
-}
+    }
 
-fn result(
-    scanner: &mut Scanner<'_>,
-    text: &str,
-    places: &mut Places,
-    twice: &mut Option<&'static str>,
-) -> Result<Span, Fault> {
-    object(scanner, text, |scanner, key| {
-        match key {
-            "resultType" => once(
-                &mut places.result_type,
-                scanner.value()?,
-                "result.resultType",
-                twice,
-            ),
-            "_meta" => once(&mut places.meta, scanner.value()?, "result._meta", twice),
-            _ => scanner.skip()?,
+    /// Decides what the message is.
+    pub(crate) fn check(&self, text: &str) -> Result<Sound, Fault> {
+        if let Some(member) = self.duplicate {
+            return Err(Fault::Duplicate {
+                member: member.path(),
+            });
         }
-        Ok(())
-    })
-}
-
-/// Shows each member of the next value to `visit`, which takes the member's value. A value that is no
-/// object is just taken.
-fn object<'a>(
-    scanner: &mut Scanner<'a>,
-    text: &str,
-    mut visit: impl FnMut(&mut Scanner<'a>, &str) -> Result<(), Fault>,
-) -> Result<Span, Fault> {
-    if scanner.peek() != Some(b'{') {
-        return scanner.value();
+        let version = self.json(text, Member::JsonRpc).and_then(Json::as_str);
+        if version.as_deref() != Some("2.0") {
+            return Err(Fault::NotJsonRpc2);
+        }
+        match (self.json(text, Member::Method), self.answer(text)?) {
+            (Some(method), None) => self.check_call(text, method),
+            (Some(_), Some(_)) => Err(Fault::MethodAndAnswer),
+            (None, Some(answer)) => self.check_answer(text, answer),
+            (None, None) => Err(Fault::NoContent),
+        }
     }
-    let start = scanner.at();
-    scanner.enter(b'{')?;
-    let mut first = true;
-    while let Some(key) = scanner.next_key(&mut first)? {
-        visit(scanner, &unquote(&text[key]))?;
-    }
-    Ok(start..scanner.at())
-}
 
-fn once(
-    place: &mut Option<Span>,
-    span: Span,
-    member: &'static str,
-    twice: &mut Option<&'static str>,
-) {
-    // Of several the id is reported: it is the one that must not be relied on.
-    if place.replace(span).is_some() && (twice.is_none() || member == "id") {
-        *twice = Some(member);
+    fn check_call(&self, text: &str, method: Json<'_>) -> Result<Sound, Fault> {
+        let Some(name) = method.as_str() else {
+            let found = method.kind();
+            return Err(Fault::MethodNotText { found });
+        };
+        match self.json(text, Member::Params).map(Json::kind) {
+            None | Some(Kind::Object | Kind::Null) => {}
+            Some(found) => return Err(Fault::ParamsNotObject { found }),
+        }
+        let id = self.id(text).transpose().map_err(Fault::BadId)?;
+        let method = name.into_owned();
+        Ok(Sound::Call { id, method })
     }
-}
 
-fn json<'a>(text: &'a str, span: &Option<Span>) -> Option<Json<'a>> {
-    span.clone().map(|span| Json::trusted(&text[span]))
+    fn check_answer(&self, text: &str, answer: Answer) -> Result<Sound, Fault> {
+        let id = match self.id(text) {
+            None | Some(Err(BadId::Null)) => None,
+            Some(id) => Some(id.map_err(Fault::BadId)?),
+        };
+        let error = match answer {
+            Answer::Result if id.is_none() => return Err(Fault::ResultWithoutId),
+            Answer::Result => None,
+            Answer::Error => {
+                let error = self.json(text, Member::Error).unwrap_or(Json::NULL);
+                Some(read_error(text, error)?)
+            }
+        };
+        Ok(Sound::Answer { id, error })
+    }
+
+    /// Which answer it is. Peers that grew up with JSON-RPC 1.0 write both and make one of them null.
+    fn answer(&self, text: &str) -> Result<Option<Answer>, Fault> {
+        let [result, error] = [Member::Result, Member::Error].map(|member| self.json(text, member));
+        match (result, error) {
+            (None, None) => Ok(None),
+            (Some(_), None) => Ok(Some(Answer::Result)),
+            (None, Some(_)) => Ok(Some(Answer::Error)),
+            (Some(_), Some(error)) if error.is_null() => Ok(Some(Answer::Result)),
+            (Some(result), Some(_)) if result.is_null() => Ok(Some(Answer::Error)),
+            (Some(_), Some(_)) => Err(Fault::ResultAndError),
+        }
+    }
+
+    /// The id, if it is whole and the only one: where the text was cut, `1` may have been `12`.
+    pub(crate) fn id(&self, text: &str) -> Option<Result<Id, BadId>> {
+        let is_whole = self.span(Member::Id)?.end < text.len();
+        if !is_whole || self.duplicate == Some(Member::Id) {
+            return None;
+        }
+        self.json(text, Member::Id).map(Id::read)
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        let seen = |member: Member| self.seen[member as usize];
+        let answers = seen(Member::Result) || seen(Member::Error);
+        match (seen(Member::Method), answers, seen(Member::Id)) {
+            (true, false, true) => Shape::Request,
+            (true, false, false) => Shape::Notification,
+            (false, true, _) => Shape::Response,
+            _ => Shape::Unknown,
+        }
+    }
+
+    /// Where everything stands in a message whose body is the given member.
+    pub(crate) fn into_places(mut self, body: Member) -> Places {
+        let mut take = |member: Member| self.found[member as usize].take();
+        let meta = take(Member::ParamsMeta);
+        Places {
+            id: take(Member::Id),
+            body: take(body),
+            name: take(Member::Name),
+            uri: take(Member::Uri),
+            result_type: take(Member::ResultType),
+            meta: meta.or_else(|| take(Member::ResultMeta)),
+            progress_token: take(Member::ProgressToken),
+            version: take(Member::Version),
+        }
+    }
+
+    fn span(&self, member: Member) -> Option<&Span> {
+        self.found[member as usize].as_ref()
+    }
+
+    fn json<'t>(&self, text: &'t str, member: Member) -> Option<Json<'t>> {
+        let span = self.span(member)?.clone();
+        Some(Json::trusted(&text[span]))
+    }
 }
 
 fn not_an_object(mut scanner: Scanner<'_>) -> Fault {

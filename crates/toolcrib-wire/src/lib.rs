@@ -27,6 +27,7 @@ mod id;
 mod json;
 mod limits;
 mod malformed;
+mod member;
 mod object;
 mod parse;
 mod raw;

@@ -6,6 +6,7 @@ use crate::id::Id;
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::malformed::{Fault, Malformed, Shape};
+use crate::member::Member;
 use crate::raw::{Raw, utf8};
 use crate::rpc_error::RpcError;
 use crate::scan::{Scanner, Span};
@@ -87,29 +88,37 @@ fn unknown(fault: Fault) -> Malformed {
     }
 }
 
-fn finish(raw: Raw, draft: Draft, sound: Sound) -> Message {
-    let body = Body {
-        message: raw,
-        places: draft.places,
+fn finish(message: Raw, draft: Draft, sound: Sound) -> Message {
+    let body = |member| Body {
+        places: draft.into_places(member),
+        message,
     };
     match sound {
-        Sound::Call {
-            id: Some(id),
-            method,
-        } => Message::Request(Request {
+        Sound::Call { id, method } => {
+            let params = body(Member::Params);
+            match id {
+                Some(id) => Message::Request(Request { id, method, params }),
+                None => Message::Notification(Notification { method, params }),
+            }
+        }
+        Sound::Answer { id, error: None } => {
+            let body = body(Member::Result);
+            Message::Response(Response {
+                id,
+                body,
+                error: None,
+            })
+        }
+        Sound::Answer {
             id,
-            method,
-            params: body,
-        }),
-        Sound::Call { id: None, method } => Message::Notification(Notification {
-            method,
-            params: body,
-        }),
-        Sound::Answer { id, error } => {
-            let error = error.map(|(code, message, data)| RpcError {
+            error: Some((code, text, data)),
+        } => {
+            let body = body(Member::Error);
+            let data = data.map(|span| body.message.slice(span));
+            let error = Some(RpcError {
                 code,
-                message,
-                data: data.map(|span| body.message.slice(span)),
+                message: text,
+                data,
             });
             Message::Response(Response { id, body, error })
         }

@@ -8,7 +8,7 @@ pub(crate) fn unquote(quoted: &str) -> Cow<'_, str> {
     let inner = quoted
         .get(1..quoted.len().saturating_sub(1))
         .unwrap_or_default();
-    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+    if !inner.as_bytes().contains(&b'\\') {
         return Cow::Borrowed(inner);
     }
     let mut out = String::with_capacity(inner.len());
