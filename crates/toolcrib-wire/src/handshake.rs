@@ -9,7 +9,7 @@ use crate::method;
 use crate::object::ObjectWriter;
 use crate::raw::Raw;
 use crate::version::Version;
-use crate::view::{Cache, ClientCapabilities, Flaw, ServerCapabilities};
+use crate::view::{Cache, ClientCapabilities, Flaw, ServerCapabilities, flaw};
 
 /// What a program says about itself, whole. It is not verified and must not decide anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,10 @@ impl Implementation {
                 .string("version", version)
                 .finish(),
         )
+    }
+
+    pub fn from_raw(raw: Raw) -> Self {
+        Implementation(raw)
     }
 
     pub fn raw(&self) -> &Raw {
@@ -179,16 +183,7 @@ impl DiscoverResult {
     /// to a method that it does not know.
     pub fn read(raw: Raw) -> Result<Self, Flaw> {
         const FIELD: &str = "supportedVersions";
-        let Some(list) = raw.json().get(FIELD) else {
-            return Err(Flaw::Missing { field: FIELD });
-        };
-        if list.kind() != Kind::Array {
-            return Err(Flaw::Mistyped {
-                field: FIELD,
-                expected: Kind::Array,
-                found: list.kind(),
-            });
-        }
+        let list = flaw::required(raw.json().get(FIELD), FIELD, Kind::Array)?;
         let versions: Vec<_> = list
             .items()
             .filter_map(Json::as_str)
@@ -238,18 +233,8 @@ impl DiscoverResult {
 
 fn read_version(raw: &Raw) -> Result<Version, Flaw> {
     const FIELD: &str = "protocolVersion";
-    let version = raw
-        .json()
-        .get(FIELD)
-        .ok_or(Flaw::Missing { field: FIELD })?;
-    match version.as_str() {
-        Some(text) => Ok(Version::from(&*text)),
-        None => Err(Flaw::Mistyped {
-            field: FIELD,
-            expected: Kind::String,
-            found: version.kind(),
-        }),
-    }
+    let version = flaw::required_text(raw.json().get(FIELD), FIELD)?;
+    Ok(Version::from(version.as_str()))
 }
 
 fn object(raw: &Raw, key: &str) -> Option<Raw> {

@@ -2,10 +2,11 @@
 
 use crate::handshake::Implementation;
 use crate::id::ProgressToken;
+use crate::json::{Json, Kind};
 use crate::object::ObjectWriter;
 use crate::raw::Raw;
 use crate::version::Version;
-use crate::view::{ClientCapabilities, LogLevel};
+use crate::view::{ClientCapabilities, Flaw, LogLevel, flaw};
 
 pub const PROGRESS_TOKEN: &str = "progressToken";
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -26,6 +27,26 @@ pub struct RequestMeta {
 }
 
 impl RequestMeta {
+    /// Reads the `_meta` of a request. What the modern era requires and is not there is a flaw that the
+    /// request must be refused for, as invalid params; so is a log level that does not exist.
+    pub fn read(meta: Json<'_>) -> Result<RequestMeta, Flaw> {
+        let [version, client, capabilities, level] = meta.pick([
+            PROTOCOL_VERSION,
+            CLIENT_INFO,
+            CLIENT_CAPABILITIES,
+            LOG_LEVEL,
+        ]);
+        let version = flaw::required_text(version, PROTOCOL_VERSION)?;
+        let capabilities = flaw::required(capabilities, CLIENT_CAPABILITIES, Kind::Object)?;
+        let client = client.filter(|client| client.is_object());
+        Ok(RequestMeta {
+            version: Version::from(version.as_str()),
+            client: client.map(|client| Implementation::from_raw(client.into())),
+            capabilities: ClientCapabilities::new(capabilities.into()),
+            log_level: level.map(read_level).transpose()?,
+        })
+    }
+
     /// The members, for putting them into a `_meta` that holds others too.
     pub fn members(&self) -> Vec<(&'static str, Raw)> {
         let mut members = vec![(PROTOCOL_VERSION, Raw::string(self.version.as_str()))];
@@ -51,5 +72,59 @@ impl RequestMeta {
                 writer.json(key, value.json())
             })
             .finish()
+    }
+}
+
+fn read_level(level: Json<'_>) -> Result<LogLevel, Flaw> {
+    let known = level.as_str().and_then(|text| LogLevel::read(&text));
+    known.ok_or_else(|| Flaw::Meaningless {
+        field: LOG_LEVEL,
+        value: level.text().chars().take(80).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(meta: &str) -> Result<RequestMeta, String> {
+        RequestMeta::read(Json::trusted(meta)).map_err(|flaw| flaw.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let meta = RequestMeta {
+            version: Version::V2026_07_28,
+            client: Some(Implementation::new("c", "1")),
+            capabilities: ClientCapabilities::default(),
+            log_level: Some(LogLevel::Notice),
+        };
+        let written = meta.to_raw(Some(&ProgressToken::from(7)));
+        let again = read(written.text()).unwrap();
+        assert_eq!(again.members(), meta.members());
+        assert_eq!(
+            written.json().get(PROGRESS_TOKEN).map(Json::text),
+            Some("7")
+        );
+    }
+
+    #[test]
+    fn a_request_without_version_or_capabilities_is_refused_by_name() {
+        let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+        let abilities = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
+        let level = r#""io.modelcontextprotocol/logLevel":"loud""#;
+        for (meta, flaw) in [
+            (format!("{{{abilities}}}"), "protocolVersion` is missing"),
+            (format!("{{{version}}}"), "clientCapabilities` is missing"),
+            (
+                format!("{{{version},{abilities},{level}}}"),
+                "logLevel` has no meaning: \"loud\"",
+            ),
+            ("null".to_owned(), "protocolVersion` is missing"),
+        ] {
+            let error = read(&meta).unwrap_err();
+            assert!(error.contains(flaw), "{meta}: {error}");
+        }
+        assert!(read(&format!("{{{version},{abilities}}}")).is_ok());
     }
 }

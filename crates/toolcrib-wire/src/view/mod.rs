@@ -4,7 +4,7 @@ mod cache;
 mod call;
 mod capabilities;
 mod content;
-mod flaw;
+pub(crate) mod flaw;
 mod input;
 mod log_level;
 mod page;
