@@ -1,0 +1,221 @@
+//! One message under examination: a single walk that keeps what it saw, should it fail halfway.
+
+use crate::envelope::Places;
+use crate::id::{BadId, Id};
+use crate::json::{Json, Kind};
+use crate::limits::Limits;
+use crate::malformed::{Fault, Shape};
+use crate::member::{Level, Member};
+use crate::scan::{Scanner, Span};
+use crate::text::unquote;
+
+/// What the walk has seen so far.
+#[derive(Default)]
+pub(crate) struct Draft {
+    found: [Option<Span>; Member::COUNT],
+    /// Members whose key was seen, even if the walk failed inside their value.
+    seen: [bool; Member::COUNT],
+    /// A member that was given twice. The walk goes on, so that the rest can be made out.
+    duplicate: Option<Member>,
+}
+
+/// What a sound draft is.
+pub(crate) enum Sound {
+    Call {
+        id: Option<Id>,
+        method: String,
+    },
+    Answer {
+        id: Option<Id>,
+        error: Option<(i64, String, Option<Span>)>,
+    },
+}
+
+enum Answer {
+    Result,
+    Error,
+}
+
+impl Draft {
+    pub(crate) fn walk(&mut self, text: &str, limits: &Limits) -> Result<(), Fault> {
+        let mut scanner = Scanner::new(text, limits.depth);
+        if !matches!(scanner.peek(), Some(b'{') | None) {
+            return Err(not_an_object(scanner));
+        }
+        self.object(&mut scanner, Level::Message)?;
+        scanner.end()
+    }
+
+    /// Walks one object whose members matter. It calls itself for such objects inside, which the levels
+    /// bound to three.
+    fn object(&mut self, scanner: &mut Scanner<'_>, level: Level) -> Result<Span, Fault> {
+        let start = scanner.at();
+        scanner.enter(b'{')?;
+        let mut first = true;
+        while let Some(key) = scanner.next_key(&mut first)? {
+            match Member::named(level, &unquote(&scanner.text()[key])) {
+                Some(member) => self.member(scanner, member)?,
+                None => scanner.skip()?,
+            }
+        }
+        Ok(start..scanner.at())
+    }
+
+    fn member(&mut self, scanner: &mut Scanner<'_>, member: Member) -> Result<(), Fault> {
+        let was_seen = std::mem::replace(&mut self.seen[member as usize], true);
+        // Of several the id is reported: it is the one that must not be relied on.
+        if was_seen && (self.duplicate.is_none() || member == Member::Id) {
+            self.duplicate = Some(member);
+        }
+        let span = match (scanner.peek(), member.inside()) {
+            (Some(b'{'), Some(level)) => self.object(scanner, level)?,
+            _ => scanner.value()?,
+        };
+        self.found[member as usize] = Some(span);
+        Ok(())
+    }
+
+    /// Decides what the message is.
+    pub(crate) fn check(&self, text: &str) -> Result<Sound, Fault> {
+        if let Some(member) = self.duplicate {
+            return Err(Fault::Duplicate {
+                member: member.path(),
+            });
+        }
+        let version = self.json(text, Member::JsonRpc).and_then(Json::as_str);
+        if version.as_deref() != Some("2.0") {
+            return Err(Fault::NotJsonRpc2);
+        }
+        match (self.json(text, Member::Method), self.answer(text)?) {
+            (Some(method), None) => self.check_call(text, method),
+            (Some(_), Some(_)) => Err(Fault::MethodAndAnswer),
+            (None, Some(answer)) => self.check_answer(text, answer),
+            (None, None) => Err(Fault::NoContent),
+        }
+    }
+
+    fn check_call(&self, text: &str, method: Json<'_>) -> Result<Sound, Fault> {
+        let Some(name) = method.as_str() else {
+            let found = method.kind();
+            return Err(Fault::MethodNotText { found });
+        };
+        match self.json(text, Member::Params).map(Json::kind) {
+            None | Some(Kind::Object | Kind::Null) => {}
+            Some(found) => return Err(Fault::ParamsNotObject { found }),
+        }
+        let id = self.id(text).transpose().map_err(Fault::BadId)?;
+        let method = name.into_owned();
+        Ok(Sound::Call { id, method })
+    }
+
+    fn check_answer(&self, text: &str, answer: Answer) -> Result<Sound, Fault> {
+        let id = match self.id(text) {
+            None | Some(Err(BadId::Null)) => None,
+            Some(id) => Some(id.map_err(Fault::BadId)?),
+        };
+        let error = match answer {
+            Answer::Result if id.is_none() => return Err(Fault::ResultWithoutId),
+            Answer::Result => None,
+            Answer::Error => {
+                let error = self.json(text, Member::Error).unwrap_or(Json::NULL);
+                Some(read_error(text, error)?)
+            }
+        };
+        Ok(Sound::Answer { id, error })
+    }
+
+    /// Which answer it is. Peers that grew up with JSON-RPC 1.0 write both and make one of them null.
+    fn answer(&self, text: &str) -> Result<Option<Answer>, Fault> {
+        let [result, error] = [Member::Result, Member::Error].map(|member| self.json(text, member));
+        match (result, error) {
+            (None, None) => Ok(None),
+            (Some(_), None) => Ok(Some(Answer::Result)),
+            (None, Some(_)) => Ok(Some(Answer::Error)),
+            (Some(_), Some(error)) if error.is_null() => Ok(Some(Answer::Result)),
+            (Some(result), Some(_)) if result.is_null() => Ok(Some(Answer::Error)),
+            (Some(_), Some(_)) => Err(Fault::ResultAndError),
+        }
+    }
+
+    /// The id, if it is whole and the only one: where the text was cut, `1` may have been `12`.
+    pub(crate) fn id(&self, text: &str) -> Option<Result<Id, BadId>> {
+        let is_whole = self.span(Member::Id)?.end < text.len();
+        if !is_whole || self.duplicate == Some(Member::Id) {
+            return None;
+        }
+        self.json(text, Member::Id).map(Id::read)
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        let seen = |member: Member| self.seen[member as usize];
+        let answers = seen(Member::Result) || seen(Member::Error);
+        match (seen(Member::Method), answers, seen(Member::Id)) {
+            (true, false, true) => Shape::Request,
+            (true, false, false) => Shape::Notification,
+            (false, true, _) => Shape::Response,
+            _ => Shape::Unknown,
+        }
+    }
+
+    /// Where everything stands in a message whose body is the given member.
+    pub(crate) fn into_places(mut self, body: Member) -> Places {
+        let mut take = |member: Member| self.found[member as usize].take();
+        let meta = take(Member::ParamsMeta);
+        Places {
+            id: take(Member::Id),
+            body: take(body),
+            name: take(Member::Name),
+            uri: take(Member::Uri),
+            result_type: take(Member::ResultType),
+            meta: meta.or_else(|| take(Member::ResultMeta)),
+            progress_token: take(Member::ProgressToken),
+            version: take(Member::Version),
+        }
+    }
+
+    fn span(&self, member: Member) -> Option<&Span> {
+        self.found[member as usize].as_ref()
+    }
+
+    fn json<'t>(&self, text: &'t str, member: Member) -> Option<Json<'t>> {
+        let span = self.span(member)?.clone();
+        Some(Json::trusted(&text[span]))
+    }
+}
+
+fn not_an_object(mut scanner: Scanner<'_>) -> Fault {
+    let text = scanner.text();
+    match scanner
+        .value()
+        .and_then(|span| scanner.end().map(|()| span))
+    {
+        Ok(span) => Fault::NotAnObject {
+            found: Json::trusted(&text[span]).kind(),
+        },
+        Err(fault) => fault,
+    }
+}
+
+fn read_error(text: &str, error: Json<'_>) -> Result<(i64, String, Option<Span>), Fault> {
+    if !error.is_object() {
+        return Err(Fault::BadError {
+            why: "it is not an object",
+        });
+    }
+    let [code, message, data] = error.pick(["code", "message", "data"]);
+    let Some(code) = code.and_then(Json::as_i64) else {
+        return Err(Fault::BadError {
+            why: "`code` is not an integer",
+        });
+    };
+    let Some(message) = message.and_then(Json::as_str) else {
+        return Err(Fault::BadError {
+            why: "`message` is not a string",
+        });
+    };
+    let data = data.map(|data| {
+        let start = data.text().as_ptr() as usize - text.as_ptr() as usize;
+        start..start + data.text().len()
+    });
+    Ok((code, message.into_owned(), data))
+}

@@ -1,0 +1,204 @@
+//! One message as a peer sent it: the few members that routing needs, and the rest as bytes.
+
+use std::borrow::Cow;
+
+use crate::id::{Id, ProgressToken};
+use crate::json::Json;
+use crate::malformed::Malformed;
+use crate::raw::Raw;
+use crate::rewrite::Rewrite;
+use crate::rpc_error::RpcError;
+use crate::scan::Span;
+use crate::version::Version;
+
+/// What one frame holds.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are one message; a box would cost each an allocation"
+)]
+pub enum Packet {
+    One(Message),
+    /// A batch; its items succeed and fail one by one.
+    Batch(Vec<Result<Message, Malformed>>),
+}
+
+#[derive(Debug, Clone)]
+pub enum Message {
+    Request(Request),
+    Notification(Notification),
+    Response(Response),
+}
+
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub id: Id,
+    pub method: String,
+    pub params: Body,
+}
+
+#[derive(Debug, Clone)]
+pub struct Notification {
+    pub method: String,
+    pub params: Body,
+}
+
+/// An answer. The id is absent where the peer could not read that of the request.
+#[derive(Debug, Clone)]
+pub struct Response {
+    pub id: Option<Id>,
+    pub(crate) body: Body,
+    pub(crate) error: Option<RpcError>,
+}
+
+/// The params of a request or notification, or the result of a response, where it stands in its message.
+#[derive(Debug, Clone)]
+pub struct Body {
+    pub(crate) message: Raw,
+    pub(crate) places: Places,
+}
+
+/// Where the members stand that are read or rewritten most, found while the message was checked, so
+/// that no large message is walked twice.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    pub(crate) id: Option<Span>,
+    pub(crate) body: Option<Span>,
+    pub(crate) name: Option<Span>,
+    pub(crate) uri: Option<Span>,
+    pub(crate) result_type: Option<Span>,
+    pub(crate) meta: Option<Span>,
+    pub(crate) progress_token: Option<Span>,
+    pub(crate) version: Option<Span>,
+}
+
+impl Packet {
+    /// The messages one by one, whether they came alone or in a batch.
+    pub fn into_messages(self) -> impl Iterator<Item = Result<Message, Malformed>> {
+        let (one, batch) = match self {
+            Packet::One(message) => (Some(Ok(message)), Vec::new()),
+            Packet::Batch(items) => (None, items),
+        };
+        one.into_iter().chain(batch)
+    }
+}
+
+impl Message {
+    pub fn raw(&self) -> &Raw {
+        match self {
+            Message::Request(request) => request.params.message(),
+            Message::Notification(notification) => notification.params.message(),
+            Message::Response(response) => response.body.message(),
+        }
+    }
+}
+
+impl Request {
+    /// Starts a change of some members; every other byte stays.
+    pub fn rewrite(&self) -> Rewrite<'_> {
+        Rewrite::new(&self.params, "params")
+    }
+}
+
+impl Notification {
+    /// Starts a change of some members; every other byte stays.
+    pub fn rewrite(&self) -> Rewrite<'_> {
+        Rewrite::new(&self.params, "params")
+    }
+}
+
+impl Response {
+    pub fn answer(&self) -> Result<&Body, &RpcError> {
+        match &self.error {
+            Some(error) => Err(error),
+            None => Ok(&self.body),
+        }
+    }
+
+    /// The bare result or error.
+    pub fn into_answer(self) -> Result<Raw, RpcError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self.body.raw().unwrap_or_else(|| Json::NULL.into())),
+        }
+    }
+
+    pub fn raw(&self) -> &Raw {
+        self.body.message()
+    }
+
+    /// Starts a change of some members; every other byte stays.
+    pub fn rewrite(&self) -> Rewrite<'_> {
+        Rewrite::new(
+            &self.body,
+            if self.error.is_some() {
+                "error"
+            } else {
+                "result"
+            },
+        )
+    }
+}
+
+impl Body {
+    /// The whole message that this is the body of.
+    pub fn message(&self) -> &Raw {
+        &self.message
+    }
+
+    /// The value itself; `params: null` counts as none.
+    pub fn raw(&self) -> Option<Raw> {
+        let body = self
+            .places
+            .body
+            .clone()
+            .map(|span| self.message.slice(span));
+        body.filter(|raw| !raw.json().is_null())
+    }
+
+    /// The value itself, or an empty object where there is none.
+    pub fn json(&self) -> Json<'_> {
+        let body = self.at(&self.places.body);
+        body.filter(|json| !json.is_null()).unwrap_or(Json::EMPTY)
+    }
+
+    /// Any member, found by walking the body.
+    pub fn get(&self, key: &str) -> Option<Json<'_>> {
+        self.json().get(key)
+    }
+
+    /// `params.name`: the tool or prompt that is meant.
+    pub fn name(&self) -> Option<Cow<'_, str>> {
+        self.at(&self.places.name)?.as_str()
+    }
+
+    /// `params.uri`: the resource that is meant.
+    pub fn uri(&self) -> Option<Cow<'_, str>> {
+        self.at(&self.places.uri)?.as_str()
+    }
+
+    pub fn meta(&self) -> Option<Json<'_>> {
+        self.at(&self.places.meta)
+    }
+
+    pub fn progress_token(&self) -> Option<ProgressToken> {
+        Id::read(self.at(&self.places.progress_token)?).ok()
+    }
+
+    /// The protocol version that a request of the modern era carries.
+    pub fn version(&self) -> Option<Version> {
+        let version = self.at(&self.places.version)?.as_str()?;
+        Some(Version::from(&*version))
+    }
+
+    /// `result.resultType` as it was written.
+    pub fn result_type(&self) -> Option<Cow<'_, str>> {
+        self.at(&self.places.result_type)?.as_str()
+    }
+
+    fn at(&self, place: &Option<Span>) -> Option<Json<'_>> {
+        place
+            .clone()
+            .map(|span| Json::trusted(&self.message.text()[span]))
+    }
+}

@@ -1,0 +1,65 @@
+//! MCP messages as raw JSON: what routing needs is read, what policy asks for can be read, the rest stays bytes.
+//!
+//! Bytes come in as frames ([`Decoder`], [`SseDecoder`]) and become messages ([`parse`]). A message is read
+//! where it stands ([`Body`], [`view`]), passed on with a few members changed ([`Rewrite`]), or built anew
+//! ([`build`]). Nothing here does IO, and nothing that a peer sends makes it panic.
+//!
+//! ```
+//! use toolcrib_wire::{Id, Limits, Message, Packet, parse};
+//!
+//! let line = br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"git_log","arguments":{"n": 1.0}}}"#;
+//! let Ok(Packet::One(Message::Request(call))) = parse(&line[..], &Limits::default()) else {
+//!     panic!("a request");
+//! };
+//! let onward = call.rewrite().id(&Id::from("a-1")).name("log").finish();
+//! assert_eq!(
+//!     onward.text(),
+//!     r#"{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"log","arguments":{"n": 1.0}}}"#
+//! );
+//! ```
+
+mod base64;
+mod decoder;
+mod draft;
+mod envelope;
+mod frame;
+mod id;
+mod json;
+mod limits;
+mod malformed;
+mod member;
+mod object;
+mod parse;
+mod raw;
+mod rewrite;
+mod rpc_error;
+mod scan;
+mod splice;
+mod sse;
+mod text;
+mod version;
+
+pub mod build;
+pub mod handshake;
+pub mod header;
+pub mod meta;
+pub mod method;
+pub mod notice;
+pub mod param_header;
+pub mod subscription;
+pub mod view;
+
+pub use decoder::Decoder;
+pub use envelope::{Body, Message, Notification, Packet, Request, Response};
+pub use frame::{Frame, FrameError, Framing};
+pub use id::{BadId, Id, ProgressToken};
+pub use json::{Items, Json, Kind, Members};
+pub use limits::Limits;
+pub use malformed::{Fault, Malformed, Shape};
+pub use object::ObjectWriter;
+pub use parse::{parse, recover_id};
+pub use raw::Raw;
+pub use rewrite::Rewrite;
+pub use rpc_error::{RpcError, code};
+pub use sse::{KEEP_ALIVE, SseDecoder, SseEvent, SseItem, SseTooLarge, write_retry};
+pub use version::{Cancel, Channel, Era, Version};

@@ -1,0 +1,81 @@
+//! The members of a message that routing looks at, and where each may stand.
+
+use crate::meta;
+
+/// One member, told apart by where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Member {
+    JsonRpc,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Name,
+    Uri,
+    ParamsMeta,
+    ProgressToken,
+    Version,
+    ResultType,
+    ResultMeta,
+}
+
+/// An object whose members matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Message,
+    Params,
+    ParamsMeta,
+    Result,
+}
+
+impl Member {
+    pub(crate) const COUNT: usize = Member::ResultMeta as usize + 1;
+
+    pub(crate) fn named(level: Level, key: &str) -> Option<Member> {
+        Some(match (level, key) {
+            (Level::Message, "jsonrpc") => Member::JsonRpc,
+            (Level::Message, "id") => Member::Id,
+            (Level::Message, "method") => Member::Method,
+            (Level::Message, "params") => Member::Params,
+            (Level::Message, "result") => Member::Result,
+            (Level::Message, "error") => Member::Error,
+            (Level::Params, "name") => Member::Name,
+            (Level::Params, "uri") => Member::Uri,
+            (Level::Params, "_meta") => Member::ParamsMeta,
+            (Level::ParamsMeta, meta::PROGRESS_TOKEN) => Member::ProgressToken,
+            (Level::ParamsMeta, meta::PROTOCOL_VERSION) => Member::Version,
+            (Level::Result, "resultType") => Member::ResultType,
+            (Level::Result, "_meta") => Member::ResultMeta,
+            _ => return None,
+        })
+    }
+
+    /// The level that this member's own members are on.
+    pub(crate) fn inside(self) -> Option<Level> {
+        match self {
+            Member::Params => Some(Level::Params),
+            Member::ParamsMeta => Some(Level::ParamsMeta),
+            Member::Result => Some(Level::Result),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Member::JsonRpc => "jsonrpc",
+            Member::Id => "id",
+            Member::Method => "method",
+            Member::Params => "params",
+            Member::Result => "result",
+            Member::Error => "error",
+            Member::Name => "params.name",
+            Member::Uri => "params.uri",
+            Member::ParamsMeta => "params._meta",
+            Member::ProgressToken => "params._meta.progressToken",
+            Member::Version => "params._meta.io.modelcontextprotocol/protocolVersion",
+            Member::ResultType => "result.resultType",
+            Member::ResultMeta => "result._meta",
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Writing a JSON object member by member.
+
+use crate::id::Id;
+use crate::json::Json;
+use crate::raw::Raw;
+use crate::text::quote;
+
+/// An object under construction. Keys stay in the order in which they were given; giving one twice
+/// writes it twice.
+#[derive(Debug, Clone)]
+pub struct ObjectWriter {
+    out: String,
+}
+
+impl Default for ObjectWriter {
+    fn default() -> Self {
+        ObjectWriter::new()
+    }
+}
+
+impl ObjectWriter {
+    pub fn new() -> Self {
+        ObjectWriter {
+            out: String::from("{"),
+        }
+    }
+
+    pub fn json(mut self, key: &str, value: Json<'_>) -> Self {
+        self.key(key).push_str(value.text());
+        self
+    }
+
+    pub fn json_if(self, key: &str, value: Option<Json<'_>>) -> Self {
+        match value {
+            Some(value) => self.json(key, value),
+            None => self,
+        }
+    }
+
+    pub fn string(mut self, key: &str, value: &str) -> Self {
+        quote(value, self.key(key));
+        self
+    }
+
+    pub fn string_if(self, key: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.string(key, value),
+            None => self,
+        }
+    }
+
+    pub fn bool(mut self, key: &str, value: bool) -> Self {
+        self.key(key).push_str(if value { "true" } else { "false" });
+        self
+    }
+
+    pub fn integer(mut self, key: &str, value: i64) -> Self {
+        self.key(key).push_str(&value.to_string());
+        self
+    }
+
+    /// A number; what JSON cannot express becomes null.
+    pub fn number(mut self, key: &str, value: f64) -> Self {
+        let text = if value.is_finite() {
+            value.to_string()
+        } else {
+            "null".to_owned()
+        };
+        self.key(key).push_str(&text);
+        self
+    }
+
+    pub fn id(mut self, key: &str, value: &Id) -> Self {
+        value.write(self.key(key));
+        self
+    }
+
+    pub fn strings<'s>(self, key: &str, values: impl IntoIterator<Item = &'s str>) -> Self {
+        self.array(key, values.into_iter().map(Raw::string))
+    }
+
+    pub fn array(mut self, key: &str, values: impl IntoIterator<Item = Raw>) -> Self {
+        let out = self.key(key);
+        out.push('[');
+        for (place, value) in values.into_iter().enumerate() {
+            if place > 0 {
+                out.push(',');
+            }
+            out.push_str(value.text());
+        }
+        out.push(']');
+        self
+    }
+
+    pub fn finish(mut self) -> Raw {
+        self.out.push('}');
+        Raw::trusted(self.out)
+    }
+
+    fn key(&mut self, key: &str) -> &mut String {
+        if self.out.len() > 1 {
+            self.out.push(',');
+        }
+        quote(key, &mut self.out);
+        self.out.push(':');
+        &mut self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_stand_in_their_order_and_strings_are_escaped() {
+        let inner = ObjectWriter::new().finish();
+        let raw = ObjectWriter::new()
+            .string("a\"b", "x\ny")
+            .string_if("none", None)
+            .json("o", inner.json())
+            .bool("t", true)
+            .integer("i", -3)
+            .number("half", 0.5)
+            .number("odd", f64::NAN)
+            .id("id", &Id::from("7"))
+            .strings("list", ["p", "q"])
+            .finish();
+        let expected = r#"{"a\"b":"x\ny","o":{},"t":true,"i":-3,"half":0.5,"odd":null,"id":"7","list":["p","q"]}"#;
+        assert_eq!(raw.text(), expected);
+    }
+}

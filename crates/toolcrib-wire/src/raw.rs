@@ -1,0 +1,194 @@
+//! Owned JSON text that many holders share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::Deserializer;
+use serde::ser::{Error as _, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::json::Json;
+use crate::limits::Limits;
+use crate::malformed::Fault;
+use crate::scan::Span;
+use crate::text::quote;
+
+/// One JSON value, byte for byte as the peer wrote it. Clones and parts share the text of the message
+/// they came from, which lives as long as any of them.
+#[derive(Clone)]
+pub struct Raw {
+    text: Arc<String>,
+    span: Span,
+}
+
+impl Raw {
+    /// Checks that the bytes are exactly one JSON value within the limits; nothing is copied.
+    pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Raw, Fault> {
+        let text = utf8(bytes.into(), limits)?;
+        let json = Json::parse(&text, limits)?;
+        let span = span_in(&text, json);
+        Ok(Raw {
+            span: span.unwrap_or(0..text.len()),
+            text: Arc::new(text),
+        })
+    }
+
+    /// Any value that can be written as JSON.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Raw, serde_json::Error> {
+        serde_json::to_string(value).map(Raw::trusted)
+    }
+
+    /// A JSON string with this text.
+    pub fn string(text: &str) -> Raw {
+        let mut out = String::with_capacity(text.len() + 2);
+        quote(text, &mut out);
+        Raw::trusted(out)
+    }
+
+    /// For text that this crate wrote or has been over.
+    pub(crate) fn trusted(text: String) -> Raw {
+        Raw {
+            span: 0..text.len(),
+            text: Arc::new(text),
+        }
+    }
+
+    pub(crate) fn slice(&self, span: Span) -> Raw {
+        Raw {
+            text: Arc::clone(&self.text),
+            span: self.span.start + span.start..self.span.start + span.end,
+        }
+    }
+
+    pub fn json(&self) -> Json<'_> {
+        Json::trusted(self.text())
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text[self.span.clone()]
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text().as_bytes()
+    }
+
+    /// A part of this value as a value of its own. What is not a part is copied.
+    pub fn part(&self, json: Json<'_>) -> Raw {
+        match span_in(&self.text, json) {
+            Some(span) => Raw {
+                text: Arc::clone(&self.text),
+                span,
+            },
+            None => Raw::from(json),
+        }
+    }
+
+    /// One member of an object, sharing the text.
+    pub fn get(&self, key: &str) -> Option<Raw> {
+        self.json().get(key).map(|json| self.part(json))
+    }
+
+    /// The same value in a text of its own, so that a small part kept for long does not keep a large
+    /// message alive.
+    pub fn detach(&self) -> Raw {
+        Raw::from(self.json())
+    }
+}
+
+pub(crate) fn utf8(bytes: Vec<u8>, limits: &Limits) -> Result<String, Fault> {
+    limits.check_size(bytes.len())?;
+    String::from_utf8(bytes).map_err(|error| Fault::NotUtf8 {
+        at: error.utf8_error().valid_up_to(),
+    })
+}
+
+/// Where `part` stands in `text`, if it is a piece of it and not just equal to one.
+fn span_in(text: &str, part: Json<'_>) -> Option<Span> {
+    let part = part.text();
+    let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let end = start + part.len();
+    (end <= text.len()).then_some(start..end)
+}
+
+impl From<Json<'_>> for Raw {
+    fn from(json: Json<'_>) -> Self {
+        Raw::trusted(json.text().to_owned())
+    }
+}
+
+impl PartialEq for Raw {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for Raw {}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(self.text()).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Raw::trusted(raw.get().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Raw {
+        Raw::parse(text, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn bytes_stay_as_they_were_written() {
+        let odd = r#"{ "n" : 1.50e+2,"s":"\u00e9\/" , "big":12345678901234567890.10 }"#;
+        assert_eq!(raw(&format!("  {odd}\n")).text(), odd);
+        assert_eq!(serde_json::to_string(&raw(odd)).unwrap(), odd);
+        assert_eq!(serde_json::from_str::<Raw>(odd).unwrap().text(), odd);
+    }
+
+    #[test]
+    fn parts_share_the_text_and_detached_ones_do_not() {
+        let whole = raw(r#"{"a":{"b":[1, 2]}}"#);
+        let part = whole.get("a").and_then(|a| a.get("b")).unwrap();
+        assert_eq!(part.text(), "[1, 2]");
+        assert!(Arc::ptr_eq(&whole.text, &part.text));
+        assert!(!Arc::ptr_eq(&whole.text, &part.detach().text));
+        assert_eq!(whole.part(Json::NULL).text(), "null");
+    }
+
+    #[test]
+    fn limits_and_encoding_are_checked() {
+        let limits = Limits {
+            size: 8,
+            depth: 2,
+            batch: 1,
+        };
+        assert_eq!(
+            Raw::parse("[1,2,3,4,5]", &limits),
+            Err(Fault::TooLarge { size: 11, limit: 8 })
+        );
+        assert_eq!(
+            Raw::parse("[[[]]]", &limits),
+            Err(Fault::TooDeep { limit: 2 })
+        );
+        assert_eq!(
+            Raw::parse(b"\"a\xff\"".to_vec(), &limits),
+            Err(Fault::NotUtf8 { at: 2 })
+        );
+    }
+}

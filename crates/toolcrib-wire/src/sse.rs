@@ -1,0 +1,502 @@
+//! Server-sent events: messages on an HTTP answer that stays open.
+
+use std::mem;
+use std::ops::Range;
+
+use crate::limits::Limits;
+
+/// One event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SseEvent {
+    /// The event's type, where it is not `message`.
+    pub event: Option<String>,
+    /// The lines of data, joined by line feeds. Not checked to be UTF-8: the message parser does.
+    pub data: Vec<u8>,
+    /// The id that this event set, for resuming after it.
+    pub id: Option<String>,
+}
+
+/// What a stream of events holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SseItem {
+    Event(SseEvent),
+    /// A comment: nothing but a sign of life.
+    Comment,
+}
+
+/// An event that had to be dropped. The stream goes on with the next one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an event is over the limit of {limit} bytes")]
+pub struct SseTooLarge {
+    pub limit: usize,
+    /// The beginning of the data, from which [`crate::recover_id`] may tell the message's id.
+    pub head: Vec<u8>,
+}
+
+impl SseEvent {
+    /// Appends the event to `out`. Line breaks cannot stand in a type or an id, so they are left out there.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        for (field, value) in [("event", &self.event), ("id", &self.id)] {
+            if let Some(value) = value {
+                out.extend_from_slice(
+                    format!("{field}: {}\n", value.replace(['\n', '\r', '\0'], "")).as_bytes(),
+                );
+            }
+        }
+        let mut rest = &self.data[..];
+        loop {
+            let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(&rest[..end]);
+            out.push(b'\n');
+            let after = if rest[end..].starts_with(b"\r\n") {
+                end + 2
+            } else {
+                end + 1
+            };
+            match rest.get(after..) {
+                Some(more) => rest = more,
+                None => break,
+            }
+        }
+        out.push(b'\n');
+    }
+}
+
+/// A comment, sent so that nobody takes the stream for dead.
+pub const KEEP_ALIVE: &[u8] = b":\n\n";
+
+/// How long a client should wait before it connects again, in milliseconds.
+pub fn write_retry(milliseconds: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("retry: {milliseconds}\n\n").as_bytes());
+}
+
+/// Takes a stream in chunks of any size and gives its events. Each byte is searched once however the
+/// chunks fall, and no more is kept than one event within the limit and the last chunk.
+#[derive(Debug)]
+pub struct SseDecoder {
+    limit: usize,
+    buffer: Vec<u8>,
+    /// Where the unread part of the buffer starts.
+    start: usize,
+    /// Up to where it is known to hold no line end.
+    searched: usize,
+    /// The line before ended in a carriage return: a line feed right after it belongs to that end.
+    after_return: bool,
+    at_beginning: bool,
+    /// Dropping what is left of an event that is over the limit, and of its current line.
+    skipping: bool,
+    pending: Pending,
+    last_id: Option<String>,
+    retry: Option<u64>,
+}
+
+/// The fields of the event that is being read.
+#[derive(Debug, Default)]
+struct Pending {
+    event: Option<String>,
+    data: Option<Vec<u8>>,
+    id: Option<String>,
+}
+
+const HEAD: usize = 1024;
+
+impl SseDecoder {
+    pub fn new(limits: &Limits) -> Self {
+        SseDecoder {
+            limit: limits.size,
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            after_return: false,
+            at_beginning: true,
+            skipping: false,
+            pending: Pending::default(),
+            last_id: None,
+            retry: None,
+        }
+    }
+
+    /// Takes in the next bytes of the stream.
+    pub fn push(&mut self, chunk: &[u8]) {
+        if self.start >= self.buffer.len() - self.start {
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next event or comment; none until more bytes come.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it is no iterator: none does not mean the end"
+    )]
+    pub fn next(&mut self) -> Option<Result<SseItem, SseTooLarge>> {
+        loop {
+            let line = self.take_line();
+            // The buffer steps aside, so that a line can be read without a copy of its own.
+            let buffer = mem::take(&mut self.buffer);
+            let found = match line.clone() {
+                Some(line) => self.read_line(&buffer[line]),
+                None => self.read_open_line(&buffer[self.start..]).map(Err),
+            };
+            self.buffer = buffer;
+            if found.is_some() || line.is_none() {
+                return found;
+            }
+        }
+    }
+
+    /// The stream has ended and [`SseDecoder::next`] has nothing more: an event that lacks only its end.
+    pub fn finish(mut self) -> Option<SseEvent> {
+        let line = self.buffer.split_off(self.start);
+        if self.skipping {
+            return None;
+        }
+        self.field(&line);
+        self.end_event()
+    }
+
+    /// The id after which to resume.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// How long the server asked to wait before connecting again, in milliseconds.
+    pub fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
+    fn read_line(&mut self, line: &[u8]) -> Option<Result<SseItem, SseTooLarge>> {
+        if self.skipping {
+            self.skipping = !line.is_empty();
+            return None;
+        }
+        if let Some(error) = self.check_size(line) {
+            return Some(Err(error));
+        }
+        match line {
+            [] => self.end_event().map(|event| Ok(SseItem::Event(event))),
+            [b':', ..] => Some(Ok(SseItem::Comment)),
+            line => {
+                self.field(line);
+                None
+            }
+        }
+    }
+
+    /// A line without its end, as yet. While an event is dropped nothing of it is kept but one byte, so
+    /// that the line's end is not taken for an empty line.
+    fn read_open_line(&mut self, line: &[u8]) -> Option<SseTooLarge> {
+        let error = if self.skipping {
+            None
+        } else {
+            self.check_size(line)
+        };
+        if self.skipping {
+            self.start += line.len().saturating_sub(1);
+        }
+        error
+    }
+
+    /// Where the next whole line stands, without its end.
+    fn take_line(&mut self) -> Option<Range<usize>> {
+        if self.after_return && self.start < self.buffer.len() {
+            self.after_return = false;
+            if self.buffer[self.start] == b'\n' {
+                self.start += 1;
+                self.searched = self.searched.max(self.start);
+            }
+        }
+        if self.at_beginning {
+            self.skip_mark()?;
+        }
+        let Some(place) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let end = self.searched + place;
+        self.after_return = self.buffer[end] == b'\r';
+        let line = self.start..end;
+        self.start = end + 1;
+        self.searched = self.start;
+        Some(line)
+    }
+
+    /// Skips the byte order mark that a stream may begin with; none until that can be told.
+    fn skip_mark(&mut self) -> Option<()> {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        let head = &self.buffer[..self.buffer.len().min(MARK.len())];
+        if head.len() < MARK.len() && MARK.starts_with(head) {
+            return None;
+        }
+        self.start = if head == MARK { MARK.len() } else { 0 };
+        self.searched = self.start;
+        self.at_beginning = false;
+        Some(())
+    }
+
+    fn field(&mut self, line: &[u8]) {
+        let end = memchr::memchr(b':', line).unwrap_or(line.len());
+        let value = line.get(end + 1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &line[..end] {
+            b"data" => self.pending.push_data(value),
+            b"event" => self.pending.event = Some(String::from_utf8_lossy(value).into_owned()),
+            b"id" if !value.contains(&0) => {
+                self.pending.id = Some(String::from_utf8_lossy(value).into_owned())
+            }
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                self.retry = String::from_utf8_lossy(value).parse().ok().or(self.retry);
+            }
+            _ => {}
+        }
+    }
+
+    /// An id counts even where there is no data, and so no event, to go with it.
+    fn end_event(&mut self) -> Option<SseEvent> {
+        let pending = mem::take(&mut self.pending);
+        if let Some(id) = &pending.id {
+            self.last_id = Some(id.clone());
+        }
+        let event = pending
+            .event
+            .filter(|event| !event.is_empty() && event != "message");
+        Some(SseEvent {
+            event,
+            data: pending.data?,
+            id: pending.id,
+        })
+    }
+
+    /// Drops the event if its data is over the limit together with this line, whole or not. The name of
+    /// the field is no part of the data.
+    fn check_size(&mut self, line: &[u8]) -> Option<SseTooLarge> {
+        const NAME: usize = "data: ".len();
+        let data = self.pending.data.as_deref().unwrap_or_default();
+        if data.len() + line.len().saturating_sub(NAME) <= self.limit {
+            return None;
+        }
+        let head = if data.is_empty() { &line[NAME..] } else { data };
+        let error = SseTooLarge {
+            limit: self.limit,
+            head: head[..head.len().min(HEAD)].to_vec(),
+        };
+        self.skipping = true;
+        self.pending = Pending::default();
+        Some(error)
+    }
+}
+
+impl Pending {
+    fn push_data(&mut self, value: &[u8]) {
+        match &mut self.data {
+            Some(data) => {
+                data.push(b'\n');
+                data.extend_from_slice(value);
+            }
+            None => self.data = Some(value.to_vec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limits(size: usize) -> Limits {
+        Limits {
+            size,
+            ..Limits::default()
+        }
+    }
+
+    struct Decoded {
+        items: Vec<Result<SseItem, SseTooLarge>>,
+        last_id: Option<String>,
+        retry: Option<u64>,
+        rest: Option<SseEvent>,
+    }
+
+    fn decode<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, size: usize) -> Decoded {
+        let mut decoder = SseDecoder::new(&limits(size));
+        let mut items = Vec::new();
+        for chunk in chunks {
+            decoder.push(chunk);
+            items.extend(std::iter::from_fn(|| decoder.next()));
+        }
+        let (last_id, retry) = (decoder.last_id().map(str::to_owned), decoder.retry());
+        Decoded {
+            items,
+            last_id,
+            retry,
+            rest: decoder.finish(),
+        }
+    }
+
+    fn event(event: Option<&str>, data: &str, id: Option<&str>) -> SseEvent {
+        SseEvent {
+            event: event.map(str::to_owned),
+            data: data.into(),
+            id: id.map(str::to_owned),
+        }
+    }
+
+    fn events(stream: &str) -> Vec<SseEvent> {
+        let items = decode([stream.as_bytes()], 999).items;
+        items
+            .into_iter()
+            .filter_map(|item| match item {
+                Ok(SseItem::Event(event)) => Some(event),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn events_are_read_whatever_ends_their_lines() {
+        // DIS-48: an answer as a stream of events.
+        for end in ["\n", "\r\n", "\r"] {
+            let stream = [
+                "event: endpoint",
+                "data: /m?é",
+                "id: 7",
+                "",
+                "data:a",
+                "data: b",
+                "data",
+                "",
+                "",
+            ]
+            .join(end);
+            let expected = [
+                event(Some("endpoint"), "/m?é", Some("7")),
+                event(None, "a\nb\n", None),
+            ];
+            assert_eq!(events(&stream), expected, "{end:?}");
+        }
+        assert_eq!(
+            events("\u{feff}event: message\ndata: x\n\n"),
+            [event(None, "x", None)]
+        );
+        assert_eq!(
+            events("data:  two spaces\nunknown: y\n\n"),
+            [event(None, " two spaces", None)]
+        );
+    }
+
+    #[test]
+    fn comments_are_signs_of_life_and_empty_events_are_none() {
+        let decoded = decode([&b": hello\n\n\n\nevent: x\n\n:\ndata: d\n\n"[..]], 99);
+        let data = SseItem::Event(event(None, "d", None));
+        assert_eq!(
+            decoded.items,
+            [Ok(SseItem::Comment), Ok(SseItem::Comment), Ok(data)]
+        );
+    }
+
+    #[test]
+    fn ids_and_retry_times_are_remembered_for_resuming() {
+        let decoded = decode(
+            [&b"id: a\ndata:\n\nid: b\n\nretry: 1500\nretry: x\nid: c\0\nid: d\n"[..]],
+            99,
+        );
+        assert_eq!(
+            decoded.items,
+            [Ok(SseItem::Event(event(None, "", Some("a"))))]
+        );
+        assert_eq!(
+            (decoded.last_id.as_deref(), decoded.retry),
+            (Some("b"), Some(1500))
+        );
+        assert_eq!(decode([&b"id: a\n\nid\n\n"[..]], 99).last_id, None);
+    }
+
+    #[test]
+    fn an_event_over_the_limit_is_dropped_and_the_next_one_read() {
+        let long = "x".repeat(30);
+        for stream in [
+            format!("data: {long}\ndata: y\n\ndata: z\n\n"),
+            format!(
+                "data: {}\ndata: {}\n: c\n\ndata: z\n\n",
+                &long[..15],
+                &long[..15]
+            ),
+        ] {
+            for size in [1, 4, 1000] {
+                let items = decode(stream.as_bytes().chunks(size), 20).items;
+                assert!(
+                    matches!(&items[0], Err(error) if error.limit == 20 && error.head.contains(&b'x')),
+                    "{stream}"
+                );
+                assert_eq!(
+                    items[1..],
+                    [Ok(SseItem::Event(event(None, "z", None)))],
+                    "{stream}"
+                );
+            }
+        }
+        let mut decoder = SseDecoder::new(&limits(1000));
+        for _ in 0..10_000 {
+            decoder.push(&[b'x'; 100]);
+            decoder.next();
+            assert!(decoder.buffer.len() <= 1200);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_early_gives_what_it_had() {
+        assert_eq!(
+            decode([&b"data: {}"[..]], 99).rest,
+            Some(event(None, "{}", None))
+        );
+        assert_eq!(
+            decode([&b"data: {}\n"[..]], 99).rest,
+            Some(event(None, "{}", None))
+        );
+        assert_eq!(decode([&b"data: {}\n\n"[..]], 99).rest, None);
+    }
+
+    #[test]
+    fn retry_and_keep_alive_are_read_as_such() {
+        let mut out = KEEP_ALIVE.to_vec();
+        write_retry(20, &mut out);
+        let decoded = decode([&out[..]], 99);
+        assert_eq!(
+            (decoded.items, decoded.retry),
+            (vec![Ok(SseItem::Comment)], Some(20))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_however_it_is_cut(
+            sent in prop::collection::vec((prop::option::of("[a-z]{1,5}"), "[a-zé: \\n]{0,20}", prop::option::of("[a-z0-9]{1,5}")), 0..5),
+            size in 1..9usize,
+        ) {
+            let sent: Vec<_> = sent.iter().map(|(kind, data, id)| event(kind.as_deref(), data, id.as_deref())).collect();
+            let mut stream = Vec::new();
+            sent.iter().for_each(|event| event.write(&mut stream));
+            let items = decode(stream.chunks(size), 999).items;
+            prop_assert_eq!(items, sent.into_iter().map(|event| Ok(SseItem::Event(event))).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn a_stream_gives_the_same_however_it_is_cut(stream in "(data: ?[a-z]{0,30}|id: [a-z]|:|event: x|\u{feff}|retry: [0-9]|\r|\n|\r\n){0,20}", size in 1..9usize) {
+            let show = |decoded: Decoded| {
+                let items: Vec<_> = decoded.items.into_iter().map(|item| item.map_err(|error| error.limit)).collect();
+                (items, decoded.last_id, decoded.retry, decoded.rest)
+            };
+            let whole = show(decode([stream.as_bytes()], 20));
+            prop_assert_eq!(show(decode(stream.as_bytes().chunks(size), 20)), whole);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(stream in any::<Vec<u8>>(), size in 1..9usize) {
+            decode(stream.chunks(size), 5);
+        }
+    }
+}
