@@ -1,10 +1,18 @@
 //! The formats that are read, and what reading one gives.
 
+mod claude;
+mod clients;
+mod codex;
+mod cursor;
 mod dominds;
+mod editor;
+mod expand;
+mod gemini;
 mod native;
 #[cfg(test)]
 mod native_tests;
 mod team;
+mod vscode;
 
 use std::path::Path;
 
@@ -49,7 +57,7 @@ impl Dialect {
         match (folder, name) {
             (".minds", "mcp.yaml") => Some(Self::Dominds),
             (".dispatch", "mcp.json") => Some(Self::Dispatch),
-            (".vscode", "mcp.json") => Some(Self::VsCode),
+            (".vscode" | "User", "mcp.json") => Some(Self::VsCode),
             (".cursor", "mcp.json") => Some(Self::Cursor),
             (".codex", "config.toml") => Some(Self::Codex),
             (".gemini", "settings.json") => Some(Self::Gemini),
@@ -179,6 +187,11 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     match cx.dialect {
         Dialect::Native => native::read(cx),
         Dialect::Dominds => dominds::read(cx),
+        Dialect::Claude => claude::read(cx),
+        Dialect::VsCode => vscode::read(cx),
+        Dialect::Cursor => cursor::read(cx),
+        Dialect::Codex => codex::read(cx),
+        Dialect::Gemini => gemini::read(cx),
         _ => Loaded::new(),
     }
 }
