@@ -164,9 +164,14 @@ impl Compiler<'_> {
             .into()
     }
 
+    fn base_folder(&self, path: &Path, dialect: Dialect) -> PathBuf {
+        let home = self.lookup.env("HOME").map(PathBuf::from);
+        base_folder(path, dialect, self.root, home.as_deref())
+    }
+
     /// Reads one file and what it includes; false where it is not there.
     fn file(&mut self, path: &Path, dialect: Dialect, scope: Option<Scope>, depth: usize) -> bool {
-        let base = base_folder(path, dialect, self.root);
+        let base = self.base_folder(path, dialect);
         self.file_from(base, path, dialect, scope, depth)
     }
 
@@ -266,6 +271,9 @@ impl Compiler<'_> {
     ) -> (bool, Vec<String>) {
         let (mut fatal, mut damaged) = (parsed.doc.is_none(), Vec::new());
         for flaw in &parsed.flaws {
+            if is_elsewhere(flaw, dialect) {
+                continue;
+            }
             let server = server_of(flaw, dialect);
             let place = parsed.lines.place(flaw.offset);
             let mut problem = Problem::new(flaw.severity, flaw.code, flaw.text.clone())
@@ -449,7 +457,7 @@ impl Compiler<'_> {
         let (Some(agent), Some(home)) = (agent, self.lookup.env("HOME")) else {
             return;
         };
-        let base = base_folder(&agent.path, Dialect::Holodeck, self.root);
+        let base = self.base_folder(&agent.path, Dialect::Holodeck);
         let path = Path::new(&home).join(".holodeck/config.yaml");
         let is_read = self.config.sources.iter().any(|s| s.path == path);
         let agents = self.pending.len();
@@ -573,22 +581,32 @@ fn toolset_is_free(cx: &mut Cx<'_>, spec: &ServerSpec, reserved: &[String]) -> b
     !taken
 }
 
-/// Dominds' paths start from the root; all others from the folder of their file.
-fn base_folder(path: &Path, dialect: Dialect, root: &Path) -> PathBuf {
+/// Paths start from the folder of their file; where that is a dot folder of a project, from the
+/// project. In a file that another client keeps for the person they start from the root.
+fn base_folder(path: &Path, dialect: Dialect, root: &Path, home: Option<&Path>) -> PathBuf {
     let folder = path.parent().unwrap_or(root);
+    let project = folder
+        .file_name()
+        .filter(|name| name.to_string_lossy().starts_with('.'))
+        .and_then(|_| folder.parent());
     match dialect {
-        Dialect::Dominds | Dialect::Dispatch | Dialect::VsCode | Dialect::Cursor => {
-            let inside = folder
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with('.'));
-            if inside {
-                folder.parent().unwrap_or(folder).to_path_buf()
-            } else {
-                folder.to_path_buf()
-            }
+        Dialect::Dominds | Dialect::Dispatch => project.unwrap_or(folder),
+        Dialect::Claude if path.ends_with(".mcp.json") => folder,
+        Dialect::Claude | Dialect::VsCode | Dialect::Cursor | Dialect::Codex | Dialect::Gemini => {
+            project
+                .filter(|project| Some(*project) != home)
+                .unwrap_or(root)
         }
-        _ => folder.to_path_buf(),
+        _ => folder,
     }
+    .to_path_buf()
+}
+
+/// Whether a key that stands twice is in a part of another client's settings that is not its list
+/// of servers: to that client the last one counts, and most of the file is none of our business.
+fn is_elsewhere(flaw: &Flaw, dialect: Dialect) -> bool {
+    let settings = matches!(dialect, Dialect::Claude | Dialect::Cursor | Dialect::Gemini);
+    settings && flaw.path.first().is_some_and(|key| key != "mcpServers")
 }
 
 /// The server that a flaw in a map belongs to; none where it damages the file or its list of servers.

@@ -28,19 +28,27 @@ pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Confi
         Dialect::Native | Dialect::Holodeck | Dialect::Minion | Dialect::Docker => "file.yaml",
         _ => "file.json",
     };
-    let world = world.clone().with_file(format!("/ws/{name}"), text);
+    read_as(world, name, Some(dialect), text)
+}
+
+/// A file whose path tells its dialect, compiled for the root `/ws`.
+pub(crate) fn compiled_at(world: &Memory, path: &str, text: &str) -> Config {
+    read_as(world, path, None, text)
+}
+
+fn read_as(world: &Memory, path: &str, dialect: Option<Dialect>, text: &str) -> Config {
+    let root = std::path::PathBuf::from("/ws");
+    let world = world.clone().with_file(root.join(path), text);
     let named = Named {
-        path: name.into(),
-        dialect: Some(dialect),
+        path: path.into(),
+        dialect,
     };
-    compile(
-        &Workspace {
-            root: "/ws".into(),
-            home: None,
-            named: Some(named),
-        },
-        &world,
-    )
+    let workspace = Workspace {
+        root,
+        home: None,
+        named: Some(named),
+    };
+    compile(&workspace, &world)
 }
 
 /// The codes of a configuration's problems.

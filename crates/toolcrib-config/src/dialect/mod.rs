@@ -1,8 +1,15 @@
 //! The formats that are read, and what reading one gives.
 
+mod claude;
+mod clients;
+mod codex;
+mod cursor;
 mod dispatch;
 mod docker;
 mod dominds;
+mod editor;
+mod expand;
+mod gemini;
 mod go;
 mod holodeck;
 mod lower;
@@ -13,6 +20,7 @@ mod native;
 mod native_tests;
 mod opencode;
 mod team;
+mod vscode;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -61,7 +69,7 @@ impl Dialect {
         match (folder, name) {
             (".minds", "mcp.yaml") => Some(Self::Dominds),
             (".dispatch", "mcp.json") => Some(Self::Dispatch),
-            (".vscode", "mcp.json") => Some(Self::VsCode),
+            (".vscode" | "User", "mcp.json") => Some(Self::VsCode),
             (".cursor", "mcp.json") => Some(Self::Cursor),
             (".codex", "config.toml") => Some(Self::Codex),
             (".gemini", "settings.json") => Some(Self::Gemini),
@@ -255,7 +263,11 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         Dialect::Holodeck => holodeck::read(cx),
         Dialect::Minion => minion::read(cx),
         Dialect::Docker => docker::read(cx),
-        _ => Loaded::new(),
+        Dialect::Claude => claude::read(cx),
+        Dialect::VsCode => vscode::read(cx),
+        Dialect::Cursor => cursor::read(cx),
+        Dialect::Codex => codex::read(cx),
+        Dialect::Gemini => gemini::read(cx),
     }
 }
 
