@@ -64,21 +64,12 @@ impl Person {
 
 /// The files of all known clients: of each first the person's own, then those of the root.
 pub fn client_files(person: &Person, root: &Path) -> Vec<ClientFile> {
-    let Person {
-        system,
-        home,
-        config,
-        codex,
-    } = person;
+    let Person { system, home, config, codex } = person;
     let apps = match system {
         System::Linux => config.clone(),
         System::MacOs => home.join("Library/Application Support"),
     };
-    let file = |client, dialect, path| ClientFile {
-        client,
-        path,
-        dialect,
-    };
+    let file = |client, dialect, path| ClientFile { client, path, dialect };
     let claude = |client, path| file(client, Dialect::Claude, path);
     let vscode = |path| file(Client::VsCode, Dialect::VsCode, path);
     let cursor = |path| file(Client::Cursor, Dialect::Cursor, path);
@@ -121,10 +112,7 @@ mod tests {
         let linux = [
             (Client::ClaudeCode, "/h/.claude.json"),
             (Client::ClaudeCode, "/ws/.mcp.json"),
-            (
-                Client::ClaudeDesktop,
-                "/h/.config/Claude/claude_desktop_config.json",
-            ),
+            (Client::ClaudeDesktop, "/h/.config/Claude/claude_desktop_config.json"),
             (Client::VsCode, "/h/.config/Code/User/mcp.json"),
             (Client::VsCode, "/ws/.vscode/mcp.json"),
             (Client::Cursor, "/h/.cursor/mcp.json"),
@@ -166,10 +154,8 @@ mod tests {
             .with_env("HOME", "/h")
             .with_env("XDG_CONFIG_HOME", "/c")
             .with_env("CODEX_HOME", "/x");
-        let paths: Vec<String> = paths(&world, System::Linux)
-            .into_iter()
-            .map(|(_, path)| path)
-            .collect();
+        let paths: Vec<String> =
+            paths(&world, System::Linux).into_iter().map(|(_, path)| path).collect();
         for path in [
             "/c/Claude/claude_desktop_config.json",
             "/c/Code/User/mcp.json",

@@ -79,9 +79,7 @@ impl Compiler<'_> {
             let text = "the file's name does not tell its format";
             let fix = format!("name it with `--dialect`: {}", Dialect::WORDS.join(", "));
             let label = self.label(&path);
-            self.config
-                .problems
-                .push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
+            self.config.problems.push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
             return;
         };
         if dialect == Dialect::Minion {
@@ -92,11 +90,9 @@ impl Compiler<'_> {
         if !self.file(&path, dialect, None, 0) {
             let label = self.label(&path);
             let text = format!("`{label}` is not there");
-            self.config.problems.push(
-                Problem::error("file.missing", text)
-                    .of(&label)
-                    .fix("check the path"),
-            );
+            self.config
+                .problems
+                .push(Problem::error("file.missing", text).of(&label).fix("check the path"));
         }
     }
 
@@ -125,23 +121,13 @@ impl Compiler<'_> {
                 "`{label}` declares servers too; `.dispatch/mcp.json` wins and they are not used"
             );
             let problem = Problem::warning("file.shadowed", text).of(&label);
-            self.config
-                .problems
-                .push(problem.fix("keep the servers in one of the two files"));
+            self.config.problems.push(problem.fix("keep the servers in one of the two files"));
         }
     }
 
     fn declared(&self, path: &Path) -> usize {
-        let source = self
-            .config
-            .sources
-            .iter()
-            .position(|source| source.path == path);
-        self.pending
-            .iter()
-            .filter(|p| Some(p.source) == source)
-            .map(|p| p.drafts.len())
-            .sum()
+        let source = self.config.sources.iter().position(|source| source.path == path);
+        self.pending.iter().filter(|p| Some(p.source) == source).map(|p| p.drafts.len()).sum()
     }
 
     fn would_declare(&self, path: &Path) -> bool {
@@ -149,19 +135,13 @@ impl Compiler<'_> {
             return false;
         };
         let parsed = doc::parse(Dialect::Opencode.syntax(path), &bytes);
-        let servers = parsed
-            .doc
-            .as_ref()
-            .and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
+        let servers =
+            parsed.doc.as_ref().and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
         servers.is_some_and(|servers| !servers.is_empty())
     }
 
     fn label(&self, path: &Path) -> Arc<str> {
-        path.strip_prefix(self.root)
-            .unwrap_or(path)
-            .display()
-            .to_string()
-            .into()
+        path.strip_prefix(self.root).unwrap_or(path).display().to_string().into()
     }
 
     fn base_folder(&self, path: &Path, dialect: Dialect) -> PathBuf {
@@ -191,48 +171,30 @@ impl Compiler<'_> {
             File::Unreadable(why) => {
                 let text = format!("`{label}` cannot be read: {why}");
                 self.config.problems.push(
-                    Problem::error("file.unreadable", text)
-                        .of(&label)
-                        .fix("check its permissions"),
+                    Problem::error("file.unreadable", text).of(&label).fix("check its permissions"),
                 );
                 self.add_source(
                     path,
                     &label,
                     dialect,
                     Outcome::Rejected,
-                    Parsed {
-                        doc: None,
-                        flaws: Vec::new(),
-                        lines: doc::Lines::default(),
-                    },
+                    Parsed { doc: None, flaws: Vec::new(), lines: doc::Lines::default() },
                 );
                 return true;
             }
         };
         let (fatal, damaged) = self.tell_flaws(&label, dialect, &parsed);
         let source = self.add_source(path, &label, dialect, Outcome::Loaded, parsed);
-        let Some(doc) = self
-            .config
-            .sources
-            .get(source)
-            .and_then(|s| s.doc.clone())
-            .filter(|_| !fatal)
+        let Some(doc) =
+            self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
         else {
             self.refuse(source, dialect);
             return true;
         };
         let mut problems = std::mem::take(&mut self.config.problems);
-        let mut cx = Cx::new(
-            label,
-            dialect,
-            &doc,
-            base.clone(),
-            self.lookup,
-            &mut problems,
-        );
+        let mut cx = Cx::new(label, dialect, &doc, base.clone(), self.lookup, &mut problems);
         let mut loaded = dialect::read(&mut cx);
-        self.profiles
-            .add(&mut cx, std::mem::take(&mut loaded.profiles));
+        self.profiles.add(&mut cx, std::mem::take(&mut loaded.profiles));
         self.config.problems = problems;
         self.take(source, doc, base, loaded, scope, &damaged, depth);
         if dialect == Dialect::Dominds {
@@ -291,10 +253,8 @@ impl Compiler<'_> {
 
     /// Nothing of a file counts; its dialect says whether what it gave before goes on.
     fn refuse(&mut self, source: usize, dialect: Dialect) {
-        let policy = self
-            .profiles
-            .get(dialect.profile())
-            .map(|p| p.policy.availability.on_config_error);
+        let policy =
+            self.profiles.get(dialect.profile()).map(|p| p.policy.availability.on_config_error);
         let outcome = match policy {
             Some(OnConfigError::KeepLastGood) | None => Outcome::Rejected,
             Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => Outcome::Failed,
@@ -304,10 +264,7 @@ impl Compiler<'_> {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one file's reading, taken over once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one file's reading, taken over once")]
     fn take(
         &mut self,
         source: usize,
@@ -348,28 +305,12 @@ impl Compiler<'_> {
         host: Option<At<HostKeys>>,
         gateway: Option<At<GatewayKeys>>,
     ) {
-        let Config {
-            host: slot,
-            gateway: gateway_slot,
-            origins,
-            sources,
-            ..
-        } = &mut self.config;
-        let label = sources
-            .get(source)
-            .map(|s| s.label.clone())
-            .unwrap_or_default();
+        let Config { host: slot, gateway: gateway_slot, origins, sources, .. } = &mut self.config;
+        let label = sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let mut record = |path: &str, node: Option<NodeId>| {
             let node = node.unwrap_or(Doc::ROOT);
             let (place, key) = (doc.place(node), doc.path(node));
-            origins.insert(
-                path.to_string(),
-                Origin::File {
-                    source: label.clone(),
-                    place,
-                    key,
-                },
-            );
+            origins.insert(path.to_string(), Origin::File { source: label.clone(), place, key });
         };
         let mut layer = Layer::new(&mut record);
         layer.field("host", slot, host);
@@ -385,12 +326,7 @@ impl Compiler<'_> {
         depth: usize,
     ) {
         let path = normal(&base.join(&include.path));
-        let label = self
-            .config
-            .sources
-            .get(source)
-            .map(|s| s.label.clone())
-            .unwrap_or_default();
+        let label = self.config.sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let report = |code: &str, text: String, fix: &str| {
             Problem::error(code, text)
                 .at(&label, doc.place(include.node), &doc.path(include.node))
@@ -399,9 +335,7 @@ impl Compiler<'_> {
         let shown = crate::text::clip(&include.path);
         if depth >= MAX_INCLUDES || self.config.sources.iter().any(|s| s.path == path) {
             let text = format!("`{shown}` is included already, or too deep");
-            self.config
-                .problems
-                .push(report("include.again", text, "include each file once"));
+            self.config.problems.push(report("include.again", text, "include each file once"));
             return;
         }
         let Some(dialect) = include.dialect.or_else(|| Dialect::of_path(&path)) else {
@@ -500,10 +434,8 @@ impl Compiler<'_> {
                     toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
                 });
                 let Some(spec) = spec else {
-                    let policy = self
-                        .profiles
-                        .get(&profile)
-                        .map(|p| p.policy.availability.on_config_error);
+                    let policy =
+                        self.profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
                     failed |= policy == Some(OnConfigError::FailLoad);
                     let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
                     self.config.rejected.push(Rejected {
@@ -543,17 +475,11 @@ impl Compiler<'_> {
             spec.dialect == Dialect::Native && spec.source == spec.origins.source
         };
         let same = |other: &ServerSpec| other.id == spec.id && own(other);
-        let shadowed = self
-            .config
-            .servers
-            .iter()
-            .position(|other| own(&spec) && same(other));
+        let shadowed = self.config.servers.iter().position(|other| own(&spec) && same(other));
         if let Some(index) = shadowed {
             let old = self.config.servers.remove(index);
-            let text = format!(
-                "`{}` is also declared in `{}`; this one is used",
-                spec.id, old.source
-            );
+            let text =
+                format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
             let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
                 .at(&spec.source, spec.place, &spec.id)
                 .server(&spec.id)
@@ -593,9 +519,7 @@ fn base_folder(path: &Path, dialect: Dialect, root: &Path, home: Option<&Path>) 
         Dialect::Dominds | Dialect::Dispatch => project.unwrap_or(folder),
         Dialect::Claude if path.ends_with(".mcp.json") => folder,
         Dialect::Claude | Dialect::VsCode | Dialect::Cursor | Dialect::Codex | Dialect::Gemini => {
-            project
-                .filter(|project| Some(*project) != home)
-                .unwrap_or(root)
+            project.filter(|project| Some(*project) != home).unwrap_or(root)
         }
         _ => folder,
     }
@@ -617,10 +541,7 @@ fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
     };
     match listed.as_slice() {
         [list, server, ..]
-            if matches!(
-                list.as_str(),
-                "servers" | "mcpServers" | "mcp" | "mcp_servers"
-            ) =>
+            if matches!(list.as_str(), "servers" | "mcpServers" | "mcp" | "mcp_servers") =>
         {
             Some(server.clone())
         }

@@ -39,23 +39,12 @@ pub(crate) fn compiled_at(world: &Memory, path: &str, text: &str) -> Config {
 fn read_as(world: &Memory, path: &str, dialect: Option<Dialect>, text: &str) -> Config {
     let root = std::path::PathBuf::from("/ws");
     let world = world.clone().with_file(root.join(path), text);
-    let named = Named {
-        path: path.into(),
-        dialect,
-    };
-    let workspace = Workspace {
-        root,
-        home: None,
-        named: Some(named),
-    };
+    let named = Named { path: path.into(), dialect };
+    let workspace = Workspace { root, home: None, named: Some(named) };
     compile(&workspace, &world)
 }
 
 /// The codes of a configuration's problems.
 pub(crate) fn codes(config: &Config) -> Vec<&str> {
-    config
-        .problems
-        .iter()
-        .map(|problem| problem.code.as_str())
-        .collect()
+    config.problems.iter().map(|problem| problem.code.as_str()).collect()
 }

@@ -21,14 +21,8 @@ pub(crate) struct Draft {
 
 /// What a sound draft is.
 pub(crate) enum Sound {
-    Call {
-        id: Option<Id>,
-        method: String,
-    },
-    Answer {
-        id: Option<Id>,
-        error: Option<(i64, String, Option<Span>)>,
-    },
+    Call { id: Option<Id>, method: String },
+    Answer { id: Option<Id>, error: Option<(i64, String, Option<Span>)> },
 }
 
 enum Answer {
@@ -78,9 +72,7 @@ impl Draft {
     /// Decides what the message is.
     pub(crate) fn check(&self, text: &str) -> Result<Sound, Fault> {
         if let Some(member) = self.duplicate {
-            return Err(Fault::Duplicate {
-                member: member.path(),
-            });
+            return Err(Fault::Duplicate { member: member.path() });
         }
         let version = self.json(text, Member::JsonRpc).and_then(Json::as_str);
         if version.as_deref() != Some("2.0") {
@@ -185,33 +177,22 @@ impl Draft {
 
 fn not_an_object(mut scanner: Scanner<'_>) -> Fault {
     let text = scanner.text();
-    match scanner
-        .value()
-        .and_then(|span| scanner.end().map(|()| span))
-    {
-        Ok(span) => Fault::NotAnObject {
-            found: Json::trusted(&text[span]).kind(),
-        },
+    match scanner.value().and_then(|span| scanner.end().map(|()| span)) {
+        Ok(span) => Fault::NotAnObject { found: Json::trusted(&text[span]).kind() },
         Err(fault) => fault,
     }
 }
 
 fn read_error(text: &str, error: Json<'_>) -> Result<(i64, String, Option<Span>), Fault> {
     if !error.is_object() {
-        return Err(Fault::BadError {
-            why: "it is not an object",
-        });
+        return Err(Fault::BadError { why: "it is not an object" });
     }
     let [code, message, data] = error.pick(["code", "message", "data"]);
     let Some(code) = code.and_then(Json::as_i64) else {
-        return Err(Fault::BadError {
-            why: "`code` is not an integer",
-        });
+        return Err(Fault::BadError { why: "`code` is not an integer" });
     };
     let Some(message) = message.and_then(Json::as_str) else {
-        return Err(Fault::BadError {
-            why: "`message` is not a string",
-        });
+        return Err(Fault::BadError { why: "`message` is not a string" });
     };
     let data = data.map(|data| {
         let start = data.text().as_ptr() as usize - text.as_ptr() as usize;

@@ -36,10 +36,7 @@ struct Client {
     scopes: Option<At<String>>,
 }
 
-const FOREIGN: Foreign = Foreign {
-    passed: &["alwaysLoad"],
-    unsupported: &["headersHelper"],
-};
+const FOREIGN: Foreign = Foreign { passed: &["alwaysLoad"], unsupported: &["headersHelper"] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -61,10 +58,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     let own = cx.doc.get(Doc::ROOT, "mcpServers");
     for draft in clients::servers(cx, own, &FOREIGN, server) {
         if loaded.servers.iter().any(|other| other.id == draft.id) {
-            let text = format!(
-                "`{}` is also declared for this folder; that one is used",
-                draft.id
-            );
+            let text = format!("`{}` is also declared for this folder; that one is used", draft.id);
             cx.enter(&draft.id);
             cx.info(draft.node, "server.shadowed", text, "remove one of the two");
             cx.leave();
@@ -76,9 +70,8 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
 }
 
 fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
-    let desktop = Path::new(&*cx.label)
-        .file_name()
-        .is_some_and(|name| name == "claude_desktop_config.json");
+    let desktop =
+        Path::new(&*cx.label).file_name().is_some_and(|name| name == "claude_desktop_config.json");
     let expand: &expand::Expand<'_> = if desktop { &literal } else { &expand };
     let call = server.timeout.map(|at| at.map(Period::millis));
     clients::timeouts(&mut draft.policy, None, call);
@@ -93,11 +86,7 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
         headers: server.headers,
         ..Reached::default()
     });
-    if let Some(At {
-        node,
-        value: Some(client),
-    }) = server.oauth
-    {
+    if let Some(At { node, value: Some(client) }) = server.oauth {
         let scopes = client.scopes.and_then(|at| at.value).unwrap_or_default();
         let scopes = scopes.split_whitespace().map(str::to_string).collect();
         expander.oauth(node, client.id, None, scopes);

@@ -35,29 +35,16 @@ fn a_project_file_reads_as_claude_code_reads_it() {
             TransportKind::WebSocket
         ]
     );
-    let [files, api, old, _] = config.servers.as_slice() else {
-        panic!("{:?}", ids(&config))
-    };
+    let [files, api, old, _] = config.servers.as_slice() else { panic!("{:?}", ids(&config)) };
     let native = |text: &str| Value::native(text).unwrap();
-    assert_eq!(
-        files.transport.env().unwrap().set["DEBUG"],
-        native("${DEBUG:-false}")
-    );
+    assert_eq!(files.transport.env().unwrap().set["DEBUG"], native("${DEBUG:-false}"));
     let remote = api.transport.remote().unwrap();
-    assert_eq!(
-        remote.url.0,
-        native("${API_BASE_URL:-https://api.example.com}/mcp")
-    );
+    assert_eq!(remote.url.0, native("${API_BASE_URL:-https://api.example.com}/mcp"));
     assert_eq!(remote.headers["Authorization"], native("Bearer ${API_KEY}"));
     let limits = &api.policy.timeouts;
-    assert_eq!(
-        (limits.request, limits.request_max),
-        (Period::secs(90), Period::secs(90))
-    );
+    assert_eq!((limits.request, limits.request_max), (Period::secs(90), Period::secs(90)));
     assert_eq!(api.extras["alwaysLoad"], true);
-    let Auth::OAuth(oauth) = &old.policy.auth else {
-        panic!("{:?}", old.policy.auth)
-    };
+    let Auth::OAuth(oauth) = &old.policy.auth else { panic!("{:?}", old.policy.auth) };
     assert_eq!(oauth.client_id, Some(Value::literal("c")));
     assert_eq!(oauth.scopes, ["read", "write"]);
 }
@@ -86,11 +73,7 @@ fn only_two_forms_are_variables_and_only_in_claude_code() {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(
-            command(".mcp.json"),
-            Value::native(native).unwrap(),
-            "{text}"
-        );
+        assert_eq!(command(".mcp.json"), Value::native(native).unwrap(), "{text}");
         assert_eq!(command("claude_desktop_config.json"), Value::literal(text));
     }
 }
@@ -100,10 +83,7 @@ fn a_bad_server_leaves_its_neighbour_alone() {
     let bad = [
         ("7", "server.invalid"),
         (r#"{ "command": 7 }"#, "value.invalid"),
-        (
-            r#"{ "type": "pipe", "url": "http://x/" }"#,
-            "transport.unsupported",
-        ),
+        (r#"{ "type": "pipe", "url": "http://x/" }"#, "transport.unsupported"),
         (r#"{ "type": "http" }"#, "url.missing"),
         (r#"{}"#, "transport.missing"),
         (r#"{ "command": "a", "command": "b" }"#, "key.duplicate"),
@@ -161,10 +141,6 @@ fn a_file_without_a_list_of_servers_is_told() {
         (r#"{ "mcpServers": [] }"#, &["servers.invalid"]),
     ] {
         let config = compiled_at(&Memory::default(), ".mcp.json", text);
-        assert_eq!(
-            (codes(&config).as_slice(), config.servers.len()),
-            (expected, 0),
-            "{text}"
-        );
+        assert_eq!((codes(&config).as_slice(), config.servers.len()), (expected, 0), "{text}");
     }
 }

@@ -29,10 +29,7 @@ pub(crate) fn servers<T: DeserializeOwned + Default>(
         return Vec::new();
     };
     if !matches!(cx.doc.kind(list), Kind::Map(_) | Kind::Null) {
-        let text = format!(
-            "expected a map of servers, found {}",
-            describe(cx.doc, list)
-        );
+        let text = format!("expected a map of servers, found {}", describe(cx.doc, list));
         cx.error(list, "servers.invalid", text, "give each server a name");
     }
     let mut drafts = Vec::new();
@@ -56,12 +53,7 @@ fn entry<T: DeserializeOwned + Default>(
     let node = draft.node;
     if !matches!(cx.doc.kind(node), Kind::Map(_)) {
         let text = format!("a server is a map, found {}", describe(cx.doc, node));
-        cx.error(
-            node,
-            "server.invalid",
-            text,
-            "give it a `command` or a `url`",
-        );
+        cx.error(node, "server.invalid", text, "give it a `command` or a `url`");
         draft.sound = false;
         return None;
     }
@@ -79,12 +71,7 @@ fn entry<T: DeserializeOwned + Default>(
         };
         if foreign.unsupported.contains(&key.as_str()) {
             let text = format!("`{key}` is not supported; the server is used without it");
-            cx.warning(
-                value,
-                "key.unsupported",
-                text,
-                "check that the server does without it",
-            );
+            cx.warning(value, "key.unsupported", text, "check that the server does without it");
         }
         draft.extras.insert(key, cx.doc.json(value));
     }
@@ -122,9 +109,7 @@ pub(crate) fn filter(
     };
     // To the native filter an empty list is the same as none.
     let nothing = allow.as_ref().filter(|at| at.value == Some(Vec::new()));
-    let deny = nothing
-        .map(|at| At::new(at.node, vec!["*".to_string()]))
-        .or(deny);
+    let deny = nothing.map(|at| At::new(at.node, vec!["*".to_string()])).or(deny);
     let tools = ToolFilterKeys {
         allow,
         deny,
@@ -133,10 +118,7 @@ pub(crate) fn filter(
     };
     policy.expose = Some(At::new(
         node,
-        ExposeKeys {
-            tools: Some(At::new(node, tools)),
-            ..ExposeKeys::default()
-        },
+        ExposeKeys { tools: Some(At::new(node, tools)), ..ExposeKeys::default() },
     ));
 }
 

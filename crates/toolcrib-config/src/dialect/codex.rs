@@ -52,12 +52,7 @@ struct Client {
 }
 
 const FOREIGN: Foreign = Foreign {
-    passed: &[
-        "name",
-        "required",
-        "supports_parallel_tool_calls",
-        "omit_tools_from",
-    ],
+    passed: &["name", "required", "supports_parallel_tool_calls", "omit_tools_from"],
     unsupported: &[
         "auth",
         "environment_id",
@@ -107,11 +102,7 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, mut server: Server) {
         let id = value.and_then(|client| client.client_id);
         expander.oauth(node, id, None, scopes);
     }
-    if let Some(At {
-        node,
-        value: Some(name),
-    }) = server.bearer_token_env_var
-    {
+    if let Some(At { node, value: Some(name) }) = server.bearer_token_env_var {
         let token = Value::from_env(name);
         draft.policy.auth = Some(At::new(node, Auth::Bearer { token }));
     }
@@ -131,41 +122,24 @@ fn seconds(cx: &mut Cx<'_>, draft: &mut Draft, given: Option<At<f64>>) -> Option
 }
 
 fn headers_of_variables(transport: &mut TransportKeys, given: Option<At<Headers>>) {
-    let Some(At {
-        node,
-        value: Some(given),
-    }) = given
-    else {
+    let Some(At { node, value: Some(given) }) = given else {
         return;
     };
-    let headers = transport
-        .headers
-        .get_or_insert_with(|| At::new(node, IndexMap::new()));
-    let named = given
-        .into_iter()
-        .map(|(header, at)| (header, at.map(Value::from_env)));
+    let headers = transport.headers.get_or_insert_with(|| At::new(node, IndexMap::new()));
+    let named = given.into_iter().map(|(header, at)| (header, at.map(Value::from_env)));
     headers.value.get_or_insert_default().extend(named);
 }
 
 /// The listed variables reach the server besides those that every server has.
 fn inherit(transport: &mut TransportKeys, given: Option<At<Vec<Either<String, Variable>>>>) {
-    let Some(At {
-        node,
-        value: Some(given),
-    }) = given
-    else {
+    let Some(At { node, value: Some(given) }) = given else {
         return;
     };
     let listed = given.into_iter().map(|variable| match variable {
         Either::Scalar(name) | Either::Nested(Variable { name, .. }) => name,
     });
-    let names = Inherit::MINIMAL
-        .iter()
-        .map(ToString::to_string)
-        .chain(listed);
-    let env = transport
-        .env
-        .get_or_insert_with(|| At::new(node, EnvKeys::default()));
+    let names = Inherit::MINIMAL.iter().map(ToString::to_string).chain(listed);
+    let env = transport.env.get_or_insert_with(|| At::new(node, EnvKeys::default()));
     env.value.get_or_insert_default().inherit =
         Some(At::new(node, Inherit::These(names.collect())));
 }

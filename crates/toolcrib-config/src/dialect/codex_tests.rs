@@ -43,12 +43,8 @@ fn tables_read_as_codex_reads_them() {
         "#,
     );
     assert_eq!(config.problems, []);
-    let [context7, figma] = config.servers.as_slice() else {
-        panic!("{:?}", config.rejected)
-    };
-    let Transport::Stdio(stdio) = &context7.transport else {
-        panic!("{:?}", context7.transport)
-    };
+    let [context7, figma] = config.servers.as_slice() else { panic!("{:?}", config.rejected) };
+    let Transport::Stdio(stdio) = &context7.transport else { panic!("{:?}", context7.transport) };
     assert_eq!(stdio.args[2].0, Value::literal("${HOME}"));
     assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/srv");
     assert_eq!(stdio.env.set["MY_VAR"], Value::literal("${LITERAL}"));
@@ -94,15 +90,11 @@ fn a_bad_server_leaves_its_neighbour_alone() {
     for (entry, code) in [
         ("command = 7", "value.invalid"),
         ("command = 'x'\nurl = 'http://x/'", "transport.ambiguous"),
-        (
-            "url = 'http://x/'\nbearer_token = 'secret'",
-            "auth.inline_token",
-        ),
+        ("url = 'http://x/'\nbearer_token = 'secret'", "auth.inline_token"),
         ("command = 'x'\ntool_timeout_sec = -1", "value.invalid"),
     ] {
-        let config = codex(&format!(
-            "[mcp_servers.bad]\n{entry}\n[mcp_servers.good]\ncommand = 'x'\n"
-        ));
+        let config =
+            codex(&format!("[mcp_servers.bad]\n{entry}\n[mcp_servers.good]\ncommand = 'x'\n"));
         assert_eq!(codes(&config), [code], "{entry}");
         let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
         assert_eq!(ids, ["good"], "{entry}");

@@ -34,10 +34,7 @@ struct Client {
     scopes: Option<At<Vec<String>>>,
 }
 
-const FOREIGN: Foreign = Foreign {
-    passed: &[],
-    unsupported: &[],
-};
+const FOREIGN: Foreign = Foreign { passed: &[], unsupported: &[] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -69,11 +66,7 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
         headers: server.headers,
         ..Reached::default()
     });
-    if let Some(At {
-        node,
-        value: Some(client),
-    }) = server.auth
-    {
+    if let Some(At { node, value: Some(client) }) = server.auth {
         let scopes = client.scopes.and_then(|at| at.value).unwrap_or_default();
         expander.oauth(node, client.id, client.secret, scopes);
     }

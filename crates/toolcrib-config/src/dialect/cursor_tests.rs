@@ -6,10 +6,7 @@ use crate::testing::{codes, compiled_at};
 use crate::{Memory, Value};
 
 fn world() -> Memory {
-    Memory::default()
-        .with_env("HOME", "/h")
-        .with_env("A", "a")
-        .with_file("/ws/.env", "B=b\n")
+    Memory::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/.env", "B=b\n")
 }
 
 #[test]
@@ -29,19 +26,12 @@ fn a_project_file_reads_as_cursor_reads_it() {
     let [local, remote, signed] = config.servers.as_slice() else {
         panic!("{:?}", config.rejected)
     };
-    let Transport::Stdio(stdio) = &local.transport else {
-        panic!("{:?}", local.transport)
-    };
+    let Transport::Stdio(stdio) = &local.transport else { panic!("{:?}", local.transport) };
     assert_eq!(stdio.args[0].shown(), "/ws/tools/server.py");
     assert_eq!(stdio.env.set["API_KEY"], Value::native("${A}").unwrap());
-    assert_eq!(
-        stdio.env.file.as_ref().unwrap().path.to_str(),
-        Some("/ws/.env")
-    );
+    assert_eq!(stdio.env.file.as_ref().unwrap().path.to_str(), Some("/ws/.env"));
     assert_eq!(remote.transport.kind(), TransportKind::StreamableHttp);
-    let Auth::OAuth(oauth) = &signed.policy.auth else {
-        panic!("{:?}", signed.policy.auth)
-    };
+    let Auth::OAuth(oauth) = &signed.policy.auth else { panic!("{:?}", signed.policy.auth) };
     assert_eq!(oauth.client_id, Some(Value::native("${A}").unwrap()));
     assert_eq!(oauth.client_secret, Some(Value::literal("s")));
     assert_eq!(oauth.scopes, ["read", "write"]);
@@ -63,9 +53,7 @@ fn variables_are_those_that_cursor_names() {
             let file = format!(r#"{{ "mcpServers": {{ "s": {{ "command": "{text}" }} }} }}"#);
             let config = compiled_at(&world(), path, &file);
             assert_eq!(config.problems, [], "{text}");
-            let Transport::Stdio(stdio) = &config.servers[0].transport else {
-                panic!("{text}")
-            };
+            let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!("{text}") };
             assert_eq!(stdio.command.0, Value::native(native).unwrap(), "{text}");
         }
     }

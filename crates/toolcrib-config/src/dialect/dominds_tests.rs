@@ -17,9 +17,8 @@ fn one(entry: &str) -> Config {
 #[test]
 fn dom_04_version_must_be_the_number_one() {
     for version in ["", "version: 2\n", "version: '1'\n", "version: null\n"] {
-        let config = dominds(&format!(
-            "{version}servers: {{ s: {{ transport: stdio, command: x }} }}\n"
-        ));
+        let config =
+            dominds(&format!("{version}servers: {{ s: {{ transport: stdio, command: x }} }}\n"));
         assert_eq!(config.servers.len(), 0, "{version}");
         assert!(
             codes(&config).contains(&"version.unsupported"),
@@ -37,20 +36,11 @@ fn dom_07_another_transport_rejects_only_its_server() {
     );
     let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["a", "c"]); // DOM-06
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
-    assert_eq!(
-        (problem.server.as_deref(), problem.line),
-        (Some("b"), Some(4))
-    );
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.server.as_deref(), problem.line), (Some("b"), Some(4)));
     assert!(problem.text.contains("`sse`"));
     assert_eq!(
-        config
-            .rejected
-            .iter()
-            .map(|r| (r.id.as_str(), r.keep_last_good))
-            .collect::<Vec<_>>(),
+        config.rejected.iter().map(|r| (r.id.as_str(), r.keep_last_good)).collect::<Vec<_>>(),
         [("b", true)]
     ); // DOM-90
 }
@@ -61,23 +51,15 @@ fn dom_12_the_flag_is_spelled_truely_stateless() {
     assert_eq!(right.servers[0].policy.session.scope, SessionScope::Shared);
     assert!(!right.servers[0].policy.session.reminder);
     let wrong = one("{ transport: stdio, command: x, truly-stateless: true }");
-    assert_eq!(
-        wrong.servers[0].policy.session.scope,
-        SessionScope::PerConversation
-    );
+    assert_eq!(wrong.servers[0].policy.session.scope, SessionScope::PerConversation);
     assert!(wrong.servers[0].policy.session.reminder);
     assert_eq!(codes(&wrong), ["key.unknown"]);
-    assert_eq!(
-        wrong.problems[0].fix.as_deref(),
-        Some("did you mean `truely-stateless`?")
-    );
+    assert_eq!(wrong.problems[0].fix.as_deref(), Some("did you mean `truely-stateless`?"));
 }
 
 #[test]
 fn dom_54_and_58_values_are_literal_or_of_the_host() {
-    let world = Memory::default()
-        .with_env("OLD", "v")
-        .with_env("TOKEN", "t");
+    let world = Memory::default().with_env("OLD", "v").with_env("TOKEN", "t");
     let text = "version: 1\nservers:\n  s:\n    transport: stdio\n    command: x\n    env: { A: '${HOME}', NEW: { env: OLD } }\n  h:\n    transport: streamable_http\n    url: http://h/mcp\n    headers: { Authorization: { prefix: 'Bearer ', env: TOKEN }, X: y }\n";
     let config = compiled_in(&world, Dialect::Dominds, text);
     assert_eq!(config.problems, []);
@@ -92,13 +74,8 @@ fn dom_54_and_58_values_are_literal_or_of_the_host() {
 #[test]
 fn dom_57_a_missing_variable_is_told_and_its_server_is_still_there_to_be_started_later() {
     let config = one("{ transport: stdio, command: x, env: { A: { env: GONE } } }");
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
-    assert_eq!(
-        (problem.code.as_str(), problem.server.as_deref()),
-        ("env.missing", Some("s"))
-    );
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.code.as_str(), problem.server.as_deref()), ("env.missing", Some("s")));
     assert!(problem.text.contains("GONE"));
     assert_eq!(config.servers.len(), 1);
 }
@@ -128,14 +105,8 @@ fn the_seeds_example_loads() {
     assert_eq!(config.problems, []);
     let named = server.policy.naming.names("s", "browser_click").unwrap();
     assert_eq!(named.id, "playwright_browser_click");
-    assert_eq!(
-        server.policy.expose.tools.verdict("x_unsafe"),
-        Verdict::Denied("*_unsafe")
-    );
+    assert_eq!(server.policy.expose.tools.verdict("x_unsafe"), Verdict::Denied("*_unsafe"));
     assert_eq!(server.policy.access.grant, Grant::Toolsets);
-    assert_eq!(
-        server.policy.availability.on_config_error,
-        OnConfigError::KeepLastGood
-    );
+    assert_eq!(server.policy.availability.on_config_error, OnConfigError::KeepLastGood);
     assert!(matches!(server.transport, Transport::Stdio(_)));
 }

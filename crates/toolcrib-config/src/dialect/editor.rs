@@ -23,10 +23,7 @@ impl Editor {
     /// What the inside of `${…}` stands for, where both editors say the same.
     pub(crate) fn part(&self, inside: &str) -> Option<Part> {
         let text = |text: &str| Some(Part::Text(Hidden::new(text)));
-        let env = |name: &str, default| Part::Env {
-            name: name.to_string(),
-            default,
-        };
+        let env = |name: &str, default| Part::Env { name: name.to_string(), default };
         match inside {
             "workspaceFolder" => text(&self.workspace),
             "workspaceFolderBasename" => text(self.basename()),

@@ -41,20 +41,12 @@ pub(crate) struct Expander<'c, 'a> {
 
 impl<'c, 'a> Expander<'c, 'a> {
     pub(crate) fn new(cx: &'c mut Cx<'a>, draft: &'c mut Draft, expand: &'c Expand<'c>) -> Self {
-        Self {
-            cx,
-            draft,
-            expand,
-            expand_value: expand,
-        }
+        Self { cx, draft, expand, expand_value: expand }
     }
 
     /// Expands variables and headers by a rule of their own.
     pub(crate) fn values_by(self, expand: &'c Expand<'c>) -> Self {
-        Self {
-            expand_value: expand,
-            ..self
-        }
+        Self { expand_value: expand, ..self }
     }
 
     pub(crate) fn transport(&mut self, reached: Reached) {
@@ -136,22 +128,11 @@ impl<'c, 'a> Expander<'c, 'a> {
         variables: Option<At<Variables>>,
         file: Option<At<String>>,
     ) -> Option<At<EnvKeys>> {
-        let node = variables
-            .as_ref()
-            .map(|at| at.node)
-            .or(file.as_ref().map(|at| at.node))?;
-        let mut keys = EnvKeys {
-            file: file.and_then(|at| self.file(at)),
-            ..EnvKeys::default()
-        };
-        if let Some(At {
-            node,
-            value: Some(variables),
-        }) = variables
-        {
-            let (set, unset): (Vec<_>, Vec<_>) = variables
-                .into_iter()
-                .partition(|(_, at)| !matches!(at.value, Some(None)));
+        let node = variables.as_ref().map(|at| at.node).or(file.as_ref().map(|at| at.node))?;
+        let mut keys = EnvKeys { file: file.and_then(|at| self.file(at)), ..EnvKeys::default() };
+        if let Some(At { node, value: Some(variables) }) = variables {
+            let (set, unset): (Vec<_>, Vec<_>) =
+                variables.into_iter().partition(|(_, at)| !matches!(at.value, Some(None)));
             let names: Vec<String> = unset.into_iter().map(|(name, _)| name).collect();
             keys.unset = Some(At::new(node, names)).filter(|at| at.value != Some(Vec::new()));
             let set = set.into_iter().map(|(name, at)| {
@@ -178,12 +159,7 @@ impl<'c, 'a> Expander<'c, 'a> {
             }
             Err(_) => {
                 let text = "the path of the environment file depends on a value that is not known";
-                self.spoil(
-                    node,
-                    "env_file.unreadable",
-                    text.to_string(),
-                    "write the path itself",
-                );
+                self.spoil(node, "env_file.unreadable", text.to_string(), "write the path itself");
                 None
             }
         }
@@ -193,10 +169,7 @@ impl<'c, 'a> Expander<'c, 'a> {
         At {
             node,
             value: value.map(|headers| {
-                headers
-                    .into_iter()
-                    .map(|(name, at)| (name, self.value(at)))
-                    .collect()
+                headers.into_iter().map(|(name, at)| (name, self.value(at))).collect()
             }),
         }
     }
@@ -229,8 +202,5 @@ pub(crate) fn variable(inside: &str) -> Option<Part> {
         Some((name, default)) => (name, Some(Hidden::new(default))),
         None => (inside, None),
     };
-    crate::value::is_variable(name).then(|| Part::Env {
-        name: name.to_string(),
-        default,
-    })
+    crate::value::is_variable(name).then(|| Part::Env { name: name.to_string(), default })
 }

@@ -55,18 +55,11 @@ struct Used {
 
 const FOREIGN: Foreign = Foreign {
     passed: &["trust"],
-    unsupported: &[
-        "tcp",
-        "authProviderType",
-        "targetAudience",
-        "targetServiceAccount",
-    ],
+    unsupported: &["tcp", "authProviderType", "targetAudience", "targetServiceAccount"],
 };
 
-const TYPES: &[(&str, TransportKind)] = &[
-    ("http", TransportKind::StreamableHttp),
-    ("sse", TransportKind::Sse),
-];
+const TYPES: &[(&str, TransportKind)] =
+    &[("http", TransportKind::StreamableHttp), ("sse", TransportKind::Sse)];
 
 pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     let mut loaded = Loaded::new();
@@ -98,11 +91,7 @@ fn disable(cx: &mut Cx<'_>, node: NodeId, drafts: &mut [Draft]) {
 
 fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
     draft.policy.description = server.description;
-    clients::filter(
-        &mut draft.policy,
-        server.include_tools,
-        server.exclude_tools,
-    );
+    clients::filter(&mut draft.policy, server.include_tools, server.exclude_tools);
     let call = server.timeout.map(|at| at.map(Period::millis));
     clients::timeouts(&mut draft.policy, None, call);
     let named = clients::kind(cx, draft, server.r#type, TYPES);
@@ -121,10 +110,7 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
         headers: server.headers,
         ..Reached::default()
     });
-    if let Some(At {
-        node,
-        value: Some(client),
-    }) = server.oauth
+    if let Some(At { node, value: Some(client) }) = server.oauth
         && client.enabled.and_then(|at| at.value) != Some(false)
     {
         let scopes = client.scopes.and_then(|at| at.value).unwrap_or_default();
@@ -164,10 +150,9 @@ fn expand(lookup: &dyn Lookup, text: &str, unset: &dyn Fn(String) -> Option<Part
     while let Some((before, after)) = rest.split_once('$') {
         parts.push(Part::Text(Hidden::new(before)));
         let known = reference(after).and_then(|(part, tail)| match part {
-            Part::Env {
-                name,
-                default: None,
-            } if lookup.env(&name).is_none() => Some((unset(name)?, tail)),
+            Part::Env { name, default: None } if lookup.env(&name).is_none() => {
+                Some((unset(name)?, tail))
+            }
             part => Some((part, tail)),
         });
         let (part, tail) = known.unwrap_or((Part::Text(Hidden::new("$")), after));
@@ -179,10 +164,7 @@ fn expand(lookup: &dyn Lookup, text: &str, unset: &dyn Fn(String) -> Option<Part
 }
 
 fn empty(name: String) -> Part {
-    Part::Env {
-        name,
-        default: Some(Hidden::default()),
-    }
+    Part::Env { name, default: Some(Hidden::default()) }
 }
 
 /// The reference that a text behind a `$` begins with, and what follows it.
@@ -191,15 +173,10 @@ fn reference(after: &str) -> Option<(Part, &str)> {
         let (inside, tail) = braced.split_once('}')?;
         return Some((expand::variable(inside)?, tail));
     }
-    let end = after
-        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .unwrap_or(after.len());
+    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
     let (name, tail) = after.split_at(end);
     is_variable(name).then(|| {
-        let part = Part::Env {
-            name: name.to_string(),
-            default: None,
-        };
+        let part = Part::Env { name: name.to_string(), default: None };
         (part, tail)
     })
 }

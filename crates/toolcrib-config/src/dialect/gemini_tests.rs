@@ -8,10 +8,8 @@ use crate::testing::{codes, compiled_at};
 use crate::{Config, Memory, Value};
 
 fn gemini(text: &str) -> Config {
-    let world = Memory::default()
-        .with_env("HOME", "/h")
-        .with_env("A", "a")
-        .with_file("/ws/srv/x", "");
+    let world =
+        Memory::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/srv/x", "");
     compiled_at(&world, ".gemini/settings.json", text)
 }
 
@@ -35,9 +33,7 @@ fn settings_read_as_gemini_reads_them() {
     let [local, http, sse, typed, other] = config.servers.as_slice() else {
         panic!("{:?}", config.rejected)
     };
-    let Transport::Stdio(stdio) = &local.transport else {
-        panic!("{:?}", local.transport)
-    };
+    let Transport::Stdio(stdio) = &local.transport else { panic!("{:?}", local.transport) };
     assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/srv");
     assert_eq!(stdio.env.set["API_KEY"], Value::native("${A}").unwrap());
     assert_eq!(local.policy.timeouts.request, Period::secs(30));
@@ -74,9 +70,7 @@ fn an_unset_variable_is_empty_in_values_and_stays_elsewhere() {
             r#"{{ "mcpServers": {{ "s": {{ "command": "x", "args": ["{text}"], "env": {{ "K": "{text}" }} }} }} }}"#
         ));
         assert_eq!(config.problems, [], "{text}");
-        let Transport::Stdio(stdio) = &config.servers[0].transport else {
-            panic!("{text}")
-        };
+        let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!("{text}") };
         assert_eq!(stdio.args[0].0, Value::native(elsewhere).unwrap(), "{text}");
         assert_eq!(stdio.env.set["K"], Value::native(value).unwrap(), "{text}");
     }

@@ -66,10 +66,8 @@ struct Client {
     id: Option<At<String>>,
 }
 
-const FOREIGN: Foreign = Foreign {
-    passed: &["dev", "gallery", "version"],
-    unsupported: &["sandbox", "sandboxEnabled"],
-};
+const FOREIGN: Foreign =
+    Foreign { passed: &["dev", "gallery", "version"], unsupported: &["sandbox", "sandboxEnabled"] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -160,11 +158,7 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server, inputs: &IndexMap<
         url: server.url,
         headers: server.headers,
     });
-    if let Some(At {
-        node,
-        value: Some(client),
-    }) = server.oauth
-    {
+    if let Some(At { node, value: Some(client) }) = server.oauth {
         expander.oauth(node, client.id, None, Vec::new());
     }
 }
@@ -181,17 +175,13 @@ fn part(
     match name {
         "cwd" => Ok(editor.part("workspaceFolder")),
         "input" if inputs.contains_key(argument) => Ok(Some(Part::Input(argument.to_string()))),
-        "input" => Err(format!(
-            "there is no input `{}` to ask for",
-            text::clip(argument)
-        )),
+        "input" => Err(format!("there is no input `{}` to ask for", text::clip(argument))),
         "workspaceFolder" | "workspaceFolderBasename" if argument == editor.basename() => {
             Ok(editor.part(name))
         }
-        "workspaceFolder" | "workspaceFolderBasename" => Err(format!(
-            "`${{{}}}` names another folder of the workspace",
-            text::clip(inside)
-        )),
+        "workspaceFolder" | "workspaceFolderBasename" => {
+            Err(format!("`${{{}}}` names another folder of the workspace", text::clip(inside)))
+        }
         "command" | "config" => Err(editors_own(inside)),
         name if EDITORS_OWN.contains(&name) => Err(editors_own(inside)),
         _ => Ok(None),

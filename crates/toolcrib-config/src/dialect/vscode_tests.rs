@@ -16,9 +16,7 @@ fn vscode(text: &str) -> Config {
 
 #[test]
 fn a_workspace_file_reads_as_vs_code_reads_it() {
-    let world = world()
-        .with_file("/ws/.env", "TOKEN=t\n")
-        .with_file("/ws/srv/x", "");
+    let world = world().with_file("/ws/.env", "TOKEN=t\n").with_file("/ws/srv/x", "");
     let config = compiled_at(
         &world,
         ".vscode/mcp.json",
@@ -49,29 +47,17 @@ fn a_workspace_file_reads_as_vs_code_reads_it() {
     };
     assert_eq!(stdio.args[2].shown(), "/ws");
     assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/srv");
-    assert_eq!(
-        stdio.env.file.as_ref().unwrap().path.to_str(),
-        Some("/ws/.env")
-    );
-    assert_eq!(
-        stdio.env.set["KEY"],
-        Value::native("${input:perplexity-key}").unwrap()
-    );
+    assert_eq!(stdio.env.file.as_ref().unwrap().path.to_str(), Some("/ws/.env"));
+    assert_eq!(stdio.env.set["KEY"], Value::native("${input:perplexity-key}").unwrap());
     assert_eq!(stdio.env.set["N"], Value::literal("3"));
     assert_eq!(stdio.env.unset, ["GONE"]);
-    assert_eq!(
-        perplexity.extras.keys().collect::<Vec<_>>(),
-        ["dev", "gallery"]
-    );
+    assert_eq!(perplexity.extras.keys().collect::<Vec<_>>(), ["dev", "gallery"]);
     let remote = docs.transport.remote().unwrap();
     assert_eq!(remote.headers["X"], Value::native("${A:-}").unwrap());
     assert!(matches!(docs.policy.auth, Auth::OAuth(_)));
     assert_eq!(old.transport.kind(), TransportKind::Sse);
-    let key = Input {
-        description: "Perplexity API Key".into(),
-        password: true,
-        ..Input::default()
-    };
+    let key =
+        Input { description: "Perplexity API Key".into(), password: true, ..Input::default() };
     let region = Input {
         description: "Region".into(),
         default: Some("eu".into()),
@@ -104,9 +90,7 @@ fn variables_are_those_of_the_editor() {
         ("${env:A", "$${env:A"),
     ];
     for (text, native) in cases {
-        let config = vscode(&format!(
-            r#"{{ "servers": {{ "s": {{ "command": "{text}" }} }} }}"#
-        ));
+        let config = vscode(&format!(r#"{{ "servers": {{ "s": {{ "command": "{text}" }} }} }}"#));
         assert_eq!(config.problems, [], "{text}");
         assert_eq!(command(&config), &Value::native(native).unwrap(), "{text}");
     }
@@ -141,11 +125,7 @@ fn an_input_that_cannot_be_asked_is_told() {
             r#"{{ "inputs": [{input}], "servers": {{ "s": {{ "command": "x" }} }} }}"#
         ));
         assert_eq!(codes(&config), ["input.unsupported"], "{input}");
-        assert_eq!(
-            (config.inputs.len(), config.servers.len()),
-            (0, 1),
-            "{input}"
-        );
+        assert_eq!((config.inputs.len(), config.servers.len()), (0, 1), "{input}");
     }
 }
 

@@ -29,17 +29,11 @@ pub(crate) struct Wrong {
 
 impl<T> At<T> {
     pub fn new(node: NodeId, value: T) -> Self {
-        Self {
-            node,
-            value: Some(value),
-        }
+        Self { node, value: Some(value) }
     }
 
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
-        At {
-            node: self.node,
-            value: self.value.map(f),
-        }
+        At { node: self.node, value: self.value.map(f) }
     }
 }
 
@@ -53,10 +47,7 @@ impl std::error::Error for Wrong {}
 
 impl serde::de::Error for Wrong {
     fn custom<T: fmt::Display>(text: T) -> Self {
-        Self {
-            node: None,
-            text: text.to_string(),
-        }
+        Self { node: None, text: text.to_string() }
     }
 }
 
@@ -106,9 +97,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
         let node = NodeId(node);
         map.next_key::<String>()?;
         // The reader has noted what is wrong before the error came up to here.
-        Ok(At {
-            node,
-            value: map.next_value::<T>().ok(),
-        })
+        Ok(At { node, value: map.next_value::<T>().ok() })
     }
 }

@@ -23,18 +23,11 @@ pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Resul
         allow_extended_string_escapes: false,
     };
     let parsed = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| {
-        let text = format!(
-            "this is not valid JSON: {}",
-            text::clip(&error.kind().to_string())
-        );
+        let text = format!("this is not valid JSON: {}", text::clip(&error.kind().to_string()));
         let fix = "check commas, quotes and brackets here and in the line above";
         Box::new(Flaw::new("json.syntax", error.range().start, text, fix))
     })?;
-    let mut builder = Builder {
-        tree,
-        flaws,
-        path: Vec::new(),
-    };
+    let mut builder = Builder { tree, flaws, path: Vec::new() };
     match parsed.value {
         Some(value) => builder.node(&value).map(drop),
         None => builder.tree.add(0, Kind::Null).map(drop),
@@ -77,10 +70,7 @@ impl Builder<'_> {
         let mut seen = HashSet::new();
         let mut entries: Vec<(Key, NodeId)> = Vec::new();
         for property in &object.properties {
-            let (name, offset) = (
-                property.name.as_str().to_string(),
-                property.name.range().start,
-            );
+            let (name, offset) = (property.name.as_str().to_string(), property.name.range().start);
             if !seen.insert(name.clone()) {
                 self.flaws.push(duplicate(&name, offset, self.path.clone()));
                 entries.retain(|(key, _)| key.name != name);

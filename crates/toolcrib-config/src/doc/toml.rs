@@ -10,12 +10,7 @@ pub(crate) fn build(text: &str, tree: &mut Tree) -> Result<(), Box<Flaw>> {
     let table = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let text = format!("this is not valid TOML: {}", text::clip(error.message()));
-        Box::new(Flaw::new(
-            "toml.syntax",
-            offset,
-            text,
-            "check quotes, brackets and repeated keys",
-        ))
+        Box::new(Flaw::new("toml.syntax", offset, text, "check quotes, brackets and repeated keys"))
     })?;
     let id = tree.add(0, Kind::Null)?;
     let kind = Kind::Map(entries(tree, table.get_ref(), 0)?);
@@ -31,13 +26,7 @@ fn entries(
     let mut entries = Vec::new();
     for (key, value) in table {
         let id = node(tree, value, depth + 1)?;
-        entries.push((
-            Key {
-                name: key.get_ref().to_string(),
-                offset: key.span().start,
-            },
-            id,
-        ));
+        entries.push((Key { name: key.get_ref().to_string(), offset: key.span().start }, id));
     }
     Ok(entries)
 }

@@ -115,11 +115,7 @@ impl<'de> Deserialize<'de> for Protocol {
 
 fn is_date(text: &str) -> bool {
     let shape = |(i, b): (usize, u8)| {
-        if i == 4 || i == 7 {
-            b == b'-'
-        } else {
-            b.is_ascii_digit()
-        }
+        if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() }
     };
     text.len() == 10 && text.bytes().enumerate().all(shape)
 }
@@ -162,9 +158,7 @@ impl<'de> Deserialize<'de> for Inherit {
                 "all" => Ok(Self::All),
                 "minimal" => Ok(Self::Minimal),
                 "none" => Ok(Self::None),
-                _ => Err(D::Error::custom(
-                    "expected `all`, `minimal`, `none` or a list of names",
-                )),
+                _ => Err(D::Error::custom("expected `all`, `minimal`, `none` or a list of names")),
             },
         }
     }

@@ -38,11 +38,7 @@ pub struct Hash([u8; 32]);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// A file, the place in it, and the key there.
-    File {
-        source: Arc<str>,
-        place: Place,
-        key: String,
-    },
+    File { source: Arc<str>, place: Place, key: String },
     /// A profile, built in or one's own.
     Profile(Arc<str>),
 }
@@ -94,12 +90,8 @@ impl ServerSpec {
         entry.remove("x-original");
         let mut digest = Sha256::new();
         write_canonical(&Json::Object(entry), &mut digest);
-        for (name, value) in self
-            .transport
-            .env()
-            .and_then(|env| env.file.as_ref())
-            .iter()
-            .flat_map(|f| &f.values)
+        for (name, value) in
+            self.transport.env().and_then(|env| env.file.as_ref()).iter().flat_map(|f| &f.values)
         {
             for text in [name.as_str(), value.reveal()] {
                 digest.update((text.len() as u64).to_le_bytes());
@@ -130,9 +122,7 @@ impl Origins {
 
 /// A path and the paths above it, the nearest first.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| {
-        path.rsplit_once('.').map(|(above, _)| above)
-    })
+    std::iter::successors(Some(path), |path| path.rsplit_once('.').map(|(above, _)| above))
 }
 
 impl Hash {
