@@ -1,5 +1,6 @@
 //! From files to one configuration: what is read, in which order, and who shadows whom.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -245,8 +246,8 @@ impl Compiler<'_> {
         label: &str,
         dialect: Dialect,
         parsed: &Parsed,
-    ) -> (bool, Vec<String>) {
-        let (mut fatal, mut damaged) = (parsed.doc.is_none(), Vec::new());
+    ) -> (bool, BTreeSet<String>) {
+        let (mut fatal, mut damaged) = (parsed.doc.is_none(), BTreeSet::new());
         for flaw in &parsed.flaws {
             let server = server_of(flaw, dialect);
             let place = parsed.lines.place(flaw.offset);
@@ -255,8 +256,9 @@ impl Compiler<'_> {
                 .fix(flaw.fix.clone());
             problem.server.clone_from(&server);
             match server {
-                Some(server) => damaged.push(server),
-                None => fatal |= problem.is_error(),
+                _ if !problem.is_error() => {}
+                Some(server) => drop(damaged.insert(server)),
+                None => fatal = true,
             }
             self.config.problems.push(problem);
         }
@@ -289,7 +291,7 @@ impl Compiler<'_> {
         base: PathBuf,
         mut loaded: Loaded,
         scope: Option<Scope>,
-        damaged: &[String],
+        damaged: &BTreeSet<String>,
         depth: usize,
     ) {
         if let Some(entry) = self.config.sources.get_mut(source) {
@@ -437,9 +439,10 @@ impl Compiler<'_> {
             if failed {
                 self.fail(pending.source, made);
             } else {
-                made.into_iter().for_each(|spec| self.add(spec));
+                self.config.servers.extend(made);
             }
         }
+        self.shadow();
     }
 
     /// One bad entry fails the whole file where its dialect says so.
@@ -455,16 +458,16 @@ impl Compiler<'_> {
         self.config.rejected.extend(rejected);
     }
 
-    /// Adds a server. Among native files the later one replaces the earlier: the root's the person's own.
-    fn add(&mut self, spec: ServerSpec) {
-        let same = |other: &ServerSpec| other.id == spec.id && other.dialect == Dialect::Native;
-        let shadowed = self
-            .config
-            .servers
-            .iter()
-            .position(|other| spec.dialect == Dialect::Native && same(other));
-        if let Some(index) = shadowed {
-            let old = self.config.servers.remove(index);
+    /// Among native files the later one replaces the earlier: the root's the person's own.
+    fn shadow(&mut self) {
+        let mut last: HashMap<&str, &ServerSpec> = HashMap::new();
+        let (mut gone, mut problems) = (BTreeSet::new(), Vec::new());
+        let native = |spec: &&ServerSpec| spec.dialect == Dialect::Native;
+        for spec in self.config.servers.iter().filter(native) {
+            let Some(old) = last.insert(&spec.id, spec) else {
+                continue;
+            };
+            gone.insert(old.key());
             let text = format!(
                 "`{}` is also declared in `{}`; this one is used",
                 spec.id, old.source
@@ -473,9 +476,13 @@ impl Compiler<'_> {
                 .at(&spec.source, spec.place, &spec.id)
                 .server(&spec.id)
                 .fix("remove one of the two");
-            self.config.problems.push(problem);
+            problems.push(problem);
         }
-        self.config.servers.push(spec);
+        if !gone.is_empty() {
+            let servers = &mut self.config.servers;
+            servers.retain(|spec| !gone.contains(&spec.key()));
+        }
+        self.config.problems.extend(problems);
     }
 }
 

@@ -36,6 +36,9 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("docker", include_str!("profiles/docker.yaml")),
 ];
 
+/// More of a person's own are refused: each is complete, and each of them may wait for another.
+const MAX_OWN: usize = 200;
+
 impl Profiles {
     pub(crate) fn built_in() -> Self {
         let known = BUILT_IN
@@ -57,6 +60,12 @@ impl Profiles {
     /// Adds a file's own profiles, each after the one that it starts from.
     pub(crate) fn add(&mut self, cx: &mut Cx<'_>, mut drafts: Vec<ProfileDraft>) {
         drafts.retain(|draft| self.is_free(cx, draft));
+        let room = (BUILT_IN.len() + MAX_OWN).saturating_sub(self.known.len());
+        if let Some(first) = drafts.get(room) {
+            let text = format!("there are more than {MAX_OWN} profiles; the rest is not used");
+            cx.error(first.node, "profile.too_many", text, "use fewer profiles");
+            drafts.truncate(room);
+        }
         loop {
             let (ready, waiting): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| {
                 self.known

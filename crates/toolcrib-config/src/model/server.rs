@@ -74,6 +74,15 @@ impl ServerSpec {
 
     /// The native entry that says exactly this.
     pub fn native(&self, show: Show) -> Map<String, Json> {
+        let mut entry = self.behaviour(show);
+        if !self.extras.is_empty() {
+            entry.insert("x-original".to_string(), Json::Object(self.extras.clone()));
+        }
+        entry
+    }
+
+    /// The native entry without the keys that have no effect.
+    fn behaviour(&self, show: Show) -> Map<String, Json> {
         let mut entry = Map::new();
         let transport = to_json(self.transport.keys(show));
         entry.insert("profile".to_string(), Json::from(Dialect::Native.as_str()));
@@ -81,19 +90,14 @@ impl ServerSpec {
         if let Some(Json::Object(policy)) = self.policy.keys(show).map(to_json) {
             entry.extend(policy);
         }
-        if !self.extras.is_empty() {
-            entry.insert("x-original".to_string(), Json::Object(self.extras.clone()));
-        }
         entry
     }
 
     /// Computes the hash anew. Unknown keys and the origin of values do not count; what an
     /// environment file holds does.
     pub(crate) fn hashed(mut self) -> Self {
-        let mut entry = self.native(Show::Revealed);
-        entry.remove("x-original");
         let mut digest = Sha256::new();
-        write_canonical(&Json::Object(entry), &mut digest);
+        write_canonical(&Json::Object(self.behaviour(Show::Revealed)), &mut digest);
         for (name, value) in self
             .transport
             .env()
