@@ -539,3 +539,7 @@ fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "compile_tests.rs"]
+mod tests;

@@ -43,6 +43,18 @@ pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Confi
     )
 }
 
+/// What is found below a root where nothing is named.
+pub(crate) fn discovered(world: &Memory, root: &str) -> Config {
+    compile(
+        &Workspace {
+            root: root.into(),
+            home: Some("/home/.config/toolcrib".into()),
+            named: None,
+        },
+        world,
+    )
+}
+
 /// The codes of a configuration's problems.
 pub(crate) fn codes(config: &Config) -> Vec<&str> {
     config
