@@ -31,7 +31,7 @@ fn compiled(dialect: Dialect, text: &[u8]) -> (String, Config) {
 
 fn compiled_as(name: &str, dialect: Dialect, text: &[u8]) -> Config {
     let world = Memory::default()
-        .with_env("HOME", "/home/someone")
+        .with_env("HOME", "/user")
         .with_env("A", "1")
         .with_file("/ws/.env", "A=2\nB='two words'\n")
         .with_file(format!("/ws/{name}"), text);
@@ -79,5 +79,8 @@ fn check_server(server: &ServerSpec) {
     let [same] = again.servers.as_slice() else {
         panic!("not read back: {text}\n{:?}", again.problems);
     };
-    assert_eq!(same.hash, server.hash, "another server was read back: {text}");
+    assert_eq!(
+        same.hash, server.hash,
+        "another server was read back: {text}"
+    );
 }

@@ -31,7 +31,7 @@ fn named(world: &Memory, path: &str, dialect: Option<Dialect>) -> Config {
     compile(&workspace, world)
 }
 
-const HOME: &str = "/home/.config/toolcrib/toolcrib.yaml";
+const HOME: &str = "/user/toolcrib/toolcrib.yaml";
 
 #[test]
 fn the_roots_server_replaces_the_persons_own_of_the_same_id() {
@@ -242,7 +242,7 @@ servers:
     );
     assert_eq!(
         origin("timeouts.startup"),
-        "file.yaml:8:50 servers.s.timeouts.startup"
+        "file.yaml:8:53 servers.s.timeouts.startup"
     );
     assert_eq!(origin("limits.pages"), "profile dominds");
     assert_eq!(origin("session.queue"), "profile native");
@@ -404,13 +404,7 @@ fn text_that_no_file_should_hold_is_a_problem_with_a_place_in_every_dialect() {
         .iter()
         .filter_map(|word| Dialect::from_word(word));
     for dialect in all {
-        for text in [
-            "\u{0}",
-            "[[[[[[",
-            "{\"a\":",
-            "a: b: c",
-            "\u{feff}\u{feff}{",
-        ] {
+        for text in ["\u{0}", "[[[[[[", "{\"a\":", "a: b: c", "\u{feff}\u{feff}{"] {
             let config = compiled(dialect, text);
             assert!(config.servers.is_empty(), "{dialect}: {text:?}");
             let [problem, ..] = config.problems.as_slice() else {

@@ -48,7 +48,7 @@ pub(crate) fn discovered(world: &Memory, root: &str) -> Config {
     compile(
         &Workspace {
             root: root.into(),
-            home: Some("/home/.config/toolcrib".into()),
+            home: Some("/user/toolcrib".into()),
             named: None,
         },
         world,

@@ -296,16 +296,13 @@ fn tell_unknown_in_entry(
     others: &[&'static str],
 ) -> Map<String, Json> {
     let mut extras = Map::new();
-    for doc::Unknown {
-        entry, key, known, ..
-    } in unknown
-    {
-        let known: Vec<&str> = known
-            .iter()
-            .chain(TransportKeys::NAMES)
-            .chain(others)
-            .copied()
-            .collect();
+    let known: Vec<&str> = PolicyKeys::NAMES
+        .iter()
+        .chain(TransportKeys::NAMES)
+        .chain(others)
+        .copied()
+        .collect();
+    for doc::Unknown { entry, key, .. } in unknown {
         let value = cx.doc.entries(node).get(*entry);
         extras.extend(value.map(|(_, value)| (key.clone(), cx.doc.json(*value))));
         if !key.starts_with("x-") {
