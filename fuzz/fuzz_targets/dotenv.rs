@@ -18,8 +18,5 @@ fuzz_target!(init: survive_stack_overflow(), |text: &str| {
 });
 
 fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\r', "\\r")
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\r', "\\r")
 }

@@ -35,15 +35,8 @@ fn compiled_as(name: &str, dialect: Dialect, text: &[u8]) -> Config {
         .with_env("A", "1")
         .with_file("/ws/.env", "A=2\nB='two words'\n")
         .with_file(format!("/ws/{name}"), text);
-    let named = Named {
-        path: name.into(),
-        dialect: Some(dialect),
-    };
-    let workspace = Workspace {
-        root: "/ws".into(),
-        home: None,
-        named: Some(named),
-    };
+    let named = Named { path: name.into(), dialect: Some(dialect) };
+    let workspace = Workspace { root: "/ws".into(), home: None, named: Some(named) };
     compile(&workspace, &world)
 }
 
@@ -79,8 +72,5 @@ fn check_server(server: &ServerSpec) {
     let [same] = again.servers.as_slice() else {
         panic!("not read back: {text}\n{:?}", again.problems);
     };
-    assert_eq!(
-        same.hash, server.hash,
-        "another server was read back: {text}"
-    );
+    assert_eq!(same.hash, server.hash, "another server was read back: {text}");
 }

@@ -31,16 +31,9 @@ struct World {
 
 impl World {
     fn new(name: &str, dialect: Dialect, text: String) -> Self {
-        let named = Named {
-            path: name.into(),
-            dialect: Some(dialect),
-        };
+        let named = Named { path: name.into(), dialect: Some(dialect) };
         Self {
-            workspace: Workspace {
-                root: "/ws".into(),
-                home: None,
-                named: Some(named),
-            },
+            workspace: Workspace { root: "/ws".into(), home: None, named: Some(named) },
             files: Memory::default()
                 .with_env("TOKEN", "t")
                 .with_file("/ws/.env", "A=1\nB=2\n")

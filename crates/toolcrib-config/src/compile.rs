@@ -79,19 +79,15 @@ impl Compiler<'_> {
             let text = "the file's name does not tell its format";
             let fix = format!("name it with `--dialect`: {}", Dialect::WORDS.join(", "));
             let label = self.label(&path);
-            self.config
-                .problems
-                .push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
+            self.config.problems.push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
             return;
         };
         if !self.file(&path, dialect, None, 0) {
             let label = self.label(&path);
             let text = format!("`{label}` is not there");
-            self.config.problems.push(
-                Problem::error("file.missing", text)
-                    .of(&label)
-                    .fix("check the path"),
-            );
+            self.config
+                .problems
+                .push(Problem::error("file.missing", text).of(&label).fix("check the path"));
         }
     }
 
@@ -120,23 +116,13 @@ impl Compiler<'_> {
                 "`{label}` declares servers too; `.dispatch/mcp.json` wins and they are not used"
             );
             let problem = Problem::warning("file.shadowed", text).of(&label);
-            self.config
-                .problems
-                .push(problem.fix("keep the servers in one of the two files"));
+            self.config.problems.push(problem.fix("keep the servers in one of the two files"));
         }
     }
 
     fn declared(&self, path: &Path) -> usize {
-        let source = self
-            .config
-            .sources
-            .iter()
-            .position(|source| source.path == path);
-        self.pending
-            .iter()
-            .filter(|p| Some(p.source) == source)
-            .map(|p| p.drafts.len())
-            .sum()
+        let source = self.config.sources.iter().position(|source| source.path == path);
+        self.pending.iter().filter(|p| Some(p.source) == source).map(|p| p.drafts.len()).sum()
     }
 
     fn would_declare(&self, path: &Path) -> bool {
@@ -144,19 +130,13 @@ impl Compiler<'_> {
             return false;
         };
         let parsed = doc::parse(Dialect::Opencode.syntax(path), &bytes);
-        let servers = parsed
-            .doc
-            .as_ref()
-            .and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
+        let servers =
+            parsed.doc.as_ref().and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
         servers.is_some_and(|servers| !servers.is_empty())
     }
 
     fn label(&self, path: &Path) -> Arc<str> {
-        path.strip_prefix(self.root)
-            .unwrap_or(path)
-            .display()
-            .to_string()
-            .into()
+        path.strip_prefix(self.root).unwrap_or(path).display().to_string().into()
     }
 
     /// Reads one file and what it includes; false where it is not there.
@@ -168,20 +148,14 @@ impl Compiler<'_> {
             File::Unreadable(why) => {
                 let text = format!("`{label}` cannot be read: {why}");
                 self.config.problems.push(
-                    Problem::error("file.unreadable", text)
-                        .of(&label)
-                        .fix("check its permissions"),
+                    Problem::error("file.unreadable", text).of(&label).fix("check its permissions"),
                 );
                 self.add_source(
                     path,
                     &label,
                     dialect,
                     Outcome::Rejected,
-                    Parsed {
-                        doc: None,
-                        flaws: Vec::new(),
-                        lines: doc::Lines::default(),
-                    },
+                    Parsed { doc: None, flaws: Vec::new(), lines: doc::Lines::default() },
                 );
                 return true;
             }
@@ -189,28 +163,16 @@ impl Compiler<'_> {
         let (fatal, damaged) = self.tell_flaws(&label, dialect, &parsed);
         let base = base_folder(path, dialect, self.root);
         let source = self.add_source(path, &label, dialect, Outcome::Loaded, parsed);
-        let Some(doc) = self
-            .config
-            .sources
-            .get(source)
-            .and_then(|s| s.doc.clone())
-            .filter(|_| !fatal)
+        let Some(doc) =
+            self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
         else {
             self.refuse(source, dialect);
             return true;
         };
         let mut problems = std::mem::take(&mut self.config.problems);
-        let mut cx = Cx::new(
-            label,
-            dialect,
-            &doc,
-            base.clone(),
-            self.lookup,
-            &mut problems,
-        );
+        let mut cx = Cx::new(label, dialect, &doc, base.clone(), self.lookup, &mut problems);
         let mut loaded = dialect::read(&mut cx);
-        self.profiles
-            .add(&mut cx, std::mem::take(&mut loaded.profiles));
+        self.profiles.add(&mut cx, std::mem::take(&mut loaded.profiles));
         self.config.problems = problems;
         self.take(source, doc, base, loaded, scope, &damaged, depth);
         if dialect == Dialect::Dominds {
@@ -267,10 +229,8 @@ impl Compiler<'_> {
 
     /// Nothing of a file counts; its dialect says whether what it gave before goes on.
     fn refuse(&mut self, source: usize, dialect: Dialect) {
-        let policy = self
-            .profiles
-            .get(dialect.profile())
-            .map(|p| p.policy.availability.on_config_error);
+        let policy =
+            self.profiles.get(dialect.profile()).map(|p| p.policy.availability.on_config_error);
         let outcome = match policy {
             Some(OnConfigError::KeepLastGood) | None => Outcome::Rejected,
             Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => Outcome::Failed,
@@ -280,10 +240,7 @@ impl Compiler<'_> {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one file's reading, taken over once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one file's reading, taken over once")]
     fn take(
         &mut self,
         source: usize,
@@ -332,12 +289,7 @@ impl Compiler<'_> {
         depth: usize,
     ) {
         let path = normal(&base.join(&include.path));
-        let label = self
-            .config
-            .sources
-            .get(source)
-            .map(|s| s.label.clone())
-            .unwrap_or_default();
+        let label = self.config.sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let report = |code: &str, text: String, fix: &str| {
             Problem::error(code, text)
                 .at(&label, doc.place(include.node), &doc.path(include.node))
@@ -346,9 +298,7 @@ impl Compiler<'_> {
         let shown = crate::text::clip(&include.path);
         if depth >= MAX_INCLUDES || self.config.sources.iter().any(|s| s.path == path) {
             let text = format!("`{shown}` is included already, or too deep");
-            self.config
-                .problems
-                .push(report("include.again", text, "include each file once"));
+            self.config.problems.push(report("include.again", text, "include each file once"));
             return;
         }
         let Some(dialect) = include.dialect.or_else(|| Dialect::of_path(&path)) else {
@@ -420,10 +370,8 @@ impl Compiler<'_> {
                     toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
                 });
                 let Some(spec) = spec else {
-                    let policy = self
-                        .profiles
-                        .get(&profile)
-                        .map(|p| p.policy.availability.on_config_error);
+                    let policy =
+                        self.profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
                     failed |= policy == Some(OnConfigError::FailLoad);
                     let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
                     self.config.rejected.push(Rejected {
@@ -468,10 +416,8 @@ impl Compiler<'_> {
                 continue;
             };
             gone.insert(old.key());
-            let text = format!(
-                "`{}` is also declared in `{}`; this one is used",
-                spec.id, old.source
-            );
+            let text =
+                format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
             let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
                 .at(&spec.source, spec.place, &spec.id)
                 .server(&spec.id)
@@ -508,9 +454,8 @@ fn base_folder(path: &Path, dialect: Dialect, root: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(root);
     match dialect {
         Dialect::Dominds | Dialect::Dispatch | Dialect::VsCode | Dialect::Cursor => {
-            let inside = folder
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            let inside =
+                folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if inside {
                 folder.parent().unwrap_or(folder).to_path_buf()
             } else {
@@ -529,10 +474,7 @@ fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
     };
     match listed.as_slice() {
         [list, server, ..]
-            if matches!(
-                list.as_str(),
-                "servers" | "mcpServers" | "mcp" | "mcp_servers"
-            ) =>
+            if matches!(list.as_str(), "servers" | "mcpServers" | "mcp" | "mcp_servers") =>
         {
             Some(server.clone())
         }

@@ -19,15 +19,8 @@ fn native(servers: &str) -> String {
 }
 
 fn named(world: &Memory, path: &str, dialect: Option<Dialect>) -> Config {
-    let named = Named {
-        path: path.into(),
-        dialect,
-    };
-    let workspace = Workspace {
-        root: "/ws".into(),
-        home: None,
-        named: Some(named),
-    };
+    let named = Named { path: path.into(), dialect };
+    let workspace = Workspace { root: "/ws".into(), home: None, named: Some(named) };
     compile(&workspace, world)
 }
 
@@ -45,22 +38,13 @@ fn the_roots_server_replaces_the_persons_own_of_the_same_id() {
     let config = discovered(&world, "/ws");
     let keys: Vec<_> = config.servers.iter().map(|s| s.key()).collect();
     let mine = format!("{HOME}#mine");
-    assert_eq!(
-        keys,
-        [mine.as_str(), "toolcrib.yaml#a", ".minds/mcp.yaml#a"]
-    );
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
+    assert_eq!(keys, [mine.as_str(), "toolcrib.yaml#a", ".minds/mcp.yaml#a"]);
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
     assert_eq!(problem.code, "server.shadowed");
     assert_eq!(problem.severity, Severity::Info);
     assert_eq!(problem.source.as_deref(), Some("toolcrib.yaml"));
     assert!(problem.text.contains(HOME), "{}", problem.text);
-    assert_eq!(
-        config.server("a").map(|s| s.key()),
-        None,
-        "two have this id"
-    );
+    assert_eq!(config.server("a").map(|s| s.key()), None, "two have this id");
     assert!(config.server(".minds/mcp.yaml#a").is_some());
 }
 
@@ -89,10 +73,7 @@ fn every_file_that_was_looked_for_is_to_be_watched() {
         "/ws/toolcrib.yaml",
     ];
     assert_eq!(depends(&config), all);
-    assert_eq!(
-        codes(&config),
-        ["include.missing", "manual.missing", "env_file.unreadable"]
-    );
+    assert_eq!(codes(&config), ["include.missing", "manual.missing", "env_file.unreadable"]);
 }
 
 #[test]
@@ -158,18 +139,10 @@ fn an_include_has_the_dialect_of_its_place_or_the_one_that_is_named() {
     assert_eq!(config.servers[0].dialect, Dialect::Dominds);
     assert_eq!(config.servers[0].policy.scope, Scope::Global);
     assert_eq!(config.servers[1].policy.scope, Scope::Cwd);
-    let told: Vec<_> = config
-        .problems
-        .iter()
-        .map(|p| (p.code.as_str(), p.line))
-        .collect();
+    let told: Vec<_> = config.problems.iter().map(|p| (p.code.as_str(), p.line)).collect();
     assert_eq!(
         told,
-        [
-            ("value.invalid", Some(7)),
-            ("include.path", Some(6)),
-            ("dialect.unknown", Some(5)),
-        ]
+        [("value.invalid", Some(7)), ("include.path", Some(6)), ("dialect.unknown", Some(5)),]
     );
 }
 
@@ -181,15 +154,9 @@ fn a_named_file_is_read_instead_of_all_others() {
         .with_file("/ws/sub/toolcrib.yaml", native("sub: { command: x }"));
     assert_eq!(ids(&named(&world, "sub/toolcrib.yaml", None)), ["sub"]);
     assert_eq!(ids(&named(&world, "/ws/sub/toolcrib.yaml", None)), ["sub"]);
-    assert_eq!(
-        ids(&named(&world, "other.yaml", Some(Dialect::Native))),
-        ["other"]
-    );
+    assert_eq!(ids(&named(&world, "other.yaml", Some(Dialect::Native))), ["other"]);
     let untold = named(&world, "other.yaml", None);
-    assert_eq!(
-        (codes(&untold), untold.servers.len()),
-        (vec!["dialect.unknown"], 0)
-    );
+    assert_eq!((codes(&untold), untold.servers.len()), (vec!["dialect.unknown"], 0));
     let gone = named(&world, "gone.yaml", Some(Dialect::Native));
     assert_eq!(codes(&gone), ["file.missing"]);
     assert_eq!(depends(&gone), ["/ws/gone.yaml"]);
@@ -236,14 +203,8 @@ servers:
     assert_eq!(secs, [3, 2, 1, 9]);
     assert_eq!(config.servers[0].policy.limits.pages, 50, "of dominds");
     let origin = |path: &str| config.servers[0].origins.of(path).to_string();
-    assert_eq!(
-        origin("timeouts.connect"),
-        "file.yaml:3:38 profiles.c.timeouts.connect"
-    );
-    assert_eq!(
-        origin("timeouts.startup"),
-        "file.yaml:8:53 servers.s.timeouts.startup"
-    );
+    assert_eq!(origin("timeouts.connect"), "file.yaml:3:38 profiles.c.timeouts.connect");
+    assert_eq!(origin("timeouts.startup"), "file.yaml:8:53 servers.s.timeouts.startup");
     assert_eq!(origin("limits.pages"), "profile dominds");
     assert_eq!(origin("session.queue"), "profile native");
     assert!(!config.servers[1].policy.enabled);
@@ -268,11 +229,7 @@ servers:
     );
     assert_eq!(ids(&config), ["u"]);
     assert!(config.servers[0].policy.enabled);
-    let told: Vec<_> = config
-        .problems
-        .iter()
-        .map(|p| (p.code.as_str(), p.line.unwrap()))
-        .collect();
+    let told: Vec<_> = config.problems.iter().map(|p| (p.code.as_str(), p.line.unwrap())).collect();
     let unknown = "profile.unknown";
     assert_eq!(
         told,
@@ -290,9 +247,7 @@ servers:
 
 #[test]
 fn profiles_without_end_are_refused() {
-    let own: String = (0..20_000)
-        .map(|i| format!("  p{i}: {{ base: p{} }}\n", i + 1))
-        .collect();
+    let own: String = (0..20_000).map(|i| format!("  p{i}: {{ base: p{} }}\n", i + 1)).collect();
     let text = format!("version: 1\nprofiles:\n{own}servers: {{ a: {{ command: x }} }}\n");
     let config = compiled(Dialect::Native, &text);
     assert_eq!(ids(&config), ["a"]);
@@ -327,25 +282,14 @@ fn dom_73_the_hash_is_of_what_a_native_server_does() {
     );
     assert_eq!(short, long);
     assert_ne!(hash("{ command: x }"), hash("{ command: '${x:-x}' }"));
-    assert_ne!(
-        hash("{ url: 'http://h/' }"),
-        hash("{ url: 'http://h/', transport: sse }")
-    );
+    assert_ne!(hash("{ url: 'http://h/' }"), hash("{ url: 'http://h/', transport: sse }"));
 }
 
 #[test]
 fn a_duplicate_key_costs_what_it_stands_in() {
     let cases = [
-        (
-            "version: 1\nversion: 1\nservers: { a: { command: x } }\n",
-            &[][..],
-            Outcome::Rejected,
-        ),
-        (
-            "version: 1\nservers: { a: { command: x }, a: { command: y } }\n",
-            &[],
-            Outcome::Rejected,
-        ),
+        ("version: 1\nversion: 1\nservers: { a: { command: x } }\n", &[][..], Outcome::Rejected),
+        ("version: 1\nservers: { a: { command: x }, a: { command: y } }\n", &[], Outcome::Rejected),
         (
             "version: 1\nservers: { a: { command: x, command: y }, b: { command: x } }\n",
             &["b"],
@@ -364,45 +308,29 @@ fn a_duplicate_key_costs_what_it_stands_in() {
     ];
     for (text, left, outcome) in cases {
         let config = compiled(Dialect::Native, text);
-        assert_eq!(
-            (ids(&config).as_slice(), config.sources[0].outcome),
-            (left, outcome),
-            "{text}"
-        );
+        assert_eq!((ids(&config).as_slice(), config.sources[0].outcome), (left, outcome), "{text}");
         let first = &config.problems[0];
-        assert_eq!(
-            (first.line, first.source.as_deref()),
-            (Some(2), Some("file.yaml")),
-            "{text}"
-        );
+        assert_eq!((first.line, first.source.as_deref()), (Some(2), Some("file.yaml")), "{text}");
     }
 }
 
 #[test]
 fn a_thousand_mistakes_are_told_and_then_no_more() {
-    let keys: String = (0..100_000)
-        .map(|i| format!("    timeuot{i}: 1\n"))
-        .collect();
-    let config = compiled(
-        Dialect::Native,
-        &format!("version: 1\nservers:\n  a:\n    command: x\n{keys}"),
-    );
+    let keys: String = (0..100_000).map(|i| format!("    timeuot{i}: 1\n")).collect();
+    let config =
+        compiled(Dialect::Native, &format!("version: 1\nservers:\n  a:\n    command: x\n{keys}"));
     assert_eq!(ids(&config), ["a"]);
     assert_eq!(config.problems.len(), 1001);
     assert_eq!(config.problems[999].line, Some(1004));
     assert_eq!(config.problems[1000].code, "file.too_many_problems");
-    let missing = format!(
-        "version: 1\nservers: {{ a: {{ command: '{}' }} }}\n",
-        "${A}".repeat(100_000)
-    );
+    let missing =
+        format!("version: 1\nservers: {{ a: {{ command: '{}' }} }}\n", "${A}".repeat(100_000));
     assert_eq!(compiled(Dialect::Native, &missing).problems.len(), 1001);
 }
 
 #[test]
 fn text_that_no_file_should_hold_is_a_problem_with_a_place_in_every_dialect() {
-    let all = Dialect::WORDS
-        .iter()
-        .filter_map(|word| Dialect::from_word(word));
+    let all = Dialect::WORDS.iter().filter_map(|word| Dialect::from_word(word));
     for dialect in all {
         for text in ["\u{0}", "[[[[[[", "{\"a\":", "a: b: c", "\u{feff}\u{feff}{"] {
             let config = compiled(dialect, text);
@@ -412,11 +340,7 @@ fn text_that_no_file_should_hold_is_a_problem_with_a_place_in_every_dialect() {
             };
             assert_eq!(problem.line, Some(1), "{dialect}: {problem:?}");
             assert!(problem.fix.is_some() && problem.source.is_some());
-            assert_ne!(
-                config.sources[0].outcome,
-                Outcome::Loaded,
-                "{dialect}: {text:?}"
-            );
+            assert_ne!(config.sources[0].outcome, Outcome::Loaded, "{dialect}: {text:?}");
         }
     }
 }
@@ -438,11 +362,7 @@ fn an_unreadable_file_is_told_and_keeps_what_was_good() {
             false
         }
     }
-    let workspace = Workspace {
-        root: "/ws".into(),
-        home: None,
-        named: None,
-    };
+    let workspace = Workspace { root: "/ws".into(), home: None, named: None };
     let config = compile(&workspace, &Locked);
     assert_eq!(codes(&config), ["file.unreadable"]);
     assert_eq!(config.sources[0].outcome, Outcome::Rejected);

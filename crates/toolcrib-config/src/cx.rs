@@ -48,16 +48,7 @@ impl<'a> Cx<'a> {
         lookup: &'a dyn Lookup,
         problems: &'a mut Vec<Problem>,
     ) -> Self {
-        Self {
-            label,
-            dialect,
-            doc,
-            base,
-            lookup,
-            problems,
-            server: None,
-            left: MAX_PROBLEMS,
-        }
+        Self { label, dialect, doc, base, lookup, problems, server: None, left: MAX_PROBLEMS }
     }
 
     /// Problems from here on are of this server.
@@ -107,30 +98,19 @@ impl<'a> Cx<'a> {
 
     /// Reads a map as a type; what is wrong or unknown in it becomes a problem.
     pub(crate) fn entry<T: DeserializeOwned + Default>(&mut self, node: NodeId) -> Entry<T> {
-        let Reading {
-            value,
-            wrongs,
-            unknown,
-        } = doc::read::<T>(self.doc, node);
+        let Reading { value, wrongs, unknown } = doc::read::<T>(self.doc, node);
         let sound = wrongs.is_empty();
         self.tell_wrongs(wrongs);
         let extras = self.tell_unknown(node, &unknown);
-        Entry {
-            value: value.unwrap_or_default(),
-            sound,
-            extras,
-        }
+        Entry { value: value.unwrap_or_default(), sound, extras }
     }
 
     pub(crate) fn tell_wrongs(&mut self, wrongs: Vec<doc::Wrong>) {
         for wrong in wrongs {
             let node = wrong.node.unwrap_or(Doc::ROOT);
             let path = self.doc.path(node);
-            let text = if path.is_empty() {
-                wrong.text
-            } else {
-                format!("`{path}`: {}", wrong.text)
-            };
+            let text =
+                if path.is_empty() { wrong.text } else { format!("`{path}`: {}", wrong.text) };
             self.error(node, "value.invalid", text, "correct the value");
         }
     }
@@ -139,26 +119,13 @@ impl<'a> Cx<'a> {
     pub(crate) fn tell_unknown(&mut self, node: NodeId, unknown: &[Unknown]) -> Map<String, Json> {
         let above = self.doc.path(node);
         let mut extras = Map::new();
-        for Unknown {
-            map,
-            entry,
-            key,
-            known,
-        } in unknown
-        {
+        for Unknown { map, entry, key, known } in unknown {
             let Some((_, value)) = self.doc.entries(*map).get(*entry) else {
                 continue;
             };
             let path = self.doc.path(*map);
-            let below = path
-                .strip_prefix(&above)
-                .unwrap_or(&path)
-                .trim_start_matches('.');
-            let full = if below.is_empty() {
-                key.clone()
-            } else {
-                format!("{below}.{key}")
-            };
+            let below = path.strip_prefix(&above).unwrap_or(&path).trim_start_matches('.');
+            let full = if below.is_empty() { key.clone() } else { format!("{below}.{key}") };
             extras.insert(full, self.doc.json(*value));
             if !key.starts_with("x-") {
                 self.unknown_entry(*map, *entry, known);
@@ -186,11 +153,7 @@ impl<'a> Cx<'a> {
 
     /// The entries of a map of servers: name, place and node of each.
     pub(crate) fn children(&self, node: NodeId) -> Vec<(String, NodeId)> {
-        self.doc
-            .entries(node)
-            .iter()
-            .map(|(key, value)| (key.name.clone(), *value))
-            .collect()
+        self.doc.entries(node).iter().map(|(key, value)| (key.name.clone(), *value)).collect()
     }
 
     /// A path of the file as an absolute one.

@@ -72,8 +72,7 @@ impl Profiles {
         }
         loop {
             let (ready, waiting): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| {
-                self.known
-                    .contains_key(draft.base.as_deref().unwrap_or(Dialect::Native.as_str()))
+                self.known.contains_key(draft.base.as_deref().unwrap_or(Dialect::Native.as_str()))
             });
             if ready.is_empty() {
                 return waiting.iter().for_each(|draft| no_base(cx, draft));
@@ -86,10 +85,7 @@ impl Profiles {
     fn is_free(&self, cx: &mut Cx<'_>, draft: &ProfileDraft) -> bool {
         let built_in = BUILT_IN.iter().any(|(name, _)| *name == draft.name);
         if built_in {
-            let text = format!(
-                "the profile `{}` is built in and cannot be changed",
-                draft.name
-            );
+            let text = format!("the profile `{}` is built in and cannot be changed", draft.name);
             cx.error(
                 draft.node,
                 "profile.reserved",
@@ -129,26 +125,14 @@ impl Profile {
     ) {
         let mut layer = Layer::new(record);
         self.policy.overlay(policy, &mut layer);
-        layer.field(
-            "transport",
-            &mut self.transport,
-            Some(doc::At::unplaced(transport)),
-        );
+        layer.field("transport", &mut self.transport, Some(doc::At::unplaced(transport)));
     }
 }
 
 fn no_base(cx: &mut Cx<'_>, draft: &ProfileDraft) {
     let base = text::clip(draft.base.as_deref().unwrap_or_default());
-    let text = format!(
-        "profile `{}` starts from `{base}`, which is no profile",
-        draft.name
-    );
-    cx.error(
-        draft.node,
-        "profile.unknown",
-        text,
-        "name a built-in profile or one of this file",
-    );
+    let text = format!("profile `{}` starts from `{base}`, which is no profile", draft.name);
+    cx.error(draft.node, "profile.unknown", text, "name a built-in profile or one of this file");
 }
 
 fn built_in(name: &str, yaml: &str) -> Profile {
@@ -160,15 +144,9 @@ fn built_in(name: &str, yaml: &str) -> Profile {
     let name: Arc<str> = name.into();
     let mut values = BTreeMap::new();
     let (policy, transport) = (Policy::default(), TransportSettings::default());
-    let mut profile = Profile {
-        policy,
-        transport,
-        origins: Arc::default(),
-    };
+    let mut profile = Profile { policy, transport, origins: Arc::default() };
     if let Some(tree) = doc::parse(Syntax::Yaml, yaml.as_bytes()).doc {
-        let keys = doc::read::<PolicyKeys>(&tree, Doc::ROOT)
-            .value
-            .unwrap_or_default();
+        let keys = doc::read::<PolicyKeys>(&tree, Doc::ROOT).value.unwrap_or_default();
         let own = doc::read::<Own>(&tree, Doc::ROOT).value.unwrap_or_default();
         let transport = own.transport.and_then(|at| at.value).unwrap_or_default();
         profile.lay(keys, transport, &mut |path, _| {
@@ -192,10 +170,7 @@ mod tests {
             let policy = doc::read::<PolicyKeys>(&tree, Doc::ROOT);
             assert_eq!(policy.wrongs, [], "{name}");
             let strangers: Vec<_> = policy.unknown.iter().map(|u| u.key.as_str()).collect();
-            assert!(
-                strangers.iter().all(|key| *key == "transport"),
-                "{name}: {strangers:?}"
-            );
+            assert!(strangers.iter().all(|key| *key == "transport"), "{name}: {strangers:?}");
             if let Some(node) = tree.get(Doc::ROOT, "transport") {
                 let transport = doc::read::<TransportKeys>(&tree, node);
                 assert_eq!(transport.wrongs, [], "{name}");

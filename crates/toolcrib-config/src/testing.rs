@@ -29,37 +29,19 @@ pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Confi
         _ => "file.json",
     };
     let world = world.clone().with_file(format!("/ws/{name}"), text);
-    let named = Named {
-        path: name.into(),
-        dialect: Some(dialect),
-    };
-    compile(
-        &Workspace {
-            root: "/ws".into(),
-            home: None,
-            named: Some(named),
-        },
-        &world,
-    )
+    let named = Named { path: name.into(), dialect: Some(dialect) };
+    compile(&Workspace { root: "/ws".into(), home: None, named: Some(named) }, &world)
 }
 
 /// What is found below a root where nothing is named.
 pub(crate) fn discovered(world: &Memory, root: &str) -> Config {
     compile(
-        &Workspace {
-            root: root.into(),
-            home: Some("/user/toolcrib".into()),
-            named: None,
-        },
+        &Workspace { root: root.into(), home: Some("/user/toolcrib".into()), named: None },
         world,
     )
 }
 
 /// The codes of a configuration's problems.
 pub(crate) fn codes(config: &Config) -> Vec<&str> {
-    config
-        .problems
-        .iter()
-        .map(|problem| problem.code.as_str())
-        .collect()
+    config.problems.iter().map(|problem| problem.code.as_str()).collect()
 }

@@ -26,9 +26,8 @@ fn one(entry: &str) -> Config {
 #[test]
 fn dom_04_version_must_be_the_number_one() {
     for version in ["", "version: 2\n", "version: '1'\n", "version: null\n"] {
-        let config = dominds(&format!(
-            "{version}servers: {{ s: {{ transport: stdio, command: x }} }}\n"
-        ));
+        let config =
+            dominds(&format!("{version}servers: {{ s: {{ transport: stdio, command: x }} }}\n"));
         assert_eq!(config.servers.len(), 0, "{version}");
         assert!(
             codes(&config).contains(&"version.unsupported"),
@@ -46,20 +45,11 @@ fn dom_07_another_transport_rejects_only_its_server() {
     );
     let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["a", "c"]); // DOM-06
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
-    assert_eq!(
-        (problem.server.as_deref(), problem.line),
-        (Some("b"), Some(4))
-    );
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.server.as_deref(), problem.line), (Some("b"), Some(4)));
     assert!(problem.text.contains("`sse`"));
     assert_eq!(
-        config
-            .rejected
-            .iter()
-            .map(|r| (r.id.as_str(), r.keep_last_good))
-            .collect::<Vec<_>>(),
+        config.rejected.iter().map(|r| (r.id.as_str(), r.keep_last_good)).collect::<Vec<_>>(),
         [("b", true)]
     ); // DOM-90
 }
@@ -70,23 +60,15 @@ fn dom_12_the_flag_is_spelled_truely_stateless() {
     assert_eq!(right.servers[0].policy.session.scope, SessionScope::Shared);
     assert!(!right.servers[0].policy.session.reminder);
     let wrong = one("{ transport: stdio, command: x, truly-stateless: true }");
-    assert_eq!(
-        wrong.servers[0].policy.session.scope,
-        SessionScope::PerConversation
-    );
+    assert_eq!(wrong.servers[0].policy.session.scope, SessionScope::PerConversation);
     assert!(wrong.servers[0].policy.session.reminder);
     assert_eq!(codes(&wrong), ["key.unknown"]);
-    assert_eq!(
-        wrong.problems[0].fix.as_deref(),
-        Some("did you mean `truely-stateless`?")
-    );
+    assert_eq!(wrong.problems[0].fix.as_deref(), Some("did you mean `truely-stateless`?"));
 }
 
 #[test]
 fn dom_54_and_58_values_are_literal_or_of_the_host() {
-    let world = Memory::default()
-        .with_env("OLD", "v")
-        .with_env("TOKEN", "t");
+    let world = Memory::default().with_env("OLD", "v").with_env("TOKEN", "t");
     let text = "version: 1\nservers:\n  s:\n    transport: stdio\n    command: x\n    env: { A: '${HOME}', NEW: { env: OLD } }\n  h:\n    transport: streamable_http\n    url: http://h/mcp\n    headers: { Authorization: { prefix: 'Bearer ', env: TOKEN }, X: y }\n";
     let config = compiled_in(&world, Dialect::Dominds, text);
     assert_eq!(config.problems, []);
@@ -101,13 +83,8 @@ fn dom_54_and_58_values_are_literal_or_of_the_host() {
 #[test]
 fn dom_57_a_missing_variable_is_told_and_its_server_is_still_there_to_be_started_later() {
     let config = one("{ transport: stdio, command: x, env: { A: { env: GONE } } }");
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
-    assert_eq!(
-        (problem.code.as_str(), problem.server.as_deref()),
-        ("env.missing", Some("s"))
-    );
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.code.as_str(), problem.server.as_deref()), ("env.missing", Some("s")));
     assert!(problem.text.contains("GONE"));
     assert_eq!(config.servers.len(), 1);
 }
@@ -137,15 +114,9 @@ fn the_seeds_example_loads() {
     assert_eq!(config.problems, []);
     let named = server.policy.naming.names("s", "browser_click").unwrap();
     assert_eq!(named.id, "playwright_browser_click");
-    assert_eq!(
-        server.policy.expose.tools.verdict("x_unsafe"),
-        Verdict::Denied("*_unsafe")
-    );
+    assert_eq!(server.policy.expose.tools.verdict("x_unsafe"), Verdict::Denied("*_unsafe"));
     assert_eq!(server.policy.access.grant, Grant::Toolsets);
-    assert_eq!(
-        server.policy.availability.on_config_error,
-        OnConfigError::KeepLastGood
-    );
+    assert_eq!(server.policy.availability.on_config_error, OnConfigError::KeepLastGood);
     assert!(matches!(server.transport, Transport::Stdio(_)));
 }
 
@@ -153,14 +124,11 @@ const SMALL: &str = "version: 1\nservers:\n  a: { transport: stdio, command: x, 
 
 #[test]
 fn dom_01_the_file_is_read_below_the_root_and_its_paths_start_there() {
-    let world = Memory::default()
-        .with_file("/ws/.minds/mcp.yaml", SMALL)
-        .with_file("/ws/sub/x", "");
+    let world =
+        Memory::default().with_file("/ws/.minds/mcp.yaml", SMALL).with_file("/ws/sub/x", "");
     let config = discovered(&world, "/ws");
     assert_eq!(config.problems, []);
-    let Transport::Stdio(stdio) = &config.servers[0].transport else {
-        panic!()
-    };
+    let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!() };
     assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/sub"); // EXT-02
     assert_eq!(ids(&discovered(&world, "/elsewhere")), [""; 0]);
 }
@@ -172,11 +140,7 @@ fn ext_02_the_working_directory_must_be_there() {
     assert_eq!(codes(&nowhere), ["cwd.missing"]);
     let file = discovered(&world.with_file("/ws/sub", "a file"), "/ws");
     assert_eq!(codes(&file), ["cwd.missing"]);
-    assert_eq!(
-        file.servers.len(),
-        1,
-        "it may be there when the server starts"
-    );
+    assert_eq!(file.servers.len(), 1, "it may be there when the server starts");
 }
 
 #[test]
@@ -197,24 +161,13 @@ fn dom_03_other_formats_beside_it_are_read_too() {
             "/ws/toolcrib.yaml",
             "version: 1\ninclude: [{ path: more.json, dialect: native }]\n",
         )
-        .with_file(
-            "/ws/more.json",
-            r#"{ "version": 1, "servers": { "j": { "command": "x" } } }"#,
-        )
-        .with_file(
-            "/ws/.dispatch/mcp.json",
-            r#"{ "servers": { "d": { "command": "x" } } }"#,
-        );
+        .with_file("/ws/more.json", r#"{ "version": 1, "servers": { "j": { "command": "x" } } }"#)
+        .with_file("/ws/.dispatch/mcp.json", r#"{ "servers": { "d": { "command": "x" } } }"#);
     let config = discovered(&world, "/ws");
     assert!(ids(&config).starts_with(&["j", "y"]), "{:?}", ids(&config));
     assert_eq!(codes(&config), [""; 0]);
     let labels: Vec<_> = config.sources.iter().map(|s| &*s.label).collect();
-    let all = [
-        "toolcrib.yaml",
-        "more.json",
-        ".minds/mcp.yaml",
-        ".dispatch/mcp.json",
-    ];
+    let all = ["toolcrib.yaml", "more.json", ".minds/mcp.yaml", ".dispatch/mcp.json"];
     assert_eq!(labels, all);
 }
 
@@ -233,19 +186,10 @@ fn dom_08_arguments_are_what_was_written() {
         r#"{ transport: stdio, command: "my prog", args: ["a b", "$HOME", "${HOME}", ";", "$(ls)", "", "--x='y'"] }"#,
     );
     assert_eq!(config.problems, []);
-    let Transport::Stdio(stdio) = &config.servers[0].transport else {
-        panic!()
-    };
+    let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!() };
     assert_eq!(stdio.command.0.as_literal(), Some("my prog"));
-    let args: Vec<_> = stdio
-        .args
-        .iter()
-        .map(|a| a.0.as_literal().unwrap())
-        .collect();
-    assert_eq!(
-        args,
-        ["a b", "$HOME", "${HOME}", ";", "$(ls)", "", "--x='y'"]
-    );
+    let args: Vec<_> = stdio.args.iter().map(|a| a.0.as_literal().unwrap()).collect();
+    assert_eq!(args, ["a b", "$HOME", "${HOME}", ";", "$(ls)", "", "--x='y'"]);
 }
 
 #[test]
@@ -260,17 +204,9 @@ fn dom_08_a_command_is_a_text_and_arguments_are_texts() {
         "{ transport: stdio, command: x, env: [A] }",
     ] {
         let config = one(entry);
-        assert_eq!(
-            (config.servers.len(), config.problems.len()),
-            (0, 1),
-            "{entry}"
-        );
+        assert_eq!((config.servers.len(), config.problems.len()), (0, 1), "{entry}");
         let problem = &config.problems[0];
-        assert_eq!(
-            (problem.server.as_deref(), problem.line),
-            (Some("s"), Some(3)),
-            "{entry}"
-        );
+        assert_eq!((problem.server.as_deref(), problem.line), (Some("s"), Some(3)), "{entry}");
     }
 }
 
@@ -281,9 +217,7 @@ fn dom_09_and_10_http_has_an_address_headers_and_perhaps_a_session() {
             "{{ transport: streamable_http, url: 'http://127.0.0.1:3000/mcp'{more} }}"
         ));
         assert_eq!(config.problems, [], "{more}");
-        let Transport::StreamableHttp(http) = config.servers[0].transport.clone() else {
-            panic!()
-        };
+        let Transport::StreamableHttp(http) = config.servers[0].transport.clone() else { panic!() };
         http
     };
     let full = http(", headers: { X: y }, sessionId: abc");
@@ -292,10 +226,7 @@ fn dom_09_and_10_http_has_an_address_headers_and_perhaps_a_session() {
     assert_eq!(full.session_id, Some(Value::literal("abc"))); // DOM-10
     assert_eq!(http("").session_id, None);
     assert_eq!(http(", sessionId: ''").session_id, None); // DOM-10
-    assert_eq!(
-        codes(&one("{ transport: streamable_http }")),
-        ["url.missing"]
-    );
+    assert_eq!(codes(&one("{ transport: streamable_http }")), ["url.missing"]);
 }
 
 #[test]
@@ -314,10 +245,7 @@ fn dom_11_everything_else_may_be_left_out() {
     );
     assert_eq!(empty.servers[0].hash, server.hash); // DOM-30
     let http = "{ transport: streamable_http, url: 'http://h/' ";
-    let (without, with) = (
-        one(&format!("{http}}}")),
-        one(&format!("{http}, headers: {{}} }}")),
-    );
+    let (without, with) = (one(&format!("{http}}}")), one(&format!("{http}, headers: {{}} }}")));
     assert_eq!(with.servers[0].hash, without.servers[0].hash);
 }
 
@@ -331,14 +259,9 @@ fn dom_20_a_built_in_toolset_is_not_taken_over() {
         );
     let config = discovered(&world, "/ws");
     assert_eq!(ids(&config), ["ok"]);
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
     assert_eq!(problem.code, "toolset.reserved");
-    assert_eq!(
-        (problem.server.as_deref(), problem.line),
-        (Some("os"), Some(3))
-    );
+    assert_eq!((problem.server.as_deref(), problem.line), (Some("os"), Some(3)));
 }
 
 #[test]
@@ -347,11 +270,7 @@ fn dom_21_keys_of_other_clients_change_nothing() {
     let more = one("{ transport: stdio, command: x, alwaysAllow: [a], timeout: 7, type: sse }");
     assert_eq!(more.servers[0].hash, plain.servers[0].hash);
     assert_eq!(codes(&more), ["key.unknown"; 3]);
-    assert!(
-        more.problems
-            .iter()
-            .all(|p| p.severity == Severity::Warning)
-    );
+    assert!(more.problems.iter().all(|p| p.severity == Severity::Warning));
     assert_eq!(more.servers[0].extras["timeout"], 7);
 }
 
@@ -367,18 +286,13 @@ fn dom_28_patterns_are_of_the_original_name() {
     let open = policy("open*");
     assert_eq!(open.expose.tools.verdict("open"), Verdict::Offered);
     assert_eq!(open.naming.names("s", "open").unwrap().id, "x_open");
-    assert_eq!(
-        policy("x_*").expose.tools.verdict("open"),
-        Verdict::NotAllowed
-    );
+    assert_eq!(policy("x_*").expose.tools.verdict("open"), Verdict::NotAllowed);
 }
 
 #[test]
 fn dom_29_to_32_the_two_lists_of_a_file() {
     let filter = |tools: &str| {
-        let config = one(&format!(
-            "{{ transport: stdio, command: x, tools: {tools} }}"
-        ));
+        let config = one(&format!("{{ transport: stdio, command: x, tools: {tools} }}"));
         assert_eq!(config.problems, [], "{tools}");
         config.servers[0].policy.expose.tools.clone()
     };
@@ -396,34 +310,20 @@ fn dom_29_to_32_the_two_lists_of_a_file() {
 #[test]
 fn dom_33_to_39_the_names_of_a_file() {
     let names = |transform: &str, tool: &str| {
-        let config = one(&format!(
-            "{{ transport: stdio, command: x, transform: {transform} }}"
-        ));
+        let config = one(&format!("{{ transport: stdio, command: x, transform: {transform} }}"));
         assert_eq!(config.problems, [], "{transform}");
         let naming = &config.servers[0].policy.naming;
         naming.names("s", tool).map(|n| (n.id, n.model))
     };
     let same = |name: &str| Ok((name.to_string(), name.to_string()));
-    assert_eq!(
-        names("[{prefix: a_}, {suffix: _z}, {prefix: b_}]", "t"),
-        same("b_a_t_z")
-    ); // DOM-33
+    assert_eq!(names("[{prefix: a_}, {suffix: _z}, {prefix: b_}]", "t"), same("b_a_t_z")); // DOM-33
     assert_eq!(names("[{prefix: x_}]", "x_open"), same("x_x_open")); // DOM-34
-    assert_eq!(
-        names("[{prefix: {remove: q_, add: m_}}]", "q_go"),
-        same("m_go")
-    ); // DOM-35
-    assert_eq!(
-        names("[{prefix: {remove: q_, add: m_}}]", "go"),
-        same("m_go")
-    ); // DOM-35
+    assert_eq!(names("[{prefix: {remove: q_, add: m_}}]", "q_go"), same("m_go")); // DOM-35
+    assert_eq!(names("[{prefix: {remove: q_, add: m_}}]", "go"), same("m_go")); // DOM-35
     assert_eq!(names("[{suffix: _x}]", "open_x"), same("open_x_x")); // DOM-36
     let bad = names("[{prefix: {remove: 'a.', add: ''}}]", "a.b");
     assert_eq!(bad, Err(BadName::Original("a.b".into()))); // DOM-37, DOM-39
-    assert_eq!(
-        names("[{suffix: ':x'}]", "a"),
-        Err(BadName::Transformed("a:x".into()))
-    ); // DOM-38
+    assert_eq!(names("[{suffix: ':x'}]", "a"), Err(BadName::Transformed("a:x".into()))); // DOM-38
 }
 
 #[test]
@@ -431,13 +331,8 @@ fn dom_57_and_90_a_missing_variable_leaves_its_neighbour_alone() {
     let config = dominds(
         "version: 1\nservers:\n  a:\n    transport: streamable_http\n    url: http://h/\n    headers:\n      X: { env: GONE }\n  b: { transport: stdio, command: x }\n",
     );
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
-    assert_eq!(
-        (problem.code.as_str(), problem.server.as_deref()),
-        ("env.missing", Some("a"))
-    ); // DOM-58
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.code.as_str(), problem.server.as_deref()), ("env.missing", Some("a"))); // DOM-58
     assert_eq!((problem.line, problem.column), (Some(7), Some(10)));
     assert!(problem.text.contains("GONE"));
     assert!(ids(&config).contains(&"b")); // DOM-90
@@ -487,10 +382,8 @@ fn dom_73_the_hash_of_a_remote_server() {
 
 fn distinct(base: &str, same: &[&str], others: &[String]) {
     let hash = |entry: &str| -> Hash {
-        let world = Memory::default()
-            .with_env("HOME", "h")
-            .with_env("HOST", "h")
-            .with_env("b", "h");
+        let world =
+            Memory::default().with_env("HOME", "h").with_env("HOST", "h").with_env("b", "h");
         let text = format!("version: 1\nservers:\n  s: {entry}\n");
         let config = compiled_in(&world, Dialect::Dominds, &text);
         assert_eq!(config.problems, [], "{entry}");
@@ -528,10 +421,7 @@ fn dom_85_the_team_file_grants_toolsets() {
 
 #[test]
 fn a_bad_team_file_is_told_and_the_servers_stay() {
-    for (team, line) in [
-        ("members: [", 2),
-        ("members:\n  alice: { toolsets: ws_read }\n", 2),
-    ] {
+    for (team, line) in [("members: [", 2), ("members:\n  alice: { toolsets: ws_read }\n", 2)] {
         let world = Memory::default().with_file("/ws/.minds/team.yaml", team);
         let config = compiled_in(
             &world,
@@ -539,14 +429,8 @@ fn a_bad_team_file_is_told_and_the_servers_stay() {
             "version: 1\nservers: { a: { transport: stdio, command: x } }\n",
         );
         assert_eq!(ids(&config), ["a"], "{team}");
-        let [problem] = config.problems.as_slice() else {
-            panic!("{:?}", config.problems)
-        };
-        assert_eq!(
-            problem.source.as_deref(),
-            Some(".minds/team.yaml"),
-            "{team}"
-        );
+        let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+        assert_eq!(problem.source.as_deref(), Some(".minds/team.yaml"), "{team}");
         assert!(problem.line <= Some(line), "{problem:?}");
     }
 }
@@ -573,11 +457,7 @@ fn dom_89_what_is_wrong_with_the_whole_file_is_one_problem_of_the_file() {
     for (text, code, line) in [
         ("version: 1\nservers: [", "yaml.syntax", 2),
         ("version: 3\n", "version.unsupported", 1),
-        (
-            "version: 1\nservers: { a: {}, a: {} }\n",
-            "key.duplicate",
-            2,
-        ),
+        ("version: 1\nservers: { a: {}, a: {} }\n", "key.duplicate", 2),
         ("version: 1\nversion: 1\n", "key.duplicate", 2),
         ("version: 1\nservers: 7\n", "value.invalid", 2),
         ("- version: 1\n", "version.unsupported", 1),
@@ -589,11 +469,7 @@ fn dom_89_what_is_wrong_with_the_whole_file_is_one_problem_of_the_file() {
             .iter()
             .find(|p| p.code == code)
             .unwrap_or_else(|| panic!("{text}: {:?}", config.problems));
-        assert_eq!(
-            (found.line, found.server.as_deref()),
-            (Some(line), None),
-            "{text}"
-        );
+        assert_eq!((found.line, found.server.as_deref()), (Some(line), None), "{text}");
         assert!(found.is_error() && found.fix.is_some(), "{text}");
     }
 }
@@ -605,11 +481,8 @@ fn dom_90_a_duplicate_key_inside_one_server_rejects_that_one() {
     );
     assert_eq!(ids(&config), ["b"]);
     assert_eq!(codes(&config)[..2], ["key.duplicate"; 2]);
-    let rejected: Vec<_> = config
-        .rejected
-        .iter()
-        .map(|r| (r.id.as_str(), r.keep_last_good))
-        .collect();
+    let rejected: Vec<_> =
+        config.rejected.iter().map(|r| (r.id.as_str(), r.keep_last_good)).collect();
     assert_eq!(rejected, [("a", true), ("c", true)]);
 }
 
@@ -618,11 +491,7 @@ fn ext_01_a_disabled_server_stays_visible() {
     let config = one("{ transport: stdio, command: x, enabled: false }");
     assert_eq!(config.problems, []);
     assert!(!config.servers[0].policy.enabled);
-    assert!(
-        one("{ transport: stdio, command: x }").servers[0]
-            .policy
-            .enabled
-    );
+    assert!(one("{ transport: stdio, command: x }").servers[0].policy.enabled);
 }
 
 #[test]
@@ -648,19 +517,12 @@ fn ext_04_prompts_and_resources_have_lists_of_their_own() {
         (&["p*".to_string()][..], &["q".to_string()][..])
     );
     let own = expose.prompts.transforms.as_ref().unwrap();
-    assert_eq!(
-        own.apply("x".to_string()),
-        "x_p",
-        "it stands instead of the other, not after it"
-    );
+    assert_eq!(own.apply("x".to_string()), "x_p", "it stands instead of the other, not after it");
     assert_eq!(expose.resources.mime, ["text/plain"]);
     assert_eq!(expose.resources.max_bytes, Size(100));
     assert_eq!(expose.resources.transforms, None);
     let plain = one("{ transport: stdio, command: x }");
-    assert_eq!(
-        plain.servers[0].policy.expose.resources.max_bytes,
-        Size(64_000)
-    );
+    assert_eq!(plain.servers[0].policy.expose.resources.max_bytes, Size(64_000));
 }
 
 #[test]
@@ -674,20 +536,11 @@ fn ext_05_a_manual_is_a_text_or_a_file_below_the_root() {
         (config.servers[0].policy.manual.clone().unwrap(), codes)
     };
     let world = Memory::default().with_file("/ws/docs/s.md", "use it");
-    assert_eq!(
-        manual(&world, "use it"),
-        (Manual::Text("use it".into()), vec![])
-    );
+    assert_eq!(manual(&world, "use it"), (Manual::Text("use it".into()), vec![]));
     let file = Manual::File("/ws/docs/s.md".into());
-    assert_eq!(
-        manual(&world, "{ file: docs/s.md }"),
-        (file.clone(), vec![])
-    );
+    assert_eq!(manual(&world, "{ file: docs/s.md }"), (file.clone(), vec![]));
     let missing = vec!["manual.missing".to_string()];
-    assert_eq!(
-        manual(&Memory::default(), "{ file: docs/s.md }"),
-        (file, missing)
-    );
+    assert_eq!(manual(&Memory::default(), "{ file: docs/s.md }"), (file, missing));
 }
 
 #[test]
@@ -695,11 +548,7 @@ fn ext_10_the_numbers_that_dominds_uses() {
     let config = one("{ transport: stdio, command: npx }");
     let policy = &config.servers[0].policy;
     assert_eq!(policy.timeouts.connect, Period::secs(15));
-    assert_eq!(
-        policy.timeouts.startup,
-        Period::secs(15),
-        "connecting and listing"
-    );
+    assert_eq!(policy.timeouts.startup, Period::secs(15), "connecting and listing");
     assert_eq!(policy.timeouts.request, Period::secs(60));
     assert_eq!(policy.lifecycle.drain_kill, Some(Period::secs(3)));
     assert_eq!(policy.limits.pages, 50);
@@ -753,14 +602,8 @@ fn the_documents_variables_are_literal_or_copied() {
 "#,
     );
     let set = &config.servers[0].transport.env().unwrap().set;
-    assert_eq!(
-        set["SOME_ENV_VAR_NAME"],
-        Value::literal("some_env_var_value")
-    ); // DOM-54
-    assert_eq!(
-        set["NEW_ENV_VAR_NAME"],
-        Value::from_env("EXISTING_ENV_VAR_NAME")
-    ); // DOM-55
+    assert_eq!(set["SOME_ENV_VAR_NAME"], Value::literal("some_env_var_value")); // DOM-54
+    assert_eq!(set["NEW_ENV_VAR_NAME"], Value::from_env("EXISTING_ENV_VAR_NAME")); // DOM-55
 }
 
 #[test]
@@ -818,10 +661,7 @@ servers:
     );
     assert_eq!(config.problems, []);
     let server = &config.servers[0];
-    assert_eq!(
-        (server.id.as_str(), server.toolset()),
-        ("<serverId>", "<serverId>")
-    ); // DOM-05
+    assert_eq!((server.id.as_str(), server.toolset()), ("<serverId>", "<serverId>")); // DOM-05
     assert_eq!(server.policy.session.scope, SessionScope::PerConversation); // DOM-12
     assert_eq!(server.policy.naming.names("x", "open").unwrap().id, "open"); // DOM-11
 }

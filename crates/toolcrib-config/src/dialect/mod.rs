@@ -41,11 +41,8 @@ impl Dialect {
     /// The dialect that a file has because of where it is; never because of what it holds.
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
-        let folder = path
-            .parent()
-            .and_then(Path::file_name)
-            .and_then(|f| f.to_str())
-            .unwrap_or_default();
+        let folder =
+            path.parent().and_then(Path::file_name).and_then(|f| f.to_str()).unwrap_or_default();
         match (folder, name) {
             (".minds", "mcp.yaml") => Some(Self::Dominds),
             (".dispatch", "mcp.json") => Some(Self::Dispatch),
@@ -62,9 +59,7 @@ impl Dialect {
     }
 
     pub(crate) fn syntax(self, path: &Path) -> Syntax {
-        let json = path
-            .extension()
-            .is_some_and(|ext| ext == "json" || ext == "jsonc");
+        let json = path.extension().is_some_and(|ext| ext == "json" || ext == "jsonc");
         match self {
             Self::Codex => Syntax::Toml,
             Self::Native | Self::Dominds | Self::Holodeck | Self::Minion | Self::Docker
@@ -153,10 +148,7 @@ impl Loaded {
 
     /// Nothing of the file counts.
     pub(crate) fn refused(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            ..Self::new()
-        }
+        Self { outcome, ..Self::new() }
     }
 }
 

@@ -33,17 +33,11 @@ pub(crate) struct Wrong {
 
 impl<T> At<T> {
     pub fn new(node: NodeId, value: T) -> Self {
-        Self {
-            node,
-            value: Some(value),
-        }
+        Self { node, value: Some(value) }
     }
 
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
-        At {
-            node: self.node,
-            value: self.value.map(f),
-        }
+        At { node: self.node, value: self.value.map(f) }
     }
 }
 
@@ -57,21 +51,13 @@ impl std::error::Error for Wrong {}
 
 impl serde::de::Error for Wrong {
     fn custom<T: fmt::Display>(text: T) -> Self {
-        Self {
-            node: None,
-            text: text.to_string(),
-            mismatch: false,
-        }
+        Self { node: None, text: text.to_string(), mismatch: false }
     }
 
     /// serde's own words are "invalid type: integer `7`, expected a string"; ours name the value as it
     /// stands in the file.
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self {
-            node: None,
-            text: format!("expected {expected}"),
-            mismatch: true,
-        }
+        Self { node: None, text: format!("expected {expected}"), mismatch: true }
     }
 }
 
@@ -121,9 +107,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
         let node = NodeId(node);
         map.next_key::<IgnoredAny>()?;
         // The reader has noted what is wrong before the error came up to here.
-        Ok(At {
-            node,
-            value: map.next_value::<T>().ok(),
-        })
+        Ok(At { node, value: map.next_value::<T>().ok() })
     }
 }

@@ -23,11 +23,7 @@ pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Resul
     };
     let parsed =
         parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| syntax(&error))?;
-    let mut builder = Builder {
-        tree,
-        flaws,
-        path: Vec::new(),
-    };
+    let mut builder = Builder { tree, flaws, path: Vec::new() };
     match parsed.value {
         Some(value) => builder.node(&value).map(drop),
         None => builder.tree.add(0, Kind::Null).map(drop),

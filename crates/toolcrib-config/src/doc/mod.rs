@@ -74,10 +74,7 @@ impl Key {
         if name.len() <= MAX_KEY {
             return Ok(Self { name, offset });
         }
-        let text = format!(
-            "the key has {} bytes; at most {MAX_KEY} are read",
-            name.len()
-        );
+        let text = format!("the key has {} bytes; at most {MAX_KEY} are read", name.len());
         let fix = "shorten it; was a quote or a colon forgotten?";
         Err(Box::new(Flaw::new("key.too_long", offset, text, fix)))
     }
@@ -109,14 +106,7 @@ pub(crate) struct Flaw {
 impl Flaw {
     pub(crate) fn new(code: &'static str, offset: usize, text: String, fix: &str) -> Self {
         let (path, severity) = (Vec::new(), crate::Severity::Error);
-        Self {
-            code,
-            text,
-            fix: fix.to_string(),
-            offset,
-            path,
-            severity,
-        }
+        Self { code, text, fix: fix.to_string(), offset, path, severity }
     }
 }
 
@@ -135,11 +125,7 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8]) -> Parsed {
         Ok(text) => text,
         Err((valid, flaw)) => {
             flaws.push(flaw);
-            return Parsed {
-                doc: None,
-                flaws,
-                lines: Lines::of(valid),
-            };
+            return Parsed { doc: None, flaws, lines: Lines::of(valid) };
         }
     };
     let lines = Lines::of(text);
@@ -151,50 +137,27 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8]) -> Parsed {
     };
     match outcome {
         Ok(()) => {
-            let doc = Doc {
-                nodes: tree.nodes,
-                lines: lines.clone(),
-            };
-            Parsed {
-                doc: Some(doc),
-                flaws,
-                lines,
-            }
+            let doc = Doc { nodes: tree.nodes, lines: lines.clone() };
+            Parsed { doc: Some(doc), flaws, lines }
         }
         Err(flaw) => {
             flaws.push(*flaw);
-            Parsed {
-                doc: None,
-                flaws,
-                lines,
-            }
+            Parsed { doc: None, flaws, lines }
         }
     }
 }
 
 fn decode(bytes: &[u8]) -> Result<&str, (&str, Flaw)> {
     if bytes.len() > MAX_BYTES {
-        let text = format!(
-            "the file has {} bytes; at most {MAX_BYTES} are read",
-            bytes.len()
-        );
-        return Err((
-            "",
-            Flaw::new("file.too_large", 0, text, "split it with `include`"),
-        ));
+        let text = format!("the file has {} bytes; at most {MAX_BYTES} are read", bytes.len());
+        return Err(("", Flaw::new("file.too_large", 0, text, "split it with `include`")));
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|error| {
         let good = error.valid_up_to();
-        let valid = bytes
-            .get(..good)
-            .and_then(|b| std::str::from_utf8(b).ok())
-            .unwrap_or_default();
+        let valid = bytes.get(..good).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default();
         let text = "the file is not UTF-8 text".to_string();
-        (
-            valid,
-            Flaw::new("file.not_utf8", good, text, "save the file as UTF-8"),
-        )
+        (valid, Flaw::new("file.not_utf8", good, text, "save the file as UTF-8"))
     })
 }
 
@@ -202,9 +165,7 @@ impl Doc {
     pub(crate) const ROOT: NodeId = NodeId(0);
 
     pub(crate) fn kind(&self, id: NodeId) -> &Kind {
-        self.nodes
-            .get(id.0 as usize)
-            .map_or(&Kind::Null, |node| &node.kind)
+        self.nodes.get(id.0 as usize).map_or(&Kind::Null, |node| &node.kind)
     }
 
     /// The entries of a map; nothing for any other node.
@@ -216,16 +177,12 @@ impl Doc {
     }
 
     pub(crate) fn get(&self, id: NodeId, key: &str) -> Option<NodeId> {
-        self.entries(id)
-            .iter()
-            .find(|(k, _)| k.name == key)
-            .map(|(_, v)| *v)
+        self.entries(id).iter().find(|(k, _)| k.name == key).map(|(_, v)| *v)
     }
 
     /// Where a node stands in the text.
     pub(crate) fn place(&self, id: NodeId) -> Place {
-        self.lines
-            .place(self.nodes.get(id.0 as usize).map_or(0, |node| node.offset))
+        self.lines.place(self.nodes.get(id.0 as usize).map_or(0, |node| node.offset))
     }
 
     pub(crate) fn key_place(&self, key: &Key) -> Place {
@@ -251,10 +208,7 @@ impl Doc {
     }
 
     fn step(&self, parent: NodeId, child: NodeId) -> String {
-        let index = self
-            .nodes
-            .get(child.0 as usize)
-            .map_or(0, |node| node.index);
+        let index = self.nodes.get(child.0 as usize).map_or(0, |node| node.index);
         match self.kind(parent) {
             Kind::Map(entries) => {
                 let key = entries.get(index as usize).map(|(k, _)| k.name.as_str());
@@ -275,10 +229,7 @@ impl Doc {
             Kind::Text(t) => Value::String(t.clone()),
             Kind::Seq(items) => Value::Array(items.iter().map(|v| self.json(*v)).collect()),
             Kind::Map(entries) => Value::Object(
-                entries
-                    .iter()
-                    .map(|(k, v)| (k.name.clone(), self.json(*v)))
-                    .collect(),
+                entries.iter().map(|(k, v)| (k.name.clone(), self.json(*v))).collect(),
             ),
         }
     }
@@ -289,11 +240,7 @@ fn number(text: &str) -> Option<serde_json::Number> {
         .map(Into::into)
         .or_else(|_| text.parse::<i64>().map(Into::into))
         .ok()
-        .or_else(|| {
-            text.parse::<f64>()
-                .ok()
-                .and_then(serde_json::Number::from_f64)
-        })
+        .or_else(|| text.parse::<f64>().ok().and_then(serde_json::Number::from_f64))
 }
 
 /// Where each line begins, so that an offset can be shown as line and column.
@@ -309,32 +256,21 @@ const MARK: usize = 1024;
 
 impl Lines {
     fn of(text: &str) -> Self {
-        let rest = text
-            .bytes()
-            .enumerate()
-            .filter(|(_, b)| *b == b'\n')
-            .map(|(i, _)| i + 1);
+        let rest = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
         let starts: Vec<usize> = std::iter::once(0).chain(rest).collect();
         let marks = text.as_bytes().chunks(MARK).scan(0, |before, chunk| {
             let mark = *before;
             *before += characters(chunk);
             Some(mark)
         });
-        Self {
-            text: text.into(),
-            starts: starts.into(),
-            marks: marks.collect(),
-        }
+        Self { text: text.into(), starts: starts.into(), marks: marks.collect() }
     }
 
     pub(crate) fn place(&self, offset: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or(0);
         let column = self.before(offset).saturating_sub(self.before(start));
-        Place {
-            line: line as u32,
-            column: column as u32 + 1,
-        }
+        Place { line: line as u32, column: column as u32 + 1 }
     }
 
     /// The characters in front of an offset.
@@ -350,11 +286,7 @@ impl Lines {
     pub fn line(&self, line: u32) -> Option<&str> {
         let index = (line as usize).checked_sub(1)?;
         let start = *self.starts.get(index)?;
-        let end = self
-            .starts
-            .get(index + 1)
-            .copied()
-            .unwrap_or(self.text.len());
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
         Some(self.text.get(start..end)?.trim_end_matches(['\n', '\r']))
     }
 }
@@ -414,13 +346,7 @@ impl Tree {
             self.spend(text.len(), offset)?;
         }
         let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node {
-            offset,
-            parent: None,
-            index: 0,
-            height: 0,
-            kind,
-        });
+        self.nodes.push(Node { offset, parent: None, index: 0, height: 0, kind });
         Ok(id)
     }
 
@@ -512,12 +438,7 @@ pub(crate) fn note(flaws: &mut Vec<Flaw>, mut flaw: Flaw) -> Result<(), Box<Flaw
     }
     let text = format!("there are more than {MAX_FLAWS} mistakes in the file's keys");
     let fix = "correct those above first; is this a configuration?";
-    Err(Box::new(Flaw::new(
-        "file.too_many_flaws",
-        flaw.offset,
-        text,
-        fix,
-    )))
+    Err(Box::new(Flaw::new("file.too_many_flaws", flaw.offset, text, fix)))
 }
 
 fn too_much(offset: usize, text: String) -> Box<Flaw> {
@@ -527,10 +448,7 @@ fn too_much(offset: usize, text: String) -> Box<Flaw> {
 
 /// Two equal keys in one map: which value counts is a guess, so it is an error at the second.
 pub(crate) fn duplicate(name: &str, offset: usize, path: Vec<String>) -> Flaw {
-    let text = format!(
-        "the key `{}` stands twice in one map",
-        crate::text::clip(name)
-    );
+    let text = format!("the key `{}` stands twice in one map", crate::text::clip(name));
     let mut flaw = Flaw::new("key.duplicate", offset, text, "keep one of the two");
     flaw.path = path;
     flaw
@@ -538,12 +456,7 @@ pub(crate) fn duplicate(name: &str, offset: usize, path: Vec<String>) -> Flaw {
 
 pub(crate) fn too_deep(offset: usize) -> Box<Flaw> {
     let text = format!("the file is nested more than {MAX_DEPTH} levels deep");
-    Box::new(Flaw::new(
-        "file.too_deep",
-        offset,
-        text,
-        "a configuration needs fewer than ten",
-    ))
+    Box::new(Flaw::new("file.too_deep", offset, text, "a configuration needs fewer than ten"))
 }
 
 #[cfg(test)]

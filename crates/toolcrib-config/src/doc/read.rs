@@ -36,20 +36,10 @@ pub(crate) struct Unknown {
 /// Reads a node as `T`.
 pub(crate) fn read<'de, T: Deserialize<'de>>(doc: &'de Doc, node: NodeId) -> Reading<T> {
     let notes = RefCell::new(Notes::default());
-    let value = T::deserialize(Reader {
-        doc,
-        node,
-        notes: &notes,
-    });
+    let value = T::deserialize(Reader { doc, node, notes: &notes });
     let mut notes = notes.into_inner();
-    let value = value
-        .map_err(|wrong| notes.wrongs.push(wrong.at(node)))
-        .ok();
-    Reading {
-        value,
-        wrongs: notes.wrongs,
-        unknown: notes.unknown,
-    }
+    let value = value.map_err(|wrong| notes.wrongs.push(wrong.at(node))).ok();
+    Reading { value, wrongs: notes.wrongs, unknown: notes.unknown }
 }
 
 /// A node in the words of a person: "the number 7".
@@ -110,10 +100,9 @@ impl<'de> Reader<'de, '_> {
         } else {
             match number.parse::<f64>() {
                 Ok(n) if n.is_finite() => visitor.visit_f64(n),
-                _ => Err(Wrong::custom(format!(
-                    "the number {} is out of range",
-                    text::clip(number)
-                ))),
+                _ => {
+                    Err(Wrong::custom(format!("the number {} is out of range", text::clip(number))))
+                }
             }
         }
     }
@@ -128,10 +117,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
             Kind::Bool(b) => visitor.visit_bool(*b),
             Kind::Number(n) => self.visit_number(n, visitor),
             Kind::Text(t) => visitor.visit_borrowed_str(t),
-            Kind::Seq(items) => visitor.visit_seq(Items {
-                reader: self,
-                items: items.iter(),
-            }),
+            Kind::Seq(items) => visitor.visit_seq(Items { reader: self, items: items.iter() }),
             Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, None)),
         };
         result.map_err(|wrong| wrong.found(&self))
@@ -164,10 +150,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         visitor: V,
     ) -> Result<V::Value, Wrong> {
         if name == AT {
-            return visitor.visit_map(WithPlace {
-                reader: self,
-                step: 0,
-            });
+            return visitor.visit_map(WithPlace { reader: self, step: 0 });
         }
         match self.doc.kind(self.node) {
             Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, Some(fields))),
@@ -193,10 +176,9 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         match self.doc.kind(self.node) {
             Kind::Text(word) => visitor.visit_enum(word.as_str().into_deserializer()),
             Kind::Map(entries) => match entries.as_slice() {
-                [(key, value)] => visitor.visit_enum(Variant {
-                    name: &key.name,
-                    reader: self.on(*value),
-                }),
+                [(key, value)] => {
+                    visitor.visit_enum(Variant { name: &key.name, reader: self.on(*value) })
+                }
                 _ => Err(self.wrong(&"one word, or a map with one key")),
             },
             _ => Err(self.wrong(&"one word, or a map with one key")),
@@ -225,9 +207,7 @@ impl<'de> SeqAccess<'de> for Items<'de, '_> {
         let Some(node) = self.items.next() else {
             return Ok(None);
         };
-        seed.deserialize(self.reader.on(*node))
-            .map(Some)
-            .map_err(|wrong| wrong.at(*node))
+        seed.deserialize(self.reader.on(*node)).map(Some).map_err(|wrong| wrong.at(*node))
     }
 }
 
@@ -245,12 +225,7 @@ impl<'de, 'n> Entries<'de, 'n> {
         entries: &'de [(super::Key, NodeId)],
         known: Option<&'static [&'static str]>,
     ) -> Self {
-        Self {
-            reader,
-            entries: entries.iter().enumerate(),
-            value: None,
-            known,
-        }
+        Self { reader, entries: entries.iter().enumerate(), value: None, known }
     }
 }
 
@@ -265,12 +240,8 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
             if let Some(known) = self.known
                 && !known.contains(&key.name.as_str())
             {
-                let unknown = Unknown {
-                    map: self.reader.node,
-                    entry,
-                    key: key.name.clone(),
-                    known,
-                };
+                let unknown =
+                    Unknown { map: self.reader.node, entry, key: key.name.clone(), known };
                 self.reader.notes.borrow_mut().unknown.push(unknown);
                 continue;
             }
@@ -281,12 +252,8 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
-        let node = self
-            .value
-            .take()
-            .ok_or_else(|| Wrong::custom("a value without its key"))?;
-        seed.deserialize(self.reader.on(node))
-            .map_err(|wrong| wrong.at(node))
+        let node = self.value.take().ok_or_else(|| Wrong::custom("a value without its key"))?;
+        seed.deserialize(self.reader.on(node)).map_err(|wrong| wrong.at(node))
     }
 }
 
@@ -330,10 +297,7 @@ impl<'de> EnumAccess<'de> for Variant<'de, '_> {
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Wrong> {
-        Ok((
-            seed.deserialize(StrDeserializer::<Wrong>::new(self.name))?,
-            self,
-        ))
+        Ok((seed.deserialize(StrDeserializer::<Wrong>::new(self.name))?, self))
     }
 }
 
@@ -341,10 +305,7 @@ impl<'de> VariantAccess<'de> for Variant<'de, '_> {
     type Error = Wrong;
 
     fn unit_variant(self) -> Result<(), Wrong> {
-        Err(Wrong::custom(format!(
-            "`{}` takes no value",
-            text::clip(self.name)
-        )))
+        Err(Wrong::custom(format!("`{}` takes no value", text::clip(self.name))))
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Wrong> {

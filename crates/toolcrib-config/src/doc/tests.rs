@@ -36,10 +36,7 @@ fn nesting_without_end_is_refused_in_every_syntax() {
         (Syntax::Json, deep("[", "]")),
         (Syntax::Json, deep("{\"a\":", "}")),
         (Syntax::Json, "[".repeat(100_000)),
-        (
-            Syntax::Json,
-            format!("{}1{}", "[".repeat(200), "]".repeat(200)),
-        ),
+        (Syntax::Json, format!("{}1{}", "[".repeat(200), "]".repeat(200))),
         (Syntax::Toml, format!("a = {}", deep("[", "]"))),
         (Syntax::Toml, format!("a = {}", deep("{a = ", "}"))),
         (Syntax::Toml, format!("a{} = 1", ".a".repeat(100_000))),
@@ -59,11 +56,7 @@ fn nesting_without_end_is_refused_in_every_syntax() {
 #[test]
 fn tables_within_dotted_keys_multiply_and_are_refused() {
     let keys = format!("a{}", ".a".repeat(78));
-    let text = format!(
-        "x = {}1{}",
-        format!("{{ {keys} = ").repeat(79),
-        "}".repeat(79)
-    );
+    let text = format!("x = {}1{}", format!("{{ {keys} = ").repeat(79), "}".repeat(79));
     assert_eq!(flaws(Syntax::Toml, &text)[0].0, "file.too_deep");
 }
 
@@ -83,10 +76,7 @@ fn aliases_cannot_multiply_values() {
         let below = vec![format!("*a{}", level - 1); 9].join(", ");
         bomb += &format!("a{level}: &a{level} [{below}]\n");
     }
-    assert_eq!(
-        flaws(Syntax::Yaml, &bomb),
-        [("file.too_many_values", 6, 40)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, &bomb), [("file.too_many_values", 6, 40)]);
 
     let mut merges = "a0: &a0 { k0: 1, l0: 2, m0: 3 }\n".to_string();
     for level in 1..30 {
@@ -96,26 +86,15 @@ fn aliases_cannot_multiply_values() {
         );
     }
     let found = flaws(Syntax::Yaml, &merges);
-    assert_eq!(
-        found.iter().map(|f| f.0).collect::<Vec<_>>(),
-        ["file.too_many_values"]
-    );
+    assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), ["file.too_many_values"]);
 }
 
 #[test]
 fn aliases_cannot_multiply_text() {
-    let text = format!(
-        "a: &a {}\nb: [{}]\n",
-        "x".repeat(1 << 20),
-        "*a, ".repeat(100_000)
-    );
+    let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(100_000));
     let found = flaws(Syntax::Yaml, &text);
     assert_eq!(found, [("file.too_many_values", 2, 5 + 4 * 15)]);
-    let key = format!(
-        "a: &a {{ {}: 1 }}\nb: [{}]\n",
-        "k".repeat(1000),
-        "*a, ".repeat(100_000)
-    );
+    let key = format!("a: &a {{ {}: 1 }}\nb: [{}]\n", "k".repeat(1000), "*a, ".repeat(100_000));
     assert_eq!(flaws(Syntax::Yaml, &key)[0].0, "file.too_many_values");
 }
 
@@ -132,28 +111,16 @@ fn aliases_cannot_deepen_the_tree() {
 #[test]
 fn an_alias_needs_a_target_that_is_complete() {
     assert_eq!(flaws(Syntax::Yaml, "a: *nobody\n"), [("yaml.syntax", 1, 4)]);
-    assert_eq!(
-        flaws(Syntax::Yaml, "a: &a [1, *a]\n"),
-        [("yaml.alias", 1, 11)]
-    );
-    assert_eq!(
-        flaws(Syntax::Yaml, "a: &a { b: { <<: *a } }\n"),
-        [("yaml.alias", 1, 18)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, "a: &a [1, *a]\n"), [("yaml.alias", 1, 11)]);
+    assert_eq!(flaws(Syntax::Yaml, "a: &a { b: { <<: *a } }\n"), [("yaml.alias", 1, 18)]);
 }
 
 #[test]
 fn a_merge_fills_in_and_takes_nothing_but_maps() {
     let merged = "base: &base { a: 1, b: 2 }\nmore: &more { b: 3, c: 4 }\nown: { <<: [*base, *more], a: 0 }\n";
     assert!(json(Syntax::Yaml, merged).ends_with(r#""own":{"a":0,"b":2,"c":4}}"#));
-    assert_eq!(
-        flaws(Syntax::Yaml, "a:\n  <<: 7\n  b: 1\n"),
-        [("yaml.merge", 2, 7)]
-    );
-    assert_eq!(
-        flaws(Syntax::Yaml, "a: &a {}\nb: { <<: [*a, 7] }\n"),
-        [("yaml.merge", 2, 15)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, "a:\n  <<: 7\n  b: 1\n"), [("yaml.merge", 2, 7)]);
+    assert_eq!(flaws(Syntax::Yaml, "a: &a {}\nb: { <<: [*a, 7] }\n"), [("yaml.merge", 2, 15)]);
 }
 
 #[test]
@@ -167,23 +134,11 @@ fn size_is_limited_before_anything_is_parsed() {
 #[test]
 fn one_key_as_long_as_the_file_is_refused() {
     let key = "k".repeat(MAX_BYTES - 100);
-    assert_eq!(
-        flaws(Syntax::Json, format!("\n  {{\"{key}\": 1}}")),
-        [("key.too_long", 2, 4)]
-    );
-    assert_eq!(
-        flaws(Syntax::Toml, format!("\n{key} = 1")),
-        [("key.too_long", 2, 1)]
-    );
+    assert_eq!(flaws(Syntax::Json, format!("\n  {{\"{key}\": 1}}")), [("key.too_long", 2, 4)]);
+    assert_eq!(flaws(Syntax::Toml, format!("\n{key} = 1")), [("key.too_long", 2, 1)]);
     // YAML's own limit on a key that nothing announces comes first.
-    assert_eq!(
-        flaws(Syntax::Yaml, format!("a:\n  {key}: 1"))[0].0,
-        "yaml.syntax"
-    );
-    assert_eq!(
-        flaws(Syntax::Yaml, format!("a:\n  ? {key}\n  : 1")),
-        [("key.too_long", 2, 5)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, format!("a:\n  {key}: 1"))[0].0, "yaml.syntax");
+    assert_eq!(flaws(Syntax::Yaml, format!("a:\n  ? {key}\n  : 1")), [("key.too_long", 2, 5)]);
     let longest = "k".repeat(MAX_KEY);
     assert_eq!(flaws(Syntax::Json, format!("{{\"{longest}\": 1}}")), []);
 }
@@ -192,25 +147,12 @@ fn one_key_as_long_as_the_file_is_refused() {
 fn duplicate_keys_are_told_at_the_second_with_the_way_to_their_map() {
     let yaml = "a: 1\ns:\n  x: { k: 1, 'k': 2, \"k\": 3 }\na: 2\n";
     let parsed = parse(Syntax::Yaml, yaml.as_bytes());
-    let paths: Vec<_> = parsed
-        .flaws
-        .iter()
-        .map(|flaw| flaw.path.join("."))
-        .collect();
+    let paths: Vec<_> = parsed.flaws.iter().map(|flaw| flaw.path.join(".")).collect();
     assert_eq!(paths, ["s.x", "s.x", ""]);
     let code = "key.duplicate";
-    assert_eq!(
-        flaws(Syntax::Yaml, yaml),
-        [(code, 3, 14), (code, 3, 22), (code, 4, 1)]
-    );
-    assert_eq!(
-        flaws(Syntax::Json, r#"{"a": {"b": 1, "b": 2}}"#),
-        [(code, 1, 16)]
-    );
-    assert_eq!(
-        flaws(Syntax::Toml, "[a]\nb = 1\nb = 2\n"),
-        [("toml.syntax", 3, 1)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, yaml), [(code, 3, 14), (code, 3, 22), (code, 4, 1)]);
+    assert_eq!(flaws(Syntax::Json, r#"{"a": {"b": 1, "b": 2}}"#), [(code, 1, 16)]);
+    assert_eq!(flaws(Syntax::Toml, "[a]\nb = 1\nb = 2\n"), [("toml.syntax", 3, 1)]);
 }
 
 #[test]
@@ -220,51 +162,26 @@ fn many_duplicates_end_the_reading() {
     let found = flaws(Syntax::Yaml, &yaml);
     assert_eq!(found.len(), MAX_FLAWS + 1);
     assert_eq!(found[MAX_FLAWS], ("file.too_many_flaws", 61_001, 1));
-    let json = format!(
-        "{{{}\"z\":0}}",
-        many(&|i| format!("\"k{}\":1,", i % 60_000))
-    );
-    assert_eq!(
-        flaws(Syntax::Json, &json)[MAX_FLAWS].0,
-        "file.too_many_flaws"
-    );
+    let json = format!("{{{}\"z\":0}}", many(&|i| format!("\"k{}\":1,", i % 60_000)));
+    assert_eq!(flaws(Syntax::Json, &json)[MAX_FLAWS].0, "file.too_many_flaws");
 }
 
 #[test]
 fn a_key_that_is_no_text_is_told() {
     let code = "key.not_text";
-    let found = flaws(
-        Syntax::Yaml,
-        "7: a\ntrue: b\n~: c\n1.5: d\n[1]: e\n{a: b}: f\n",
-    );
+    let found = flaws(Syntax::Yaml, "7: a\ntrue: b\n~: c\n1.5: d\n[1]: e\n{a: b}: f\n");
     let lines: Vec<_> = found.iter().map(|(code, line, _)| (*code, *line)).collect();
-    assert_eq!(
-        lines,
-        [
-            (code, 1),
-            (code, 2),
-            (code, 3),
-            (code, 4),
-            (code, 5),
-            (code, 6)
-        ]
-    );
+    assert_eq!(lines, [(code, 1), (code, 2), (code, 3), (code, 4), (code, 5), (code, 6)]);
     let parsed = parse(Syntax::Yaml, b"7: a\n[1]: e\n");
     let severities: Vec<_> = parsed.flaws.iter().map(|flaw| flaw.severity).collect();
     assert_eq!(severities, [Severity::Warning, Severity::Error]);
-    assert_eq!(
-        parsed.doc.unwrap().json(Doc::ROOT).to_string(),
-        r#"{"7":"a"}"#
-    );
+    assert_eq!(parsed.doc.unwrap().json(Doc::ROOT).to_string(), r#"{"7":"a"}"#);
     assert_eq!(flaws(Syntax::Json, "{7: 1}")[0].0, "json.syntax");
 }
 
 #[test]
 fn a_second_document_is_refused() {
-    assert_eq!(
-        flaws(Syntax::Yaml, "a: 1\n---\nb: 2\n"),
-        [("yaml.documents", 2, 1)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, "a: 1\n---\nb: 2\n"), [("yaml.documents", 2, 1)]);
     assert_eq!(flaws(Syntax::Yaml, "---\na: 1\n...\n"), []);
     assert_eq!(flaws(Syntax::Json, "{} {}")[0].0, "json.syntax");
 }
@@ -272,10 +189,7 @@ fn a_second_document_is_refused() {
 #[test]
 fn the_first_byte_that_is_no_text_has_a_place() {
     for syntax in SYNTAXES {
-        assert_eq!(
-            flaws(syntax, b"# \xc3\xa4\xc3\xa4\n#\xff\n"),
-            [("file.not_utf8", 2, 2)]
-        );
+        assert_eq!(flaws(syntax, b"# \xc3\xa4\xc3\xa4\n#\xff\n"), [("file.not_utf8", 2, 2)]);
         assert_eq!(flaws(syntax, b"#\xc3"), [("file.not_utf8", 1, 2)]);
     }
 }
@@ -319,11 +233,7 @@ fn what_is_not_finished_is_told_where_it_ends() {
         (Syntax::Toml, "a = [1,\n", "toml.syntax"),
     ] {
         let found = flaws(syntax, text);
-        assert_eq!(
-            found.iter().map(|f| f.0).collect::<Vec<_>>(),
-            [code],
-            "{text}"
-        );
+        assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), [code], "{text}");
     }
 }
 
@@ -339,10 +249,7 @@ fn an_empty_file_is_an_empty_value() {
 #[test]
 fn a_column_counts_characters_however_long_the_line() {
     let text = format!("a: \"{}\" }}", "ä".repeat(1 << 20));
-    assert_eq!(
-        flaws(Syntax::Yaml, &text),
-        [("yaml.syntax", 1, (1 << 20) + 7)]
-    );
+    assert_eq!(flaws(Syntax::Yaml, &text), [("yaml.syntax", 1, (1 << 20) + 7)]);
     let lines = Lines::of("é\nxäz\n");
     let place = |offset| (lines.place(offset).line, lines.place(offset).column);
     assert_eq!(place(0), (1, 1));
@@ -355,9 +262,7 @@ fn a_column_counts_characters_however_long_the_line() {
 fn places_on_one_long_line_are_found_at_once() {
     let text = format!("[{}]", "1,".repeat(400_000));
     let doc = parse(Syntax::Json, text.as_bytes()).doc.unwrap();
-    let Kind::Seq(items) = doc.kind(Doc::ROOT) else {
-        panic!()
-    };
+    let Kind::Seq(items) = doc.kind(Doc::ROOT) else { panic!() };
     for (index, item) in items.iter().enumerate() {
         assert_eq!(doc.place(*item).column as usize, 2 + 2 * index);
         assert_eq!(doc.path(*item), format!("[{index}]"));
@@ -371,9 +276,7 @@ fn numbers_keep_their_digits() {
         b"[0x1F, 0o17, 1e3, -7, +7, 99999999999999999999, .5, 1_000, .nan, 0x]",
     );
     let doc = parsed.doc.unwrap();
-    let Kind::Seq(items) = doc.kind(Doc::ROOT) else {
-        panic!()
-    };
+    let Kind::Seq(items) = doc.kind(Doc::ROOT) else { panic!() };
     let shown: Vec<_> = items.iter().map(|item| describe(&doc, *item)).collect();
     let expected = [
         "the number 31",

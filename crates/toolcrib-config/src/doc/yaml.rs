@@ -8,13 +8,8 @@ use super::{Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, note, 
 use crate::{Severity, text};
 
 pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
-    let mut builder = Builder {
-        tree,
-        flaws,
-        open: Vec::new(),
-        anchors: HashMap::new(),
-        documents: 0,
-    };
+    let mut builder =
+        Builder { tree, flaws, open: Vec::new(), anchors: HashMap::new(), documents: 0 };
     let options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH + 1, block_nesting_limit: MAX_DEPTH + 1 };
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(&error))?;
@@ -43,11 +38,7 @@ struct Open {
 
 enum Content {
     Seq(Vec<NodeId>),
-    Map {
-        own: Growing,
-        merges: Vec<NodeId>,
-        slot: Slot,
-    },
+    Map { own: Growing, merges: Vec<NodeId>, slot: Slot },
 }
 
 /// What a map waits for.
@@ -65,11 +56,8 @@ impl Builder<'_> {
         match event {
             Event::DocumentStart(..) => self.document(offset)?,
             Event::Alias(anchor) => {
-                let target = self
-                    .anchors
-                    .get(&anchor)
-                    .copied()
-                    .ok_or_else(|| self_alias(offset))?;
+                let target =
+                    self.anchors.get(&anchor).copied().ok_or_else(|| self_alias(offset))?;
                 self.room(self.tree.height(target), offset)?;
                 let id = self.tree.copy(target, offset)?;
                 self.place(id, offset, true)?;
@@ -77,11 +65,7 @@ impl Builder<'_> {
             Event::Scalar(value, style, anchor, tag) => {
                 let tagged_text = tag.as_ref().is_some_and(|t| t.suffix() == "str");
                 let plain = matches!(style, ScalarStyle::Plain) && !tagged_text;
-                let kind = if plain {
-                    resolve(&value)
-                } else {
-                    Kind::Text(value.into_owned())
-                };
+                let kind = if plain { resolve(&value) } else { Kind::Text(value.into_owned()) };
                 if anchor == 0 && self.waits_for_key() {
                     return self.key(kind, offset, plain);
                 }
@@ -93,11 +77,8 @@ impl Builder<'_> {
                 self.start(offset, anchor, Content::Seq(Vec::new()))?
             }
             Event::MappingStart(_, anchor, _) => {
-                let content = Content::Map {
-                    own: Growing::default(),
-                    merges: Vec::new(),
-                    slot: Slot::Key,
-                };
+                let content =
+                    Content::Map { own: Growing::default(), merges: Vec::new(), slot: Slot::Key };
                 self.start(offset, anchor, content)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(offset)?,
@@ -118,11 +99,7 @@ impl Builder<'_> {
 
     /// Whether a subtree of this height fits at the present depth.
     fn room(&self, height: usize, offset: usize) -> Result<(), Box<Flaw>> {
-        if self.open.len() + height > MAX_DEPTH {
-            Err(too_deep(offset))
-        } else {
-            Ok(())
-        }
+        if self.open.len() + height > MAX_DEPTH { Err(too_deep(offset)) } else { Ok(()) }
     }
 
     fn remember(&mut self, anchor: usize, id: NodeId) {
@@ -134,11 +111,7 @@ impl Builder<'_> {
     fn start(&mut self, offset: usize, anchor: usize, content: Content) -> Result<(), Box<Flaw>> {
         self.room(1, offset)?;
         let id = self.tree.add(offset, Kind::Null)?;
-        self.open.push(Open {
-            id,
-            anchor,
-            content,
-        });
+        self.open.push(Open { id, anchor, content });
         Ok(())
     }
 
@@ -177,13 +150,7 @@ impl Builder<'_> {
 
     fn waits_for_key(&self) -> bool {
         let open = self.open.last().map(|open| &open.content);
-        matches!(
-            open,
-            Some(Content::Map {
-                slot: Slot::Key,
-                ..
-            })
-        )
+        matches!(open, Some(Content::Map { slot: Slot::Key, .. }))
     }
 
     /// Takes a key of the innermost map.
@@ -193,10 +160,7 @@ impl Builder<'_> {
             flaw.path = self.path();
             note(self.flaws, flaw)?;
         }
-        let Some(Open {
-            content: Content::Map { own, slot, .. },
-            ..
-        }) = self.open.last_mut()
+        let Some(Open { content: Content::Map { own, slot, .. }, .. }) = self.open.last_mut()
         else {
             return Ok(());
         };
@@ -217,10 +181,7 @@ impl Builder<'_> {
         above
             .iter()
             .filter_map(|open| match &open.content {
-                Content::Map {
-                    slot: Slot::Value(key),
-                    ..
-                } => Some(key.name.clone()),
+                Content::Map { slot: Slot::Value(key), .. } => Some(key.name.clone()),
                 Content::Seq(items) => Some(items.len().to_string()),
                 Content::Map { .. } => None,
             })
@@ -295,11 +256,8 @@ fn resolve(text: &str) -> Kind {
 
 /// The decimal text of a number; octal and hexadecimal are converted.
 fn number(text: &str) -> Option<String> {
-    let radix = |digits: &str, radix| {
-        u64::from_str_radix(digits, radix)
-            .ok()
-            .map(|n| n.to_string())
-    };
+    let radix =
+        |digits: &str, radix| u64::from_str_radix(digits, radix).ok().map(|n| n.to_string());
     if let Some(hex) = text.strip_prefix("0x") {
         return radix(hex, 16);
     }
@@ -307,14 +265,9 @@ fn number(text: &str) -> Option<String> {
         return radix(octal, 8);
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let starts = unsigned
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_digit() || b == b'.');
+    let starts = unsigned.bytes().next().is_some_and(|b| b.is_ascii_digit() || b == b'.');
     let digits = unsigned.bytes().any(|b| b.is_ascii_digit());
-    let shape = unsigned
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"eE.+-".contains(&b));
+    let shape = unsigned.bytes().all(|b| b.is_ascii_digit() || b"eE.+-".contains(&b));
     let number = starts && digits && shape && text.parse::<f64>().is_ok();
     number.then(|| text.strip_prefix('+').unwrap_or(text).to_string())
 }

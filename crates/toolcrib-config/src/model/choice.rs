@@ -78,12 +78,10 @@ impl Inherit {
             Self::All => true,
             Self::None => false,
             Self::These(names) => names.iter().any(|n| n == name),
-            Self::Minimal => Self::MINIMAL
-                .iter()
-                .any(|known| match known.strip_suffix('*') {
-                    Some(start) => name.starts_with(start),
-                    None => *known == name,
-                }),
+            Self::Minimal => Self::MINIMAL.iter().any(|known| match known.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => *known == name,
+            }),
         }
     }
 }
@@ -115,11 +113,7 @@ impl<'de> Deserialize<'de> for Protocol {
 
 fn is_date(text: &str) -> bool {
     let shape = |(i, b): (usize, u8)| {
-        if i == 4 || i == 7 {
-            b == b'-'
-        } else {
-            b.is_ascii_digit()
-        }
+        if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() }
     };
     text.len() == 10 && text.bytes().enumerate().all(shape)
 }
@@ -162,9 +156,7 @@ impl<'de> Deserialize<'de> for Inherit {
                 "all" => Ok(Self::All),
                 "minimal" => Ok(Self::Minimal),
                 "none" => Ok(Self::None),
-                _ => Err(D::Error::custom(
-                    "expected `all`, `minimal`, `none` or a list of names",
-                )),
+                _ => Err(D::Error::custom("expected `all`, `minimal`, `none` or a list of names")),
             },
         }
     }

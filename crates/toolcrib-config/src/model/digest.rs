@@ -197,10 +197,7 @@ impl<'a> Serializer for &'a mut Canonical {
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Entries<'a>, Never> {
-        Ok(Entries {
-            bytes: self,
-            entries: Vec::new(),
-        })
+        Ok(Entries { bytes: self, entries: Vec::new() })
     }
 
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Open<'a>, Never> {
@@ -286,9 +283,7 @@ impl SerializeMap for Entries<'_> {
     fn end(mut self) -> Result<(), Never> {
         self.entries.sort();
         self.bytes.0.push(b'<');
-        self.entries
-            .iter()
-            .for_each(|entry| self.bytes.0.extend(entry));
+        self.entries.iter().for_each(|entry| self.bytes.0.extend(entry));
         self.bytes.0.push(b'>');
         Ok(())
     }
@@ -303,10 +298,7 @@ mod tests {
     #[test]
     fn the_same_meaning_gives_the_same_bytes_and_no_other_does() {
         let same = [
-            (
-                json!({"a": 1, "b": [true, null]}),
-                json!({"b": [true, null], "a": 1}),
-            ),
+            (json!({"a": 1, "b": [true, null]}), json!({"b": [true, null], "a": 1})),
             (json!({}), json!({})),
         ];
         for (one, other) in same {

@@ -39,11 +39,7 @@ pub struct Hash([u8; 32]);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// A file, the place in it, and the key there.
-    File {
-        source: Arc<str>,
-        place: Place,
-        key: String,
-    },
+    File { source: Arc<str>, place: Place, key: String },
     /// A profile, built in or one's own.
     Profile(Arc<str>),
 }
@@ -125,9 +121,7 @@ impl Origins {
 
 /// A path and the paths above it, the nearest first.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| {
-        path.rsplit_once('.').map(|(above, _)| above)
-    })
+    std::iter::successors(Some(path), |path| path.rsplit_once('.').map(|(above, _)| above))
 }
 
 impl Hash {
