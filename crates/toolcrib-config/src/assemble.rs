@@ -75,7 +75,7 @@ impl Assembly {
         let origins = Origins {
             source: cx.label.clone(),
             doc: doc.clone(),
-            own: self.own.clone(),
+            own: std::mem::take(&mut self.own),
             profile: profile.origins,
         };
         let place = cx.doc.place(draft.node);
@@ -370,18 +370,19 @@ impl Assembly {
                 };
                 if variable(cx, spec, &name).is_none() {
                     sound &= spec.policy.secrets.resolve != Resolve::Load;
-                    self.missing_variable(cx, &path, &name);
+                    let node = spec.origins.own.get(&path).copied();
+                    missing_variable(cx, node.unwrap_or(self.node), &name);
                 }
             }
         }
         sound
     }
+}
 
-    fn missing_variable(&self, cx: &mut Cx<'_>, path: &str, name: &str) {
-        let node = self.at(path);
-        let text = format!("ConfigError: Environment variable '{name}' not found");
-        cx.error(node, "env.missing", text, &format!("set it: `export {name}=…`"));
-    }
+fn missing_variable(cx: &mut Cx<'_>, node: NodeId, name: &str) {
+    let text = format!("ConfigError: Environment variable '{name}' not found");
+    let fix = format!("set it: `export {name}=…`");
+    cx.error(node, "env.missing", text, &fix);
 }
 
 /// Defaults that depend on other values.

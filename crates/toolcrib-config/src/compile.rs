@@ -1,5 +1,6 @@
 //! From files to one configuration: what is read, in which order, and who shadows whom.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -230,8 +231,8 @@ impl Compiler<'_> {
         label: &str,
         dialect: Dialect,
         parsed: &Parsed,
-    ) -> (bool, Vec<String>) {
-        let (mut fatal, mut damaged) = (parsed.doc.is_none(), Vec::new());
+    ) -> (bool, BTreeSet<String>) {
+        let (mut fatal, mut damaged) = (parsed.doc.is_none(), BTreeSet::new());
         for flaw in &parsed.flaws {
             if is_elsewhere(flaw, dialect) {
                 continue;
@@ -243,8 +244,9 @@ impl Compiler<'_> {
                 .fix(flaw.fix.clone());
             problem.server.clone_from(&server);
             match server {
-                Some(server) => damaged.push(server),
-                None => fatal |= problem.is_error(),
+                _ if !problem.is_error() => {}
+                Some(server) => drop(damaged.insert(server)),
+                None => fatal = true,
             }
             self.config.problems.push(problem);
         }
@@ -272,7 +274,7 @@ impl Compiler<'_> {
         base: PathBuf,
         mut loaded: Loaded,
         scope: Option<Scope>,
-        damaged: &[String],
+        damaged: &BTreeSet<String>,
         depth: usize,
     ) {
         if let Some(entry) = self.config.sources.get_mut(source) {
@@ -451,9 +453,10 @@ impl Compiler<'_> {
             if failed {
                 self.fail(pending.source, made);
             } else {
-                made.into_iter().for_each(|spec| self.add(spec));
+                self.config.servers.extend(made);
             }
         }
+        self.shadow();
     }
 
     /// One bad entry fails the whole file where its dialect says so.
@@ -469,24 +472,31 @@ impl Compiler<'_> {
         self.config.rejected.extend(rejected);
     }
 
-    /// Adds a server. Among native files the later one replaces the earlier: the root's the person's own.
-    fn add(&mut self, spec: ServerSpec) {
-        let own = |spec: &ServerSpec| {
+    /// Among native files the later one replaces the earlier: the root's the person's own.
+    fn shadow(&mut self) {
+        let mut last: HashMap<&str, &ServerSpec> = HashMap::new();
+        let (mut gone, mut problems) = (BTreeSet::new(), Vec::new());
+        let own = |spec: &&ServerSpec| {
             spec.dialect == Dialect::Native && spec.source == spec.origins.source
         };
-        let same = |other: &ServerSpec| other.id == spec.id && own(other);
-        let shadowed = self.config.servers.iter().position(|other| own(&spec) && same(other));
-        if let Some(index) = shadowed {
-            let old = self.config.servers.remove(index);
+        for spec in self.config.servers.iter().filter(own) {
+            let Some(old) = last.insert(&spec.id, spec) else {
+                continue;
+            };
+            gone.insert(old.key());
             let text =
                 format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
             let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
                 .at(&spec.source, spec.place, &spec.id)
                 .server(&spec.id)
                 .fix("remove one of the two");
-            self.config.problems.push(problem);
+            problems.push(problem);
         }
-        self.config.servers.push(spec);
+        if !gone.is_empty() {
+            let servers = &mut self.config.servers;
+            servers.retain(|spec| !gone.contains(&spec.key()));
+        }
+        self.config.problems.extend(problems);
     }
 }
 
@@ -548,3 +558,7 @@ fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "compile_tests.rs"]
+mod tests;

@@ -44,6 +44,14 @@ fn read_as(world: &Memory, path: &str, dialect: Option<Dialect>, text: &str) -> 
     compile(&workspace, &world)
 }
 
+/// What is found below a root where nothing is named.
+pub(crate) fn discovered(world: &Memory, root: &str) -> Config {
+    compile(
+        &Workspace { root: root.into(), home: Some("/user/toolcrib".into()), named: None },
+        world,
+    )
+}
+
 /// The codes of a configuration's problems.
 pub(crate) fn codes(config: &Config) -> Vec<&str> {
     config.problems.iter().map(|problem| problem.code.as_str()).collect()

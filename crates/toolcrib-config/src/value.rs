@@ -222,23 +222,22 @@ pub(crate) fn is_variable(name: &str) -> bool {
 
 fn parse_native(text: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
+    let mut plain = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        let (before, after) = rest.split_at(at);
-        parts.push(Part::Text(Hidden::new(before)));
-        if let Some(tail) = after.strip_prefix("$$") {
-            parts.push(Part::Text(Hidden::new("$")));
-            rest = tail;
-        } else if let Some(tail) = after.strip_prefix("${") {
+    while let Some((before, after)) = rest.split_once('$') {
+        plain.push_str(before);
+        if let Some(tail) = after.strip_prefix('{') {
             let (inside, tail) = tail.split_once('}').ok_or("`${` has no closing `}`")?;
+            parts.push(Part::Text(Hidden(std::mem::take(&mut plain))));
             parts.push(reference_part(inside)?);
             rest = tail;
         } else {
-            parts.push(Part::Text(Hidden::new("$")));
-            rest = after.get(1..).unwrap_or_default();
+            plain.push('$');
+            rest = after.strip_prefix('$').unwrap_or(after);
         }
     }
-    parts.push(Part::Text(Hidden::new(rest)));
+    plain.push_str(rest);
+    parts.push(Part::Text(Hidden(plain)));
     Ok(parts)
 }
 

@@ -1,5 +1,7 @@
 //! `toolcrib.yaml`: the format that can say everything, in a short and in a long form.
 
+use std::collections::HashSet;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -198,9 +200,9 @@ fn policy_and_transport(
     let in_env = |other: NodeId| env.is_some_and(|env| cx.doc.is_within(other, env));
     let (inside, mut unknown): (Vec<_>, Vec<_>) =
         policy.unknown.into_iter().partition(|u| u.map != node);
-    let own: Vec<&str> =
+    let own: HashSet<&str> =
         flat.unknown.iter().filter(|u| u.map == node).map(|u| u.key.as_str()).collect();
-    unknown.retain(|u| own.contains(&u.key.as_str()) && !others.contains(&u.key.as_str()));
+    unknown.retain(|u| own.contains(u.key.as_str()) && !others.contains(&u.key.as_str()));
     let flat_wrongs: Vec<_> =
         flat.wrongs.into_iter().filter(|w| !w.node.is_some_and(in_env)).collect();
     let sound = (policy.wrongs.is_empty(), flat_wrongs.is_empty() && long.1);
@@ -219,12 +221,13 @@ fn tell_unknown_in_entry(
     others: &[&'static str],
 ) -> Map<String, Json> {
     let mut extras = Map::new();
-    for doc::Unknown { key, known, .. } in unknown {
-        let known: Vec<&str> =
-            known.iter().chain(TransportKeys::NAMES).chain(others).copied().collect();
-        extras.extend(cx.doc.get(node, key).map(|value| (key.clone(), cx.doc.json(value))));
+    let known: Vec<&str> =
+        PolicyKeys::NAMES.iter().chain(TransportKeys::NAMES).chain(others).copied().collect();
+    for doc::Unknown { entry, key, .. } in unknown {
+        let value = cx.doc.entries(node).get(*entry);
+        extras.extend(value.map(|(_, value)| (key.clone(), cx.doc.json(*value))));
         if !key.starts_with("x-") {
-            cx.unknown_key(node, key, &known);
+            cx.unknown_entry(node, *entry, &known);
         }
     }
     extras

@@ -27,6 +27,8 @@ pub(crate) struct Reading<T> {
 pub(crate) struct Unknown {
     /// The map that holds the key.
     pub(crate) map: NodeId,
+    /// Which of the map's entries it is.
+    pub(crate) entry: usize,
     pub(crate) key: String,
     pub(crate) known: &'static [&'static str],
 }
@@ -63,6 +65,15 @@ impl Wrong {
         self.node.get_or_insert(node);
         self
     }
+
+    /// The same with its place, and with what stands there where that is the mistake.
+    fn found(mut self, reader: &Reader<'_, '_>) -> Self {
+        if std::mem::take(&mut self.mismatch) {
+            let found = describe(reader.doc, self.node.unwrap_or(reader.node));
+            self.text = format!("{}, found {found}", self.text);
+        }
+        self.at(reader.node)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -78,8 +89,7 @@ impl<'de> Reader<'de, '_> {
     }
 
     fn wrong(&self, expected: &dyn serde::de::Expected) -> Wrong {
-        let found = describe(self.doc, self.node);
-        Wrong { node: Some(self.node), text: format!("expected {expected}, found {found}") }
+        Wrong::invalid_type(serde::de::Unexpected::Unit, expected).found(self)
     }
 
     fn visit_number<V: Visitor<'de>>(self, number: &str, visitor: V) -> Result<V::Value, Wrong> {
@@ -87,21 +97,14 @@ impl<'de> Reader<'de, '_> {
             visitor.visit_u64(n)
         } else if let Ok(n) = number.parse::<i64>() {
             visitor.visit_i64(n)
-        } else if let Ok(n) = number.parse::<f64>() {
-            visitor.visit_f64(n)
         } else {
-            visitor.visit_str(number)
+            match number.parse::<f64>() {
+                Ok(n) if n.is_finite() => visitor.visit_f64(n),
+                _ => {
+                    Err(Wrong::custom(format!("the number {} is out of range", text::clip(number))))
+                }
+            }
         }
-    }
-}
-
-/// serde's own type errors say "invalid type: integer `7`, expected a string"; ours name the value
-/// as it stands in the file, so a visitor that refuses a kind of node is asked what it expected.
-struct Expecting<'v, V>(&'v V);
-
-impl<'de, V: Visitor<'de>> serde::de::Expected for Expecting<'_, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(f)
     }
 }
 
@@ -109,24 +112,20 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     type Error = Wrong;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        let expected = self.wrong(&Expecting(&visitor));
         let result = match self.doc.kind(self.node) {
             Kind::Null => visitor.visit_unit(),
             Kind::Bool(b) => visitor.visit_bool(*b),
             Kind::Number(n) => self.visit_number(n, visitor),
             Kind::Text(t) => visitor.visit_borrowed_str(t),
             Kind::Seq(items) => visitor.visit_seq(Items { reader: self, items: items.iter() }),
-            Kind::Map(entries) => visitor.visit_map(Entries {
-                reader: self,
-                entries: entries.iter(),
-                value: None,
-                known: None,
-            }),
+            Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, None)),
         };
-        result.map_err(|wrong| match wrong.text.starts_with("invalid type") {
-            true => expected,
-            false => wrong.at(self.node),
-        })
+        result.map_err(|wrong| wrong.found(&self))
+    }
+
+    /// What nobody asked for is not looked at.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
@@ -154,19 +153,9 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
             return visitor.visit_map(WithPlace { reader: self, step: 0 });
         }
         match self.doc.kind(self.node) {
-            Kind::Map(entries) => visitor.visit_map(Entries {
-                reader: self,
-                entries: entries.iter(),
-                value: None,
-                known: Some(fields),
-            }),
+            Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, Some(fields))),
             // An empty key (`servers:` and nothing below it) is an empty map to whoever wrote it.
-            Kind::Null => visitor.visit_map(Entries {
-                reader: self,
-                entries: [].iter(),
-                value: None,
-                known: None,
-            }),
+            Kind::Null => visitor.visit_map(Entries::of(self, &[], None)),
             _ => Err(self.wrong(&"a map")),
         }
     }
@@ -199,7 +188,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct identifier ignored_any
+        unit unit_struct seq tuple tuple_struct identifier
     }
 }
 
@@ -224,10 +213,20 @@ impl<'de> SeqAccess<'de> for Items<'de, '_> {
 
 struct Entries<'de, 'n> {
     reader: Reader<'de, 'n>,
-    entries: std::slice::Iter<'de, (super::Key, NodeId)>,
+    entries: std::iter::Enumerate<std::slice::Iter<'de, (super::Key, NodeId)>>,
     value: Option<NodeId>,
     /// The fields of a struct; other keys are noted and passed over.
     known: Option<&'static [&'static str]>,
+}
+
+impl<'de, 'n> Entries<'de, 'n> {
+    fn of(
+        reader: Reader<'de, 'n>,
+        entries: &'de [(super::Key, NodeId)],
+        known: Option<&'static [&'static str]>,
+    ) -> Self {
+        Self { reader, entries: entries.iter().enumerate(), value: None, known }
+    }
 }
 
 impl<'de> MapAccess<'de> for Entries<'de, '_> {
@@ -237,11 +236,12 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Wrong> {
-        for (key, value) in self.entries.by_ref() {
+        for (entry, (key, value)) in self.entries.by_ref() {
             if let Some(known) = self.known
                 && !known.contains(&key.name.as_str())
             {
-                let unknown = Unknown { map: self.reader.node, key: key.name.clone(), known };
+                let unknown =
+                    Unknown { map: self.reader.node, entry, key: key.name.clone(), known };
                 self.reader.notes.borrow_mut().unknown.push(unknown);
                 continue;
             }

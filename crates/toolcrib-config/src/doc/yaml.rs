@@ -1,10 +1,10 @@
 //! YAML 1.2 to a tree: core-schema scalars, aliases by copy, merge keys, duplicate keys as flaws.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
-use super::{Flaw, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, too_deep};
+use super::{Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, note, too_deep};
 use crate::{Severity, text};
 
 pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
@@ -38,7 +38,7 @@ struct Open {
 
 enum Content {
     Seq(Vec<NodeId>),
-    Map { entries: Vec<(Key, NodeId)>, seen: HashSet<String>, merges: Vec<NodeId>, key: Slot },
+    Map { own: Growing, merges: Vec<NodeId>, slot: Slot },
 }
 
 /// What a map waits for.
@@ -66,6 +66,9 @@ impl Builder<'_> {
                 let tagged_text = tag.as_ref().is_some_and(|t| t.suffix() == "str");
                 let plain = matches!(style, ScalarStyle::Plain) && !tagged_text;
                 let kind = if plain { resolve(&value) } else { Kind::Text(value.into_owned()) };
+                if anchor == 0 && self.waits_for_key() {
+                    return self.key(kind, offset, plain);
+                }
                 let id = self.tree.add(offset, kind)?;
                 self.remember(anchor, id);
                 self.place(id, offset, plain)?;
@@ -74,9 +77,8 @@ impl Builder<'_> {
                 self.start(offset, anchor, Content::Seq(Vec::new()))?
             }
             Event::MappingStart(_, anchor, _) => {
-                let (entries, merges) = (Vec::new(), Vec::new());
                 let content =
-                    Content::Map { entries, merges, seen: HashSet::new(), key: Slot::Key };
+                    Content::Map { own: Growing::default(), merges: Vec::new(), slot: Slot::Key };
                 self.start(offset, anchor, content)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(offset)?,
@@ -119,9 +121,7 @@ impl Builder<'_> {
         };
         let kind = match open.content {
             Content::Seq(items) => Kind::Seq(items),
-            Content::Map { entries, merges, .. } => {
-                Kind::Map(self.merged(entries, &merges, offset)?)
-            }
+            Content::Map { own, merges, .. } => Kind::Map(self.merged(own, &merges)?),
         };
         self.tree.fill(open.id, kind);
         self.remember(open.anchor, open.id);
@@ -130,39 +130,58 @@ impl Builder<'_> {
 
     /// Puts a finished node where the innermost open collection wants it.
     fn place(&mut self, id: NodeId, offset: usize, plain: bool) -> Result<(), Box<Flaw>> {
-        let path = self.path();
         let Some(open) = self.open.last_mut() else {
             return Ok(());
         };
         match &mut open.content {
             Content::Seq(items) => items.push(id),
-            Content::Map { entries, seen, merges, key } => {
-                match std::mem::replace(key, Slot::Key) {
-                    Slot::Value(name) => entries.push((name, id)),
-                    Slot::Merge => merges.push(id),
-                    Slot::Dropped => {}
-                    Slot::Key => {
-                        let (slot, flaw) = key_slot(self.tree.kind(id), offset, plain);
-                        self.flaws.extend(flaw);
-                        if let Slot::Value(name) = &slot
-                            && !seen.insert(name.name.clone())
-                        {
-                            entries.retain(|(k, _)| k.name != name.name);
-                            self.flaws.push(duplicate(&name.name, offset, path));
-                        }
-                        *key = slot;
-                    }
+            Content::Map { own, merges, slot } => match std::mem::replace(slot, Slot::Key) {
+                Slot::Value(key) => own.put(key, id),
+                Slot::Merge => merges.push(id),
+                Slot::Dropped => {}
+                Slot::Key => {
+                    let kind = self.tree.kind(id).cloned().unwrap_or(Kind::Null);
+                    return self.key(kind, offset, plain);
                 }
-            }
+            },
         }
         Ok(())
     }
 
+    fn waits_for_key(&self) -> bool {
+        let open = self.open.last().map(|open| &open.content);
+        matches!(open, Some(Content::Map { slot: Slot::Key, .. }))
+    }
+
+    /// Takes a key of the innermost map.
+    fn key(&mut self, kind: Kind, offset: usize, plain: bool) -> Result<(), Box<Flaw>> {
+        let (next, flaw) = key_slot(kind, offset, plain)?;
+        if let Some(mut flaw) = flaw {
+            flaw.path = self.path();
+            note(self.flaws, flaw)?;
+        }
+        let Some(Open { content: Content::Map { own, slot, .. }, .. }) = self.open.last_mut()
+        else {
+            return Ok(());
+        };
+        let again = match &next {
+            Slot::Value(key) if own.holds(&key.name) => Some(key.name.clone()),
+            _ => None,
+        };
+        *slot = next;
+        match again {
+            Some(name) => note(self.flaws, duplicate(&name, offset, self.path())),
+            None => Ok(()),
+        }
+    }
+
+    /// The keys down to the innermost open collection.
     fn path(&self) -> Vec<String> {
-        self.open
+        let above = self.open.split_last().map_or(&[][..], |(_, above)| above);
+        above
             .iter()
             .filter_map(|open| match &open.content {
-                Content::Map { key: Slot::Value(key), .. } => Some(key.name.clone()),
+                Content::Map { slot: Slot::Value(key), .. } => Some(key.name.clone()),
                 Content::Seq(items) => Some(items.len().to_string()),
                 Content::Map { .. } => None,
             })
@@ -172,57 +191,57 @@ impl Builder<'_> {
     /// `<<`: the merged maps fill in what the map itself does not say, the first of them first.
     fn merged(
         &mut self,
-        mut entries: Vec<(Key, NodeId)>,
+        mut own: Growing,
         merges: &[NodeId],
-        offset: usize,
     ) -> Result<Vec<(Key, NodeId)>, Box<Flaw>> {
         for merge in merges {
-            for part in self.merge_parts(*merge, offset)? {
+            for part in self.merge_parts(*merge)? {
                 let Some(Kind::Map(from)) = self.tree.kind(part) else {
-                    continue;
+                    return Err(bad_merge(self.tree.offset(part)));
                 };
-                let fresh: Vec<(String, usize, NodeId)> = from
-                    .iter()
-                    .filter(|(k, _)| entries.iter().all(|(own, _)| own.name != k.name))
-                    .map(|(k, v)| (k.name.clone(), k.offset, *v))
-                    .collect();
-                entries
-                    .extend(fresh.into_iter().map(|(name, offset, v)| (Key { name, offset }, v)));
+                for (key, value) in from {
+                    if !own.holds(&key.name) {
+                        own.put(key.clone(), *value);
+                    }
+                }
             }
         }
-        Ok(entries)
+        Ok(own.entries)
     }
 
-    fn merge_parts(&self, merge: NodeId, offset: usize) -> Result<Vec<NodeId>, Box<Flaw>> {
+    fn merge_parts(&self, merge: NodeId) -> Result<Vec<NodeId>, Box<Flaw>> {
         match self.tree.kind(merge) {
             Some(Kind::Map(_)) => Ok(vec![merge]),
             Some(Kind::Seq(items)) => Ok(items.clone()),
-            _ => {
-                let text = "`<<` takes a map or a list of maps".to_string();
-                Err(Box::new(Flaw::new("yaml.merge", offset, text, "refer to a map: `<<: *name`")))
-            }
+            _ => Err(bad_merge(self.tree.offset(merge))),
         }
     }
 }
 
-fn key_slot(kind: Option<&Kind>, offset: usize, plain: bool) -> (Slot, Option<Flaw>) {
-    let odd = |name: &str, what: &str| {
-        let text = format!("the key `{}` is {what}; it is read as text", text::clip(name));
-        let mut flaw = Flaw::new("key.not_text", offset, text, "put it in quotes");
-        flaw.severity = Severity::Warning;
-        (Slot::Value(Key { name: name.to_string(), offset }), Some(flaw))
-    };
-    match kind {
-        Some(Kind::Text(name)) if plain && name == "<<" => (Slot::Merge, None),
-        Some(Kind::Text(name)) => (Slot::Value(Key { name: name.clone(), offset }), None),
-        Some(Kind::Number(name)) => odd(name, "a number"),
-        Some(Kind::Bool(b)) => odd(&b.to_string(), "a boolean"),
-        Some(Kind::Null) | None => odd("null", "null"),
-        Some(Kind::Seq(_) | Kind::Map(_)) => {
+fn bad_merge(offset: usize) -> Box<Flaw> {
+    let text = "`<<` takes a map or a list of maps".to_string();
+    let fix = "refer to a map: `<<: *name`";
+    Box::new(Flaw::new("yaml.merge", offset, text, fix))
+}
+
+fn key_slot(kind: Kind, offset: usize, plain: bool) -> Result<(Slot, Option<Flaw>), Box<Flaw>> {
+    let (name, what) = match kind {
+        Kind::Text(name) if plain && name == "<<" => return Ok((Slot::Merge, None)),
+        Kind::Text(name) => return Ok((Slot::Value(Key::new(name, offset)?), None)),
+        Kind::Number(name) => (name, "a number"),
+        Kind::Bool(b) => (b.to_string(), "a boolean"),
+        Kind::Null => ("null".to_string(), "null"),
+        Kind::Seq(_) | Kind::Map(_) => {
             let text = "a key is a list or a map; its entry is left out".to_string();
-            (Slot::Dropped, Some(Flaw::new("key.not_text", offset, text, "use a text as key")))
+            let flaw = Flaw::new("key.not_text", offset, text, "use a text as key");
+            return Ok((Slot::Dropped, Some(flaw)));
         }
-    }
+    };
+    let shown = text::clip(&name);
+    let text = format!("the key `{shown}` is {what}; it is read as text");
+    let mut flaw = Flaw::new("key.not_text", offset, text, "put it in quotes");
+    flaw.severity = Severity::Warning;
+    Ok((Slot::Value(Key::new(name, offset)?), Some(flaw)))
 }
 
 /// The YAML 1.2 core schema for plain scalars.
