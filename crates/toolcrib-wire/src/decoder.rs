@@ -146,22 +146,18 @@ impl Decoder {
             self.consume(end + 1);
             return match length {
                 Some(length) => Step::GoOn(State::Body(length)),
-                None => Step::Found(Err(FrameError::BadHeader {
-                    excerpt: "no content-length".to_owned(),
-                })),
+                None => bad_header(b"no content-length"),
             };
         }
         let next = match read_header(line) {
             Some(Header::Length(Some(length))) => State::Headers(Some(length)),
             Some(Header::Type | Header::Other) => State::Headers(length),
             Some(Header::Length(None)) => {
-                let error = FrameError::BadHeader { excerpt: excerpt(line) };
+                let step = bad_header(line);
                 self.consume(end + 1);
-                return Step::Found(Err(error));
+                return step;
             }
-            None => {
-                return Step::Found(Err(FrameError::BadHeader { excerpt: excerpt(line) }));
-            }
+            None => return bad_header(line),
         };
         self.consume(end + 1);
         Step::GoOn(next)
@@ -285,6 +281,11 @@ impl Decoder {
             self.buffer.shrink_to(LARGE);
         }
     }
+}
+
+fn bad_header(line: &[u8]) -> Step {
+    let excerpt = excerpt(line);
+    Step::Found(Err(FrameError::BadHeader { excerpt }))
 }
 
 /// What a header line says.

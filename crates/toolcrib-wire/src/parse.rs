@@ -8,7 +8,6 @@ use crate::limits::Limits;
 use crate::malformed::{Fault, Malformed, Shape};
 use crate::member::Member;
 use crate::raw::{Raw, utf8};
-use crate::rpc_error::RpcError;
 use crate::scan::{Scanner, Span};
 
 /// Reads one frame: a message, or a batch of them.
@@ -61,8 +60,8 @@ fn batch_spans(text: &str, limits: &Limits) -> Result<Vec<Span>, Fault> {
 fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
     let mut draft = Draft::default();
     let walked = draft.walk(raw.text(), limits);
-    let fault = match walked.and_then(|()| draft.check(raw.text())) {
-        Ok(kind) => return Ok(finish(raw, draft, kind)),
+    let fault = match walked.and_then(|()| draft.check(&raw)) {
+        Ok(sound) => return Ok(finish(raw, draft, sound)),
         Err(fault) => fault,
     };
     let shape = draft.shape();
@@ -85,14 +84,9 @@ fn finish(message: Raw, draft: Draft, sound: Sound) -> Message {
                 None => Message::Notification(Notification { method, params }),
             }
         }
-        Sound::Answer { id, error: None } => {
-            let body = body(Member::Result);
-            Message::Response(Response { id, body, error: None })
-        }
-        Sound::Answer { id, error: Some((code, text, data)) } => {
-            let body = body(Member::Error);
-            let data = data.map(|span| body.message.slice(span));
-            let error = Some(RpcError { code, message: text, data });
+        Sound::Answer { id, error } => {
+            let member = if error.is_some() { Member::Error } else { Member::Result };
+            let body = body(member);
             Message::Response(Response { id, body, error })
         }
     }

@@ -257,14 +257,14 @@ impl SseDecoder {
     }
 
     /// Drops the event if its data is over the limit together with this line, whole or not. The name of
-    /// the field is no part of the data.
+    /// the field is no part of the data. An empty line is the event's end: then it has come whole.
     fn check_size(&mut self, line: &[u8]) -> Option<SseTooLarge> {
         const NAME: usize = "data: ".len();
         let data = self.pending.data.as_deref().unwrap_or_default();
-        if data.len() + line.len().saturating_sub(NAME) <= self.limit {
+        if line.is_empty() || data.len() + line.len().saturating_sub(NAME) <= self.limit {
             return None;
         }
-        let head = if data.is_empty() { &line[NAME..] } else { data };
+        let head = if data.is_empty() { line.get(NAME..).unwrap_or_default() } else { data };
         let error = SseTooLarge { limit: self.limit, head: head[..head.len().min(HEAD)].to_vec() };
         self.skipping = true;
         self.pending = Pending::default();
@@ -373,6 +373,12 @@ mod tests {
                 );
                 assert_eq!(items[1..], [Ok(SseItem::Event(event(None, "z", None)))], "{stream}");
             }
+        }
+        // An event that ends right at the limit does not take the next one with it.
+        let stream = format!("data:{}\r\n\r\ndata: z\n\n", &long[..21]);
+        for size in [1, 4, 1000] {
+            let items = decode(stream.as_bytes().chunks(size), 20).items;
+            assert_eq!(items.last(), Some(&Ok(SseItem::Event(event(None, "z", None)))));
         }
         let mut decoder = SseDecoder::new(&limits(1000));
         for _ in 0..10_000 {
