@@ -347,8 +347,10 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut long = Long { from_env: None, prefix: None, template: None, secret: None };
         match self {
-            Self::Literal(_) => return serializer.serialize_str(&self.native_text()),
-            Self::Template(_) => long.template = Some(self.native_text()),
+            // A plain native text is expanded like a template.
+            Self::Literal(_) | Self::Template(_) => {
+                return serializer.serialize_str(&self.native_text());
+            }
             Self::Secret { .. } => long.secret = Some(self.native_text()),
             Self::FromEnv { name, prefix } => {
                 long.from_env = Some(name.clone());
