@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use toolcrib_config::model::policy::{Connect, OnListChanged};
 
+use super::settings::Settings;
 use super::state::{
-    CacheState, Cause, Failure, FailureKind, Known, Life, Link, Moment, Phase, Run, Settings,
-    Staleness, State, Up,
+    CacheState, Cause, Failure, FailureKind, Known, Life, Link, Moment, Phase, Run, Staleness,
+    State, Up,
 };
 
 /// Changes of a list that come this close together are one.
@@ -460,5 +461,5 @@ fn is_due(moment: Option<Moment>, now: Moment) -> bool {
 }
 
 #[cfg(test)]
-#[path = "step_tests.rs"]
+#[path = "step_tests/mod.rs"]
 mod tests;
