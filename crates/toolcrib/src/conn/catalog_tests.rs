@@ -184,12 +184,13 @@ fn one_bad_tool_is_told_and_the_others_stay() {
 
 #[test]
 fn bad_items_count_towards_the_limit() {
-    let bad = r#"{"tools":[{},{},{},{}]}"#;
-    let error = gather(&limits(3, 9), vec![Ok(raw(bad))]).unwrap_err();
+    let bad = |members: &str| Ok(raw(&format!(r#"{{"tools":[{{}},{{}}]{members}}}"#)));
+    let error = gather(&limits(3, 9), vec![bad(r#","nextCursor":"2""#), bad("")]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "server `crm` offers more tools than the limit of 3"
     );
+    assert_eq!(error.kind(), FailureKind::Resource);
 }
 
 #[test]
@@ -266,6 +267,12 @@ fn only_a_list_that_was_never_promised_may_be_unknown() {
     for ask in asks(&Discovery::default(), &declared("{}")) {
         assert_eq!(gathering.take(ask, unknown()), Ok(None));
     }
+    // Who gave a first page knows the method.
+    for ask in asks(&Discovery::default(), &declared("{}")) {
+        gathering.take(ask, page(&["a"], Some("2"))).unwrap();
+        assert!(gathering.take(ask, unknown()).is_err());
+    }
+    let mut gathering = Gathering::new("crm", &limits);
     for ask in asks(&Discovery::default(), &declared(r#"{"resources":{}}"#)) {
         let outcome = gathering.take(ask, unknown());
         assert_eq!(outcome.is_ok(), ask.list == List::Templates, "{ask:?}");

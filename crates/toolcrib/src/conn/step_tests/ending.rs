@@ -44,6 +44,11 @@ fn dkr_25_silence_restarts_and_traffic_alone_keeps_alive() {
         "0 begin, 0 up1, 29 heard1, 58 heard1, 87 heard1, 116 tick",
         "0 connecting open1, 0 ready, 29 ready, 58 ready, 87 ready, 116 ready",
     );
+    // A sample from a clock that runs ahead does not keep anything alive.
+    let (life, _) = live(&settings, "0 begin, 0 up1");
+    let ahead = Event::Traffic(Link(1), moment(1e6));
+    let (life, _) = step(life, ahead, &settings, moment(5.0), 0.5);
+    assert_eq!(life.wake(&settings), Some(moment(35.0)));
     // Zero means never.
     check(
         &docker(3),

@@ -42,6 +42,15 @@ fn there_is_nothing_to_refresh_without_a_session() {
 }
 
 #[test]
+fn a_refresh_during_a_reading_follows_it() {
+    check(
+        &minion(),
+        "0 connect, 1 up1, 2 refresh, 3 refresh, 4 listed1, 5 listed1",
+        "0 connecting open1, 1 ready, 2 ready discover1, 3 ready, 4 ready discover1, 5 ready",
+    );
+}
+
+#[test]
 fn dis_14_a_changed_list_is_read_once_however_often_it_is_told() {
     // The third time the first reading still runs: it may have seen the old list.
     check(
