@@ -23,9 +23,7 @@ impl Backoff {
         let full = (self.initial.as_secs_f64() * growth).min(longest);
         let kept =
             1.0 - share_or(self.jitter, 0.0).min(1.0) * (1.0 - share_or(chance, 1.0).min(1.0));
-        Duration::try_from_secs_f64(full * kept)
-            .unwrap_or(self.max_delay)
-            .min(self.max_delay)
+        Duration::try_from_secs_f64(full * kept).unwrap_or(self.max_delay).min(self.max_delay)
     }
 }
 
@@ -72,19 +70,14 @@ mod tests {
     }
 
     fn millis(backoff: &Backoff, chance: f64) -> Vec<u128> {
-        (1..=7)
-            .map(|nth| backoff.delay(nth, chance).as_millis())
-            .collect()
+        (1..=7).map(|nth| backoff.delay(nth, chance).as_millis()).collect()
     }
 
     #[test]
     fn waits_are_equal_or_grow_up_to_the_longest() {
         for (waits, expected) in [
             // MIN-61: 1 s, doubled, at most 30 s.
-            (
-                backoff(1000, 30_000, 2.0, 0.0),
-                [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000],
-            ),
+            (backoff(1000, 30_000, 2.0, 0.0), [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]),
             (backoff(2000, 2000, 1.0, 0.0), [2000; 7]), // DKR-28
             (
                 backoff(500, 300_000, 2.0, 0.0), // DKR-29

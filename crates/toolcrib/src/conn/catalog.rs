@@ -55,17 +55,9 @@ pub enum Odd {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     #[error("server `{server}` offers more {list} than the limit of {limit}")]
-    TooMany {
-        server: String,
-        list: List,
-        limit: u32,
-    },
+    TooMany { server: String, list: List, limit: u32 },
     #[error("server `{server}` sends its {list} in more pages than the limit of {limit}")]
-    TooManyPages {
-        server: String,
-        list: List,
-        limit: u32,
-    },
+    TooManyPages { server: String, list: List, limit: u32 },
     #[error("server `{server}` sends the same page of {list} again and again")]
     Loop { server: String, list: List },
     #[error("server `{server}` sent no list of {list}")]
@@ -109,10 +101,7 @@ pub struct Ask {
 /// nothing at all is asked for tools, since old servers were not always so thorough.
 pub fn asks(discovery: &Discovery, declared: &ServerCapabilities) -> Vec<Ask> {
     let silent = !(declared.tools() || declared.prompts() || declared.resources());
-    let sure = |list| Ask {
-        list,
-        unsure: false,
-    };
+    let sure = |list| Ask { list, unsure: false };
     // Many servers with resources have no templates, and no way to say so.
     let unsure = |list| Ask { list, unsure: true };
     let tools = match declared.tools() {
@@ -120,19 +109,13 @@ pub fn asks(discovery: &Discovery, declared: &ServerCapabilities) -> Vec<Ask> {
         false => silent.then_some(unsure(List::Tools)),
     };
     let prompts = declared.prompts().then_some(sure(List::Prompts));
-    let resources = declared
-        .resources()
-        .then_some([sure(List::Resources), unsure(List::Templates)]);
+    let resources =
+        declared.resources().then_some([sure(List::Resources), unsure(List::Templates)]);
     tools
         .filter(|_| discovery.tools)
         .into_iter()
         .chain(prompts.filter(|_| discovery.prompts))
-        .chain(
-            resources
-                .filter(|_| discovery.resources)
-                .into_iter()
-                .flatten(),
-        )
+        .chain(resources.filter(|_| discovery.resources).into_iter().flatten())
         .collect()
 }
 
@@ -208,15 +191,10 @@ impl<'a> Gathering<'a> {
     /// The catalogue, if the last list was read to its end.
     pub fn finish(self, discovery: &Discovery) -> Result<Catalog, ListError> {
         if let Some(list) = self.reading {
-            return Err(ListError::Incomplete {
-                server: self.server.to_owned(),
-                list,
-            });
+            return Err(ListError::Incomplete { server: self.server.to_owned(), list });
         }
         if discovery.require_tools && self.catalog.tools.is_empty() {
-            return Err(ListError::NoTools {
-                server: self.server.to_owned(),
-            });
+            return Err(ListError::NoTools { server: self.server.to_owned() });
         }
         Ok(self.catalog)
     }
@@ -238,10 +216,7 @@ impl<'a> Gathering<'a> {
     fn onward(&mut self, list: List, cursor: String) -> Result<String, ListError> {
         self.page += 1;
         if !self.cursors.insert(cursor.clone()) {
-            return Err(ListError::Loop {
-                server: self.server.to_owned(),
-                list,
-            });
+            return Err(ListError::Loop { server: self.server.to_owned(), list });
         }
         if self.page >= self.limits.pages {
             return Err(ListError::TooManyPages {
@@ -260,11 +235,7 @@ impl<'a> Gathering<'a> {
     ) -> Result<Option<String>, ListError> {
         let limit = self.limits.tools as usize;
         let page = Page::<T>::read(result, limit.saturating_sub(self.count)).map_err(|cause| {
-            ListError::NoList {
-                server: self.server.to_owned(),
-                list: T::OF,
-                cause,
-            }
+            ListError::NoList { server: self.server.to_owned(), list: T::OF, cause }
         })?;
         if page.left_out > 0 {
             return Err(ListError::TooMany {
@@ -282,10 +253,7 @@ impl<'a> Gathering<'a> {
         page: Page<T>,
         part: fn(&mut Catalog) -> &mut Vec<T>,
     ) -> Option<String> {
-        let cache = self
-            .catalog
-            .cache
-            .map_or(page.cache, |c| c.join(page.cache));
+        let cache = self.catalog.cache.map_or(page.cache, |c| c.join(page.cache));
         self.catalog.cache = Some(cache);
         for bad in page.bad {
             self.odd(T::OF, Some(bad.index), bad.name, Odd::Bad(bad.reason));
@@ -305,12 +273,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn odd(&mut self, list: List, index: Option<usize>, name: Option<String>, what: Odd) {
-        self.catalog.oddities.push(Oddity {
-            list,
-            at: (self.page, index),
-            name,
-            what,
-        });
+        self.catalog.oddities.push(Oddity { list, at: (self.page, index), name, what });
     }
 }
 

@@ -6,10 +6,7 @@ use toolcrib_wire::view::CacheScope;
 
 use super::*;
 
-const TOOLS: Ask = Ask {
-    list: List::Tools,
-    unsure: false,
-};
+const TOOLS: Ask = Ask { list: List::Tools, unsure: false };
 
 fn raw(text: &str) -> Raw {
     Raw::parse(text, &toolcrib_wire::Limits::default()).unwrap()
@@ -25,21 +22,12 @@ fn page(names: &[&str], cursor: Option<&str>) -> Result<Raw, RpcError> {
         .iter()
         .map(|name| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#))
         .collect();
-    let cursor = cursor.map_or(String::new(), |cursor| {
-        format!(r#","nextCursor":"{cursor}""#)
-    });
-    Ok(raw(&format!(
-        r#"{{"tools":[{}]{cursor}}}"#,
-        tools.join(",")
-    )))
+    let cursor = cursor.map_or(String::new(), |cursor| format!(r#","nextCursor":"{cursor}""#));
+    Ok(raw(&format!(r#"{{"tools":[{}]{cursor}}}"#, tools.join(","))))
 }
 
 fn limits(tools: u32, pages: u32) -> Limits {
-    Limits {
-        tools,
-        pages,
-        ..Limits::default()
-    }
+    Limits { tools, pages, ..Limits::default() }
 }
 
 /// Feeds pages until the list is complete or fails; the names that were gathered.
@@ -77,19 +65,11 @@ fn pages_become_one_catalogue() {
     let next = gathering.take(TOOLS, page(&["a", "b"], Some("2")));
     assert_eq!(next, Ok(Some("2".to_owned())));
     assert_eq!(gathering.take(TOOLS, page(&["c"], None)), Ok(None));
-    let prompts = Ask {
-        list: List::Prompts,
-        unsure: false,
-    };
+    let prompts = Ask { list: List::Prompts, unsure: false };
     // The same name in another list, and the same cursor, are no repetition.
-    let next = gathering.take(
-        prompts,
-        Ok(raw(r#"{"prompts":[{"name":"a"}],"nextCursor":"2"}"#)),
-    );
+    let next = gathering.take(prompts, Ok(raw(r#"{"prompts":[{"name":"a"}],"nextCursor":"2"}"#)));
     assert_eq!(next, Ok(Some("2".to_owned())));
-    gathering
-        .take(prompts, Ok(raw(r#"{"prompts":[]}"#)))
-        .unwrap();
+    gathering.take(prompts, Ok(raw(r#"{"prompts":[]}"#))).unwrap();
     let catalog = gathering.finish(&Discovery::default()).unwrap();
     assert_eq!(names(&catalog), ["a", "b", "c"]);
     assert_eq!((catalog.prompts.len(), catalog.oddities.len()), (1, 0));
@@ -110,21 +90,14 @@ fn limits_are_errors_that_name_server_and_limit() {
         ),
         (
             limits(100, 100),
-            vec![
-                page(&["a"], Some("2")),
-                page(&["b"], Some("3")),
-                page(&["c"], Some("2")),
-            ],
+            vec![page(&["a"], Some("2")), page(&["b"], Some("3")), page(&["c"], Some("2"))],
             "server `crm` sends the same page of tools again and again",
         ),
     ] {
         assert_eq!(gather(&limits, pages).unwrap_err().to_string(), message);
     }
     let full = vec![page(&["a", "b"], Some("2")), page(&["c"], None)];
-    assert_eq!(
-        names(&gather(&limits(3, 2), full).unwrap()),
-        ["a", "b", "c"]
-    );
+    assert_eq!(names(&gather(&limits(3, 2), full).unwrap()), ["a", "b", "c"]);
 }
 
 #[test]
@@ -133,37 +106,22 @@ fn dkr_15_a_list_that_cannot_be_had_is_a_failure_and_never_an_empty_one() {
     for (pages, message) in [
         (vec![refused()], "server `crm` refused to list its tools"),
         // DOM-83: what the first page held counts for nothing either.
-        (
-            vec![page(&["a"], Some("2")), refused()],
-            "server `crm` refused to list its tools",
-        ),
+        (vec![page(&["a"], Some("2")), refused()], "server `crm` refused to list its tools"),
         (vec![Ok(raw("{}"))], "server `crm` sent no list of tools"),
-        (
-            vec![Ok(raw(r#"{"tools":null}"#))],
-            "server `crm` sent no list of tools",
-        ),
+        (vec![Ok(raw(r#"{"tools":null}"#))], "server `crm` sent no list of tools"),
         (
             vec![Err(RpcError::method_not_found("tools/list"))],
             "server `crm` refused to list its tools",
         ),
     ] {
-        assert_eq!(
-            gather(&Limits::default(), pages).unwrap_err().to_string(),
-            message
-        );
+        assert_eq!(gather(&Limits::default(), pages).unwrap_err().to_string(), message);
     }
     // DOM-83: half a list is none.
     let half = gather(&Limits::default(), vec![page(&["a"], Some("2"))]);
-    assert_eq!(
-        half.unwrap_err().to_string(),
-        "server `crm` did not send all of its tools"
-    );
+    assert_eq!(half.unwrap_err().to_string(), "server `crm` did not send all of its tools");
     assert_eq!(
         gather(&Limits::default(), vec![page(&[], None)]),
-        Ok(Catalog {
-            cache: Some(Cache::default()),
-            ..Catalog::default()
-        })
+        Ok(Catalog { cache: Some(Cache::default()), ..Catalog::default() })
     );
 }
 
@@ -186,19 +144,13 @@ fn one_bad_tool_is_told_and_the_others_stay() {
 fn bad_items_count_towards_the_limit() {
     let bad = |members: &str| Ok(raw(&format!(r#"{{"tools":[{{}},{{}}]{members}}}"#)));
     let error = gather(&limits(3, 9), vec![bad(r#","nextCursor":"2""#), bad("")]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "server `crm` offers more tools than the limit of 3"
-    );
+    assert_eq!(error.to_string(), "server `crm` offers more tools than the limit of 3");
     assert_eq!(error.kind(), FailureKind::Resource);
 }
 
 #[test]
 fn a_server_may_be_required_to_have_tools() {
-    let discovery = Discovery {
-        require_tools: true,
-        ..Discovery::default()
-    };
+    let discovery = Discovery { require_tools: true, ..Discovery::default() };
     let limits = Limits::default();
     let mut gathering = Gathering::new("crm", &limits);
     gathering.take(TOOLS, page(&[], None)).unwrap();
@@ -224,32 +176,16 @@ fn what_is_kept_is_kept_for_the_shortest_time() {
 fn hol_17_and_18_only_what_is_wanted_and_declared_is_listed() {
     let everything = r#"{"tools":{},"prompts":{},"resources":{}}"#;
     let all = Discovery::default();
-    let without = |tools, prompts| Discovery {
-        tools,
-        prompts,
-        ..Discovery::default()
-    };
+    let without = |tools, prompts| Discovery { tools, prompts, ..Discovery::default() };
     let methods = |discovery: &Discovery, text: &str| -> Vec<_> {
         let asks = asks(discovery, &declared(text));
         asks.iter().map(|ask| ask.list.method()).collect()
     };
     let rest = ["resources/list", "resources/templates/list"];
     for (discovery, text, expected) in [
-        (
-            &all,
-            everything,
-            [&["tools/list", "prompts/list"][..], &rest].concat(),
-        ),
-        (
-            &without(false, true),
-            everything,
-            [&["prompts/list"][..], &rest].concat(),
-        ),
-        (
-            &without(true, false),
-            everything,
-            [&["tools/list"][..], &rest].concat(),
-        ),
+        (&all, everything, [&["tools/list", "prompts/list"][..], &rest].concat()),
+        (&without(false, true), everything, [&["prompts/list"][..], &rest].concat()),
+        (&without(true, false), everything, [&["tools/list"][..], &rest].concat()),
         (&all, r#"{"tools":{}}"#, vec!["tools/list"]),
         (&all, r#"{"prompts":{}}"#, vec!["prompts/list"]),
         (&all, "{}", vec!["tools/list"]),
@@ -290,17 +226,9 @@ fn dis_15_a_change_that_was_not_declared_has_no_effect() {
     let without = declared(
         r#"{"tools":{},"prompts":{"listChanged":"yes"},"resources":{"listChanged":false}}"#,
     );
-    let nothing = Discovery {
-        tools: false,
-        prompts: false,
-        resources: false,
-        ..Discovery::default()
-    };
-    for method in [
-        method::TOOLS_CHANGED,
-        method::PROMPTS_CHANGED,
-        method::RESOURCES_CHANGED,
-    ] {
+    let nothing =
+        Discovery { tools: false, prompts: false, resources: false, ..Discovery::default() };
+    for method in [method::TOOLS_CHANGED, method::PROMPTS_CHANGED, method::RESOURCES_CHANGED] {
         assert!(heeds(method, &all, &with), "{method}");
         assert!(!heeds(method, &all, &without), "{method}");
         assert!(!heeds(method, &nothing, &with), "{method}");

@@ -69,11 +69,7 @@ fn by_key<T: Entry>(items: &[T]) -> HashMap<&str, &T> {
 }
 
 fn change<T: Entry>(item: &T, kind: ChangeKind) -> Change {
-    Change {
-        list: T::OF,
-        name: item.key().to_owned(),
-        kind,
-    }
+    Change { list: T::OF, name: item.key().to_owned(), kind }
 }
 
 fn tool_change(old: &Tool, new: &Tool) -> Option<ChangeKind> {
@@ -117,12 +113,10 @@ fn pair_renamed(old: &[Tool], new: &[Tool], found: &mut Vec<Change>) {
     let come = of_kind(ChangeKind::Added, &after);
     let renamed: HashMap<String, String> = gone
         .into_iter()
-        .filter_map(
-            |(likeness, from)| match (&from[..], &come.get(&likeness)?[..]) {
-                ([from], [to]) => Some((from.clone(), to.clone())),
-                _ => None,
-            },
-        )
+        .filter_map(|(likeness, from)| match (&from[..], &come.get(&likeness)?[..]) {
+            ([from], [to]) => Some((from.clone(), to.clone())),
+            _ => None,
+        })
         .collect();
     let is_target = |change: &Change| renamed.values().any(|to| *to == change.name);
     found.retain(|change| change.kind != ChangeKind::Added || !is_target(change));
@@ -177,10 +171,7 @@ mod tests {
     }
 
     fn tools(tools: Vec<Tool>) -> Catalog {
-        Catalog {
-            tools,
-            ..Catalog::default()
-        }
+        Catalog { tools, ..Catalog::default() }
     }
 
     fn told(old: &Catalog, new: &Catalog) -> Vec<String> {
@@ -230,26 +221,17 @@ mod tests {
         let new = tools(vec![tool("c", "d", "{}")]);
         assert_eq!(
             told(&old, &new),
-            [
-                "tools: `a` removed",
-                "tools: `b` removed",
-                "tools: `c` added"
-            ]
+            ["tools: `a` removed", "tools: `b` removed", "tools: `c` added"]
         );
     }
 
     #[test]
     fn an_output_schema_that_comes_or_changes_is_told() {
         let with = |schema: &str| {
-            tools(vec![read(&format!(
-                r#"{{"name":"t","inputSchema":{{}}{schema}}}"#
-            ))])
+            tools(vec![read(&format!(r#"{{"name":"t","inputSchema":{{}}{schema}}}"#))])
         };
-        let (none, one, two) = (
-            with(""),
-            with(r#","outputSchema":{"a":1}"#),
-            with(r#","outputSchema":{"a":2}"#),
-        );
+        let (none, one, two) =
+            (with(""), with(r#","outputSchema":{"a":1}"#), with(r#","outputSchema":{"a":2}"#));
         for (old, new) in [(&none, &one), (&one, &two), (&two, &none)] {
             assert_eq!(told(old, new), ["tools: schema of `t` changed"]);
         }
@@ -265,11 +247,7 @@ mod tests {
         let new = prompts(&[r#"{"name":"b","description":"x"}"#, r#"{"name":"c"}"#]);
         assert_eq!(
             told(&old, &new),
-            [
-                "prompts: `a` removed",
-                "prompts: description of `b` changed",
-                "prompts: `c` added"
-            ]
+            ["prompts: `a` removed", "prompts: description of `b` changed", "prompts: `c` added"]
         );
     }
 }

@@ -71,10 +71,7 @@ pub enum ProbeError {
     #[error("protocol version `{0}` is not known here")]
     NotOurs(String),
     #[error("the server answers with protocol version `{answered}`, which {reason}")]
-    Version {
-        answered: String,
-        reason: &'static str,
-    },
+    Version { answered: String, reason: &'static str },
     #[error("the server speaks {0}, and none of these versions can be used")]
     NothingInCommon(String),
     #[error("the server refused `{method}`")]
@@ -233,11 +230,7 @@ impl Probe {
     /// What is modern but of no use may still have the legacy era beside it, if it says so.
     fn no_modern_version(&mut self, offered: &[Version]) -> Next {
         let error = ProbeError::NothingInCommon(names(offered));
-        if offered.iter().any(is_legacy) {
-            self.not_discovered(error)
-        } else {
-            Next::Failed(error)
-        }
+        if offered.iter().any(is_legacy) { self.not_discovered(error) } else { Next::Failed(error) }
     }
 
     /// Whatever the error: servers of the legacy era answer what they like to a method that they do not know.
@@ -282,10 +275,7 @@ impl Probe {
             _ => None,
         };
         match reason {
-            Some(reason) => Err(ProbeError::Version {
-                answered: clip(version.as_str()),
-                reason,
-            }),
+            Some(reason) => Err(ProbeError::Version { answered: clip(version.as_str()), reason }),
             None => Ok(Agreed {
                 era: Era::Legacy,
                 version: version.clone(),
@@ -353,12 +343,8 @@ fn plan(protocol: &Protocol, remembered: Option<Era>) -> Plan {
         (Protocol::Auto, Some(Era::Modern)) | (Protocol::Modern, _) => Plan::Modern { only: None },
         (Protocol::Version(text), _) => match Version::from(text.as_str()) {
             Version::Unknown(_) => Plan::Unknown(text.clone()),
-            version if is_legacy(&version) => Plan::Legacy {
-                only: Some(version),
-            },
-            version => Plan::Modern {
-                only: Some(version),
-            },
+            version if is_legacy(&version) => Plan::Legacy { only: Some(version) },
+            version => Plan::Modern { only: Some(version) },
         },
     }
 }
@@ -377,11 +363,8 @@ fn unreadable(method: &'static str, cause: Flaw) -> ProbeError {
 }
 
 fn names(versions: &[Version]) -> String {
-    let names: Vec<_> = versions
-        .iter()
-        .take(8)
-        .map(|version| format!("`{}`", clip(version.as_str())))
-        .collect();
+    let names: Vec<_> =
+        versions.iter().take(8).map(|version| format!("`{}`", clip(version.as_str()))).collect();
     names.join(", ")
 }
 

@@ -31,10 +31,7 @@ fn no_initialize(code: i64) -> Heard {
 
 /// What is said to each word that is heard.
 fn tell(probe: &mut Probe, heard: Vec<Heard>) -> Vec<String> {
-    heard
-        .into_iter()
-        .map(|heard| line(probe.hear(heard)))
-        .collect()
+    heard.into_iter().map(|heard| line(probe.hear(heard))).collect()
 }
 
 fn line(next: Next) -> String {
@@ -66,44 +63,24 @@ fn http(heard: Vec<Heard>, expected: &[&str]) {
 
 #[test]
 fn a_modern_server_is_modern() {
-    stream(
-        vec![discovered(MODERN)],
-        &["discover 2026-07-28", "modern 2026-07-28"],
-    );
-    http(
-        vec![discovered(MODERN)],
-        &["discover 2026-07-28", "modern 2026-07-28"],
-    );
+    stream(vec![discovered(MODERN)], &["discover 2026-07-28", "modern 2026-07-28"]);
+    http(vec![discovered(MODERN)], &["discover 2026-07-28", "modern 2026-07-28"]);
 }
 
 #[test]
 fn any_other_error_means_legacy() {
     // -32601 as the TypeScript SDK answers, -32602 as Python's 1.x does, and whatever else comes to mind.
-    for code in [
-        code::METHOD_NOT_FOUND,
-        code::INVALID_PARAMS,
-        code::INTERNAL_ERROR,
-        -32000,
-        7,
-    ] {
+    for code in [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INTERNAL_ERROR, -32000, 7] {
         stream(
             vec![no_discover(code), initialized(LEGACY)],
-            &[
-                "discover 2026-07-28",
-                "initialize 2025-11-25",
-                "legacy 2025-06-18",
-            ],
+            &["discover 2026-07-28", "initialize 2025-11-25", "legacy 2025-06-18"],
         );
     }
     // Answers that are none: nonsense, or no version of the modern era.
     for text in ["{}", "null", r#"{"supportedVersions":["2025-06-18"]}"#] {
         stream(
             vec![discovered(text), initialized(LEGACY)],
-            &[
-                "discover 2026-07-28",
-                "initialize 2025-11-25",
-                "legacy 2025-06-18",
-            ],
+            &["discover 2026-07-28", "initialize 2025-11-25", "legacy 2025-06-18"],
         );
     }
 }
@@ -112,30 +89,15 @@ fn any_other_error_means_legacy() {
 fn silence_asks_the_other_question_and_the_first_good_answer_decides() {
     let start = ["discover 2026-07-28", "initialize 2025-11-25"];
     for (heard, expected) in [
-        (
-            vec![initialized(LEGACY), discovered(MODERN)],
-            ["legacy 2025-06-18", "wait"],
-        ),
-        (
-            vec![discovered(MODERN), no_initialize(-32022)],
-            ["modern 2026-07-28", "wait"],
-        ),
-        (
-            vec![no_discover(-32601), initialized(LEGACY)],
-            ["wait", "legacy 2025-06-18"],
-        ),
-        (
-            vec![no_initialize(-32022), discovered(MODERN)],
-            ["wait", "modern 2026-07-28"],
-        ),
+        (vec![initialized(LEGACY), discovered(MODERN)], ["legacy 2025-06-18", "wait"]),
+        (vec![discovered(MODERN), no_initialize(-32022)], ["modern 2026-07-28", "wait"]),
+        (vec![no_discover(-32601), initialized(LEGACY)], ["wait", "legacy 2025-06-18"]),
+        (vec![no_initialize(-32022), discovered(MODERN)], ["wait", "modern 2026-07-28"]),
         (
             vec![no_initialize(-32600), no_discover(-32601)],
             ["wait", "failed: the server refused `initialize`"],
         ),
-        (
-            vec![Heard::Silence, initialized(LEGACY)],
-            ["wait", "legacy 2025-06-18"],
-        ),
+        (vec![Heard::Silence, initialized(LEGACY)], ["wait", "legacy 2025-06-18"]),
     ] {
         let heard = std::iter::once(Heard::Silence).chain(heard).collect();
         stream(heard, &[&start[..], &expected[..]].concat());
@@ -146,10 +108,7 @@ fn silence_asks_the_other_question_and_the_first_good_answer_decides() {
 fn a_modern_server_that_refuses_the_version_is_asked_for_another_or_told_of() {
     let refuse = |versions: &[&str]| {
         let versions: Vec<_> = versions.iter().map(|v| Version::from(*v)).collect();
-        Heard::Discovered(Err(RpcError::unsupported_version(
-            &Version::NEWEST,
-            &versions,
-        )))
+        Heard::Discovered(Err(RpcError::unsupported_version(&Version::NEWEST, &versions)))
     };
     stream(
         vec![refuse(&["2027-01-01"])],
@@ -168,24 +127,14 @@ fn a_modern_server_that_refuses_the_version_is_asked_for_another_or_told_of() {
     );
     stream(
         vec![refuse(&["2027-01-01", "2025-06-18"]), initialized(LEGACY)],
-        &[
-            "discover 2026-07-28",
-            "initialize 2025-11-25",
-            "legacy 2025-06-18",
-        ],
+        &["discover 2026-07-28", "initialize 2025-11-25", "legacy 2025-06-18"],
     );
     // A modern error is no invitation to `initialize`.
-    for code in [
-        code::HEADER_MISMATCH,
-        code::MISSING_CLIENT_CAPABILITY,
-        code::UNSUPPORTED_VERSION,
-    ] {
+    for code in [code::HEADER_MISMATCH, code::MISSING_CLIENT_CAPABILITY, code::UNSUPPORTED_VERSION]
+    {
         stream(
             vec![no_discover(code)],
-            &[
-                "discover 2026-07-28",
-                "failed: the server refused `server/discover`",
-            ],
+            &["discover 2026-07-28", "failed: the server refused `server/discover`"],
         );
     }
 }
@@ -194,12 +143,7 @@ fn a_modern_server_that_refuses_the_version_is_asked_for_another_or_told_of() {
 fn only_a_server_that_ended_is_started_again_and_only_once() {
     stream(
         vec![Heard::Exited, Heard::Open, initialized(LEGACY)],
-        &[
-            "discover 2026-07-28",
-            "respawn",
-            "initialize 2025-11-25",
-            "legacy 2025-06-18",
-        ],
+        &["discover 2026-07-28", "respawn", "initialize 2025-11-25", "legacy 2025-06-18"],
     );
     stream(
         vec![Heard::Exited, Heard::Open, Heard::Exited],
@@ -214,10 +158,7 @@ fn only_a_server_that_ended_is_started_again_and_only_once() {
         Protocol::Legacy,
         Channel::Shared,
         vec![Heard::Exited],
-        &[
-            "initialize 2025-11-25",
-            "failed: the server ended during the handshake",
-        ],
+        &["initialize 2025-11-25", "failed: the server ended during the handshake"],
     );
 }
 
@@ -227,9 +168,7 @@ fn dis_12_and_min_04_legacy_offers_the_newest_and_takes_any_older_one() {
         check(
             Protocol::Legacy,
             Channel::Shared,
-            vec![initialized(&format!(
-                r#"{{"protocolVersion":"{version}"}}"#
-            ))],
+            vec![initialized(&format!(r#"{{"protocolVersion":"{version}"}}"#))],
             &["initialize 2025-11-25", &format!("legacy {version}")],
         );
     }
@@ -241,9 +180,7 @@ fn dis_12_and_min_04_legacy_offers_the_newest_and_takes_any_older_one() {
         check(
             Protocol::Legacy,
             Channel::Shared,
-            vec![initialized(&format!(
-                r#"{{"protocolVersion":"{version}"}}"#
-            ))],
+            vec![initialized(&format!(r#"{{"protocolVersion":"{version}"}}"#))],
             &[
                 "initialize 2025-11-25",
                 &format!(
@@ -292,11 +229,7 @@ fn modern_never_falls_back() {
         Protocol::Modern,
         Channel::Shared,
         vec![Heard::Silence, no_discover(-32601)],
-        &[
-            "discover 2026-07-28",
-            "wait",
-            "failed: the server refused `server/discover`",
-        ],
+        &["discover 2026-07-28", "wait", "failed: the server refused `server/discover`"],
     );
     check(
         Protocol::Modern,
@@ -312,32 +245,20 @@ fn modern_never_falls_back() {
 #[test]
 fn http_tries_modern_then_initialize_then_the_old_event_stream() {
     let post = ["discover 2026-07-28", "initialize 2025-11-25"];
-    http(
-        vec![Heard::Refused, initialized(LEGACY)],
-        &[&post[..], &["legacy 2025-06-18"]].concat(),
-    );
+    http(vec![Heard::Refused, initialized(LEGACY)], &[&post[..], &["legacy 2025-06-18"]].concat());
     http(
         vec![no_discover(-32601), initialized(LEGACY)],
         &[&post[..], &["legacy 2025-06-18"]].concat(),
     );
     http(
-        vec![
-            Heard::Refused,
-            Heard::Refused,
-            Heard::Open,
-            no_discover(-32601),
-            initialized(LEGACY),
-        ],
+        vec![Heard::Refused, Heard::Refused, Heard::Open, no_discover(-32601), initialized(LEGACY)],
         &[&post[..], &["get"], &post[..], &["legacy 2025-06-18"]].concat(),
     );
     http(
         vec![Heard::Refused, Heard::Refused, Heard::NoStream],
         &[
             &post[..],
-            &[
-                "get",
-                "failed: the address takes neither a POST nor a GET of an event stream",
-            ],
+            &["get", "failed: the address takes neither a POST nor a GET of an event stream"],
         ]
         .concat(),
     );
@@ -350,21 +271,15 @@ fn http_tries_modern_then_initialize_then_the_old_event_stream() {
         Protocol::Legacy,
         Channel::Http,
         vec![Heard::Refused, Heard::Open, initialized(LEGACY)],
-        &[
-            "initialize 2025-11-25",
-            "get",
-            "initialize 2025-11-25",
-            "legacy 2025-06-18",
-        ],
+        &["initialize 2025-11-25", "get", "initialize 2025-11-25", "legacy 2025-06-18"],
     );
 }
 
 #[test]
 fn what_was_spoken_before_is_spoken_again() {
-    for (era, said) in [
-        (Era::Legacy, "initialize 2025-11-25"),
-        (Era::Modern, "discover 2026-07-28"),
-    ] {
+    for (era, said) in
+        [(Era::Legacy, "initialize 2025-11-25"), (Era::Modern, "discover 2026-07-28")]
+    {
         let mut probe = Probe::new(&Protocol::Auto, Channel::Shared, Some(era));
         assert_eq!(tell(&mut probe, vec![Heard::Open]), [said]);
     }

@@ -42,10 +42,7 @@ impl Settings {
         let reconnect = &lifecycle.reconnect;
         Settings {
             connect: lifecycle.connect,
-            retry: Tries {
-                max: lifecycle.retry.max,
-                backoff: Backoff::from(&lifecycle.retry),
-            },
+            retry: Tries { max: lifecycle.retry.max, backoff: Backoff::from(&lifecycle.retry) },
             reconnect: Tries {
                 max: if reconnect.auto { reconnect.max } else { 0 },
                 backoff: Backoff::from(reconnect),

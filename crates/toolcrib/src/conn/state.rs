@@ -172,11 +172,7 @@ impl Moment {
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure {
-            kind,
-            message: message.into(),
-            retry_after: None,
-        }
+        Failure { kind, message: message.into(), retry_after: None }
     }
 
     /// Whether the same again may end otherwise. A server that is full and says until when is worth it.
@@ -192,23 +188,13 @@ impl Failure {
 impl Life {
     /// A server that is not connected yet.
     pub fn new(enabled: bool) -> Life {
-        let phase = if enabled {
-            Phase::Idle
-        } else {
-            Phase::Disabled
-        };
-        Life {
-            phase,
-            ..Life::default()
-        }
+        let phase = if enabled { Phase::Idle } else { Phase::Disabled };
+        Life { phase, ..Life::default() }
     }
 
     /// The same, with lists that an earlier run of the host left behind.
     pub fn remembering(self) -> Life {
-        Life {
-            known: Known::Stale(Staleness::Expired),
-            ..self
-        }
+        Life { known: Known::Stale(Staleness::Expired), ..self }
     }
 
     pub fn state(&self) -> State {
@@ -343,16 +329,7 @@ impl Life {
     }
 
     fn was_lost(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Backoff {
-                run: Run {
-                    cause: Cause::Loss,
-                    ..
-                },
-                ..
-            }
-        )
+        matches!(self.phase, Phase::Backoff { run: Run { cause: Cause::Loss, .. }, .. })
     }
 }
 

@@ -79,13 +79,7 @@ pub fn step(
     chance: f64,
 ) -> (Life, Vec<Effect>) {
     let before = seen(&life);
-    let mut turn = Turn {
-        life,
-        settings,
-        now,
-        chance,
-        effects: Vec::new(),
-    };
+    let mut turn = Turn { life, settings, now, chance, effects: Vec::new() };
     turn.take(event);
     if seen(&turn.life) != before {
         turn.effects.push(Effect::Announce);
@@ -98,13 +92,7 @@ type Seen = (State, CacheState, u32, Option<Moment>, Option<Moment>);
 
 fn seen(life: &Life) -> Seen {
     let error = life.last_error().map(|(at, _)| at);
-    (
-        life.state(),
-        life.cache(),
-        life.attempts(),
-        life.next_retry(),
-        error,
-    )
+    (life.state(), life.cache(), life.attempts(), life.next_retry(), error)
 }
 
 struct Turn<'a> {
@@ -157,9 +145,7 @@ impl Turn<'_> {
     fn wanted(&mut self, want: Want) {
         match self.life.phase {
             Phase::Idle if self.starts_for(want) => self.connect(Cause::Start, 0),
-            Phase::Failed {
-                until: Some(until), ..
-            } if self.now >= until => {
+            Phase::Failed { until: Some(until), .. } if self.now >= until => {
                 self.connect(Cause::Start, 0);
             }
             Phase::Up(_) if want == Want::List => self.relist_if_expired(),
@@ -178,10 +164,7 @@ impl Turn<'_> {
     fn connect(&mut self, cause: Cause, failed: u32) {
         self.life.link.0 += 1;
         let run = Run { cause, failed };
-        self.life.phase = Phase::Connecting {
-            run,
-            changed: false,
-        };
+        self.life.phase = Phase::Connecting { run, changed: false };
         self.effects.push(Effect::Connect(self.life.link));
     }
 
@@ -217,10 +200,7 @@ impl Turn<'_> {
         self.close();
         self.life.restarts = self.life.restarts.saturating_add(1);
         self.forget_freshness();
-        let run = Run {
-            cause: Cause::Loss,
-            failed: 0,
-        };
+        let run = Run { cause: Cause::Loss, failed: 0 };
         self.failed(run, failure);
     }
 
@@ -233,10 +213,7 @@ impl Turn<'_> {
                 run,
                 until: self.now.after(wait.max(patience.min(LONGEST_RETRY_AFTER))),
             },
-            None => Phase::Failed {
-                attempts: run.failed,
-                until: self.held_off_until(run),
-            },
+            None => Phase::Failed { attempts: run.failed, until: self.held_off_until(run) },
         };
     }
 
@@ -299,8 +276,7 @@ impl Turn<'_> {
             (OnListChanged::Refresh, Phase::Connecting { changed, .. }) => *changed = true,
             (OnListChanged::Refresh, Phase::Up(up)) => {
                 // The first of many counts: a server that never rests is still listed.
-                up.relist_at
-                    .get_or_insert(self.now.after(LIST_CHANGE_WINDOW));
+                up.relist_at.get_or_insert(self.now.after(LIST_CHANGE_WINDOW));
             }
             (OnListChanged::MarkStale, Phase::Up(_)) => {
                 self.life.known = Known::Stale(Staleness::Changed);

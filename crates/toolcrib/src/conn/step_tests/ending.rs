@@ -16,10 +16,7 @@ fn min_26_what_was_disconnected_stays_down_until_connected() {
 
 #[test]
 fn dkr_24_pings_go_out_at_their_interval_and_silence_degrades() {
-    let settings = Settings {
-        ping_every: secs(10.0),
-        ..docker(3)
-    };
+    let settings = Settings { ping_every: secs(10.0), ..docker(3) };
     check(
         &settings,
         "0 begin, 1 up1, 11.5 heard1, 31.5 heard1",
@@ -29,10 +26,7 @@ fn dkr_24_pings_go_out_at_their_interval_and_silence_degrades() {
 
 #[test]
 fn dkr_25_silence_restarts_and_traffic_alone_keeps_alive() {
-    let settings = Settings {
-        stale_after: secs(30.0),
-        ..docker(3)
-    };
+    let settings = Settings { stale_after: secs(30.0), ..docker(3) };
     // DKR-26: closed first.
     check(
         &settings,
@@ -50,11 +44,7 @@ fn dkr_25_silence_restarts_and_traffic_alone_keeps_alive() {
     let (life, _) = step(life, ahead, &settings, moment(5.0), 0.5);
     assert_eq!(life.wake(&settings), Some(moment(35.0)));
     // Zero means never.
-    check(
-        &docker(3),
-        "0 begin, 0 up1, 1000000 tick",
-        "0 connecting open1, 0 ready, 1000000 ready",
-    );
+    check(&docker(3), "0 begin, 0 up1, 1000000 tick", "0 connecting open1, 0 ready, 1000000 ready");
 }
 
 #[test]
@@ -74,10 +64,7 @@ fn dkr_26_a_restart_closes_the_old_session_first() {
 
 #[test]
 fn an_unused_lease_is_closed_and_comes_back_when_wanted() {
-    let settings = Settings {
-        idle: secs(60.0),
-        ..minion()
-    };
+    let settings = Settings { idle: secs(60.0), ..minion() };
     check(
         &settings,
         "0 call, 0 busy1, 1 up1, 100 busy0, 130 busy0, 170 call",
@@ -111,10 +98,7 @@ fn dom_79_a_retired_session_ends_with_its_last_call() {
 
 #[test]
 fn dom_81_a_server_that_does_not_drain_is_killed() {
-    let settings = Settings {
-        drain_kill: secs(3.0),
-        ..docker(3)
-    };
+    let settings = Settings { drain_kill: secs(3.0), ..docker(3) };
     check(
         &settings,
         "0 begin, 0 up1, 0 busy1, 1 retire, 9 tick",

@@ -4,10 +4,7 @@ use super::*;
 
 #[test]
 fn min_33_to_35_the_cache_is_empty_then_read_then_old() {
-    let settings = Settings {
-        ttl: secs(1.0),
-        ..minion()
-    };
+    let settings = Settings { ttl: secs(1.0), ..minion() };
     let (events, caches): (Vec<_>, Vec<_>) = [
         ("0 connect", "populating"),
         ("1 up1", "ready"),
@@ -67,11 +64,7 @@ fn dis_14_a_changed_list_is_read_once_however_often_it_is_told() {
     );
     let mut ignoring = docker(3);
     ignoring.on_list_changed = OnListChanged::Ignore;
-    check(
-        &ignoring,
-        early,
-        "0 connecting open1, 0.5 connecting, 1 ready, 2 ready",
-    );
+    check(&ignoring, early, "0 connecting open1, 0.5 connecting, 1 ready, 2 ready");
 }
 
 #[test]

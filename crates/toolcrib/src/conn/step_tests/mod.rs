@@ -54,9 +54,7 @@ fn one(life: Life, event: Event, settings: &Settings, at: Moment, lines: &mut Ve
 fn read(text: &str) -> (Moment, Event) {
     let (at, word) = text.trim().split_once(' ').unwrap();
     let at = moment(at.parse().unwrap());
-    let end = word
-        .find(|c: char| c.is_ascii_digit())
-        .unwrap_or(word.len());
+    let end = word.find(|c: char| c.is_ascii_digit()).unwrap_or(word.len());
     let number: u64 = word[end..].parse().unwrap_or_default();
     let link = Link(number);
     let down = |kind| Event::Down(link, Failure::new(kind, "x"));
@@ -184,10 +182,7 @@ fn min_28_to_31_and_dis_18_states_in_the_words_of_the_designs() {
 
 #[test]
 fn only_what_people_see_is_announced() {
-    let settings = Settings {
-        ping_every: secs(10.0),
-        ..docker(3)
-    };
+    let settings = Settings { ping_every: secs(10.0), ..docker(3) };
     let mut life = Life::new(true);
     for (event, announced) in [
         ("0 begin", true),

@@ -28,26 +28,13 @@ fn min_25_a_lazy_server_waits_for_its_first_use() {
         (Connect::OnFirstCall, "0 call", true),
         (Connect::OnFirstCall, "0 list", true),
     ] {
-        let settings = Settings {
-            connect,
-            ..minion()
-        };
-        let expected = if connects {
-            "0 connecting open1"
-        } else {
-            "0 idle"
-        };
+        let settings = Settings { connect, ..minion() };
+        let expected = if connects { "0 connecting open1" } else { "0 idle" };
         check(&settings, event, expected);
     }
     // What is known from an earlier run can be listed without the server.
     let known = Life::new(true).remembering();
-    let (life, effects) = step(
-        known,
-        Event::Wanted(Want::List),
-        &minion(),
-        moment(0.0),
-        0.5,
-    );
+    let (life, effects) = step(known, Event::Wanted(Want::List), &minion(), moment(0.0), 0.5);
     assert_eq!((life.state(), effects), (State::Idle, vec![]));
 }
 
@@ -78,10 +65,7 @@ fn min_59_and_61_only_what_may_pass_is_tried_again() {
         ("resource", false),
     ] {
         let expected = if again { State::Backoff } else { State::Failed };
-        for events in [
-            format!("0 connect, 0 {kind}1"),
-            format!("0 connect, 0 up1, 0 {kind}1"),
-        ] {
+        for events in [format!("0 connect, 0 {kind}1"), format!("0 connect, 0 up1, 0 {kind}1")] {
             assert_eq!(live(&minion(), &events).0.state(), expected, "{events}");
         }
     }
@@ -178,10 +162,8 @@ fn ext_11_after_a_failed_connect_nothing_is_tried_for_a_while() {
 
 #[test]
 fn min_32_what_happened_stays_visible() {
-    let (life, _) = live(
-        &minion(),
-        "0 connect, 1 up1, 5 down1, 6 tick, 6.5 down2, 8.5 tick, 9 down3",
-    );
+    let (life, _) =
+        live(&minion(), "0 connect, 1 up1, 5 down1, 6 tick, 6.5 down2, 8.5 tick, 9 down3");
     assert_eq!(life.attempts(), 2);
     assert_eq!(life.last_connected(), Some(moment(1.0)));
     assert_eq!(life.next_retry(), Some(moment(13.0)));
