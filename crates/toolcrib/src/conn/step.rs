@@ -437,5 +437,5 @@ fn is_due(moment: Option<Moment>, now: Moment) -> bool {
 }
 
 #[cfg(test)]
-#[path = "step_tests/mod.rs"]
+#[path = "tests/mod.rs"]
 mod tests;
