@@ -1,3 +1,4 @@
 //! An MCP host as a library: it starts MCP servers, keeps them alive and hands their tools out.
 
 pub mod process;
+pub mod transport;
