@@ -1,0 +1,3 @@
+//! The life of one connection to a server, and the conversation over it.
+
+pub mod peer;
