@@ -4,4 +4,5 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
+mod peer;
 mod process;
