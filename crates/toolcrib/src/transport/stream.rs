@@ -41,8 +41,12 @@ const CHUNK: usize = 32 * 1024;
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// The end of a process and that of its streams are seen in any order: the one waits this long for the other.
-const MOMENT: Duration = Duration::from_millis(50);
+/// A process that ends closes its streams first; how it ended is worth this much waiting.
+const STATUS: Duration = Duration::from_millis(50);
+
+/// What a server wrote before it ended, or before it stopped reading, is still taken in for this long. A stream
+/// that others hold open has no end.
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// A link over any two streams. They are closed with it; nothing else stands behind them.
 pub fn over<R, W>(reader: R, writer: W, settings: StreamSettings) -> Link
@@ -96,16 +100,16 @@ pub(crate) async fn drive<R, W>(
         }
         Some(ended) = reading.join_next() => {
             let seen = ended.unwrap_or(CloseReason::Ended);
-            timeout(MOMENT, behind.exited()).await.unwrap_or(seen)
+            timeout(STATUS, behind.exited()).await.unwrap_or(seen)
         }
         fault = broken(&mut writing) => {
             let seen = CloseReason::Broken(fault);
-            let exited = timeout(MOMENT, behind.exited()).await.unwrap_or(seen);
-            let _ = timeout(MOMENT, reading.join_next()).await;
+            let exited = timeout(STATUS, behind.exited()).await.unwrap_or(seen);
+            let _ = timeout(DRAIN, reading.join_next()).await;
             exited
         }
         reason = behind.exited() => {
-            let _ = timeout(MOMENT, reading.join_next()).await;
+            let _ = timeout(DRAIN, reading.join_next()).await;
             reason
         }
     };

@@ -39,7 +39,7 @@ pub struct Pause(Vec<Arc<Clock>>);
 pub struct NoRequests;
 
 /// Requests that are being answered at one time; more are refused.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 16;
 
 /// The requests that are being answered.
 pub(super) struct Asks {

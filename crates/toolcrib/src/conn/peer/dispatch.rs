@@ -118,7 +118,8 @@ impl Dispatch {
         if let Some(progress) = &waiting.progress
             && let Some(params) = notification.params.raw()
         {
-            progress.push(params);
+            let bytes = notification.params.message().text().len();
+            progress.push(params, bytes);
         }
     }
 
@@ -138,8 +139,15 @@ impl Dispatch {
     }
 
     fn notice(&self, notification: Notification, on: Option<&Id>) {
-        // That a list has changed says as much once as many times.
-        let once = notification.method.ends_with("/list_changed");
+        // That a list has changed says as much once as many times. Only methods that are known: there is no end
+        // to what a server can make up.
+        let once = [
+            method::TOOLS_CHANGED,
+            method::PROMPTS_CHANGED,
+            method::RESOURCES_CHANGED,
+        ]
+        .contains(&notification.method.as_str());
+        let bytes = notification.params.message().text().len();
         let method = notification.method.clone();
         let event = Event::Notification {
             notification,
@@ -148,7 +156,7 @@ impl Dispatch {
         if once {
             self.events.push_once(event, |queued| queued.is(&method));
         } else {
-            self.events.push(event);
+            self.events.push(event, bytes);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A bounded queue whose sender never waits: when nobody takes, the oldest is dropped and counted.
+//! A queue bounded in items and bytes whose sender never waits: the oldest is dropped and counted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,11 +12,15 @@ pub struct Sender<T>(Arc<Shared<T>>);
 /// The receiving half. Dropping it makes sending a matter of nothing.
 pub struct Receiver<T>(Arc<Shared<T>>);
 
+/// Bytes that are queued at most, but for the newest item, which may be larger.
+const BYTES: usize = 4 << 20;
+
 pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
             items: VecDeque::new(),
             capacity,
+            bytes: 0,
             lost: 0,
             closed: false,
         }),
@@ -26,8 +30,13 @@ pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    pub fn push(&self, item: T) {
-        self.0.push(Item { item, keep: false });
+    /// `bytes` is what the item weighs.
+    pub fn push(&self, item: T, bytes: usize) {
+        self.0.push(Item {
+            item,
+            bytes,
+            keep: false,
+        });
     }
 
     /// For items of a few kinds, of which one tells as much as many: nothing is added where `same` finds one,
@@ -35,7 +44,11 @@ impl<T> Sender<T> {
     pub fn push_once(&self, item: T, same: impl Fn(&T) -> bool) {
         let known = self.0.queue().items.iter().any(|queued| same(&queued.item));
         if !known {
-            self.0.push(Item { item, keep: true });
+            self.0.push(Item {
+                item,
+                bytes: 0,
+                keep: true,
+            });
         }
     }
 }
@@ -46,7 +59,7 @@ impl<T> Receiver<T> {
         loop {
             {
                 let mut queue = self.0.queue();
-                if let Some(Item { item, .. }) = queue.items.pop_front() {
+                if let Some(item) = queue.pop() {
                     return Some(item);
                 }
                 if queue.closed {
@@ -59,7 +72,7 @@ impl<T> Receiver<T> {
 
     /// The next item if there is one now.
     pub fn try_next(&mut self) -> Option<T> {
-        self.0.queue().items.pop_front().map(|queued| queued.item)
+        self.0.queue().pop()
     }
 
     /// How many were dropped because nobody took them in time.
@@ -76,6 +89,7 @@ struct Shared<T> {
 struct Queue<T> {
     items: VecDeque<Item<T>>,
     capacity: usize,
+    bytes: usize,
     lost: u64,
     /// Either half has gone.
     closed: bool,
@@ -83,6 +97,7 @@ struct Queue<T> {
 
 struct Item<T> {
     item: T,
+    bytes: usize,
     keep: bool,
 }
 
@@ -92,9 +107,8 @@ impl<T> Shared<T> {
         if queue.closed {
             return;
         }
-        if queue.items.len() >= queue.capacity {
-            queue.make_room();
-        }
+        while queue.is_full_for(&item) && queue.drop_oldest() {}
+        queue.bytes += item.bytes;
         queue.items.push_back(item);
         drop(queue);
         self.arrived.notify_one();
@@ -111,11 +125,25 @@ impl<T> Shared<T> {
 }
 
 impl<T> Queue<T> {
-    fn make_room(&mut self) {
+    fn pop(&mut self) -> Option<T> {
+        let queued = self.items.pop_front()?;
+        self.bytes -= queued.bytes;
+        Some(queued.item)
+    }
+
+    fn is_full_for(&self, item: &Item<T>) -> bool {
+        self.items.len() >= self.capacity || self.bytes + item.bytes > BYTES
+    }
+
+    /// False if there is nothing that may be dropped.
+    fn drop_oldest(&mut self) -> bool {
         let oldest = self.items.iter().position(|queued| !queued.keep);
-        if oldest.and_then(|place| self.items.remove(place)).is_some() {
-            self.lost += 1;
-        }
+        let Some(dropped) = oldest.and_then(|place| self.items.remove(place)) else {
+            return false;
+        };
+        self.bytes -= dropped.bytes;
+        self.lost += 1;
+        true
     }
 }
 
@@ -154,7 +182,7 @@ mod tests {
     #[test]
     fn the_oldest_is_dropped_and_counted() {
         let (sender, mut receiver) = mailbox(3);
-        (0..5).for_each(|item| sender.push(item));
+        (0..5).for_each(|item| sender.push(item, 1));
         assert_eq!(
             (drained(&mut receiver), receiver.lost()),
             (vec![2, 3, 4], 2)
@@ -168,16 +196,28 @@ mod tests {
             if item == 7 {
                 sender.push_once(7, |queued| *queued == 7);
             } else {
-                sender.push(item);
+                sender.push(item, 1);
             }
         }
         assert_eq!((drained(&mut receiver), receiver.lost()), (vec![7, 3], 2));
     }
 
+    #[test]
+    fn a_few_large_items_count_as_many_small_ones() {
+        let (sender, mut receiver) = mailbox(100);
+        for (item, bytes) in [(1, BYTES / 2), (2, BYTES / 2), (3, 1), (4, BYTES * 2)] {
+            sender.push(item, bytes);
+            assert!(receiver.0.queue().bytes <= BYTES * 2);
+        }
+        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![4], 3));
+        sender.push(5, BYTES);
+        assert_eq!(drained(&mut receiver), [5]);
+    }
+
     #[tokio::test]
     async fn the_end_comes_after_what_is_queued() {
         let (sender, mut receiver) = mailbox(3);
-        sender.push(1);
+        sender.push(1, 1);
         drop(sender);
         assert_eq!(
             (receiver.next().await, receiver.next().await),

@@ -17,6 +17,9 @@ use crate::transport::{CloseReason, Facts, Outbox, Outgoing, Outward, SendError,
 /// does not read will not miss them.
 const BACKLOG: usize = 4096;
 
+/// An answer repeats the server's id, which may be long: a backlog has a size as well.
+const BACKLOG_BYTES: usize = 4 << 20;
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) server: String,
@@ -36,6 +39,7 @@ pub(super) struct State {
     pub(super) framing: Option<Framing>,
     pub(super) heard: Instant,
     backlog: VecDeque<Outgoing>,
+    backlog_bytes: usize,
 }
 
 impl Shared {
@@ -52,6 +56,7 @@ impl Shared {
                 framing: None,
                 heard: Instant::now(),
                 backlog: VecDeque::new(),
+                backlog_bytes: 0,
             }),
             backlogged: Notify::new(),
         }
@@ -75,11 +80,13 @@ impl Shared {
         {
             return;
         }
-        if state.backlog.len() == BACKLOG {
+        let bytes = state.backlog_bytes + size(&outgoing);
+        if state.backlog.len() == BACKLOG || bytes > BACKLOG_BYTES {
             drop(state);
             self.odd(Odd::Unread, "");
             return;
         }
+        state.backlog_bytes = bytes;
         state.backlog.push_back(outgoing);
         drop(state);
         self.backlogged.notify_one();
@@ -93,7 +100,9 @@ impl Shared {
                 let Ok(room) = self.outbox.room().await else {
                     return;
                 };
-                if let Some(next) = self.state().backlog.pop_front() {
+                let mut state = self.state();
+                if let Some(next) = state.backlog.pop_front() {
+                    state.backlog_bytes -= size(&next);
                     room.send(next);
                 }
             }
@@ -161,5 +170,13 @@ impl Shared {
                 .settle(number, Err(CallError::Closed(reason.clone())));
         }
         state.backlog.clear();
+        state.backlog_bytes = 0;
+    }
+}
+
+fn size(outgoing: &Outgoing) -> usize {
+    match outgoing {
+        Outgoing::Message(message) => message.raw.text().len(),
+        Outgoing::Abandon(_) => 0,
     }
 }

@@ -194,3 +194,22 @@ async fn a_refusing_client_still_fails_nothing_of_its_own() {
     );
     outcome.unwrap();
 }
+
+#[tokio::test]
+async fn a_server_that_asks_and_never_reads_costs_no_more_than_the_backlog() {
+    let (peer, _events, mut hand) = Hand::with_room(1024, NoRequests);
+    let id = "i".repeat(64 << 10);
+    for _ in 0..1000 {
+        let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+        hand.write(ping).await;
+    }
+    // 64 answers fit into the queue of the link and as many again into the backlog.
+    within(async {
+        while super::seen(&peer, toolcrib::conn::peer::Odd::Unread) < 800 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let call = peer.call("x", raw(&json!({})), patience(Duration::from_millis(50)));
+    assert!(matches!(within(call).await, Err(CallError::Timeout { .. })));
+}

@@ -239,3 +239,37 @@ async fn dkr_05_sending_after_the_end_fails() {
         .unwrap_err();
     assert_eq!(error.to_string(), "Transport closed");
 }
+
+#[tokio::test]
+async fn the_scripted_server_speaks_both_eras_and_pages_its_tools() {
+    let script = Script {
+        page: 2,
+        ..Script::default()
+    };
+    let served = Served::new(script).await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let ask = async |method: &str, params: Value| {
+        let call = served.peer.call(method, raw(&params), patience(AT_ONCE));
+        let body = within(call).await.unwrap();
+        serde_json::from_str::<Value>(body.json().text()).unwrap()
+    };
+    let found = ask("server/discover", json!({"_meta": meta})).await;
+    assert_eq!(
+        (&found["supportedVersions"], &found["resultType"]),
+        (&json!(["2026-07-28"]), &json!("complete"))
+    );
+    let first = ask("tools/list", json!({})).await;
+    let second = ask("tools/list", json!({"cursor": first["nextCursor"]})).await;
+    assert_eq!(
+        (
+            first["tools"].as_array().unwrap().len(),
+            first.get("resultType")
+        ),
+        (2, None)
+    );
+    assert_eq!(
+        (&second["tools"][0]["name"], second.get("nextCursor")),
+        (&json!("env"), None)
+    );
+    served.end().await;
+}
