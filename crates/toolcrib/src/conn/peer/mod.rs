@@ -335,3 +335,98 @@ fn with_token(params: &Raw, id: &Id) -> Raw {
     };
     params.with_members([("_meta", Some(meta))])
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::transport::{Incoming, LinkFault};
+
+    /// A conversation over a link that has a stream for each request; the other side is the test's.
+    fn over_http() -> (Peer, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
+        let facts = Facts {
+            channel: Channel::Http,
+            pid: None,
+            stderr: None,
+        };
+        let mut ends = None;
+        let link = Link::start(facts, |given| {
+            ends = Some((given.outgoing, given.incoming));
+            std::future::pending()
+        });
+        let (outgoing, incoming) = ends.unwrap();
+        let settings = PeerSettings {
+            server: "http".to_owned(),
+            handler: Arc::new(NoRequests),
+        };
+        (Peer::start(link, settings).0, outgoing, incoming)
+    }
+
+    async fn dropped_call(version: Version) -> (What, Vec<String>) {
+        let (peer, mut outgoing, _incoming) = over_http();
+        peer.speak(version);
+        let params = ObjectWriter::new().string("name", "log").finish();
+        let mut call = Box::pin(peer.call("tools/call", params, CallOptions::default()));
+        let sent = tokio::select! {
+            _ = &mut call => None,
+            sent = outgoing.recv() => sent,
+        };
+        drop(call);
+        drop(peer);
+        let mut after = Vec::new();
+        while let Ok(next) = outgoing.try_recv() {
+            after.push(match next {
+                Outgoing::Abandon(id) => format!("abandon {id}"),
+                Outgoing::Message(message) => message.raw.text().to_owned(),
+            });
+        }
+        match sent {
+            Some(Outgoing::Message(message)) => (message.what, after),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn dis_25_a_call_is_cancelled_in_the_way_of_its_era() {
+        let request = |name: Option<&str>| What::Request {
+            id: Id::Number(1),
+            method: "tools/call".into(),
+            name: name.map(Into::into),
+        };
+        let (what, after) = dropped_call(Version::V2026_07_28).await;
+        assert_eq!(
+            (what, after),
+            (request(Some("log")), vec!["abandon 1".to_owned()])
+        );
+        let (what, after) = dropped_call(Version::V2025_11_25).await;
+        assert_eq!((what, after.len()), (request(None), 2));
+        assert!(after[0].contains("notifications/cancelled"), "{after:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_not_delivered_fails_alone() {
+        let (peer, mut outgoing, incoming) = over_http();
+        let call = |method| peer.call(method, ObjectWriter::new().finish(), CallOptions::default());
+        let server = async {
+            outgoing.recv().await;
+            outgoing.recv().await;
+            let fault = LinkFault::io("post a message", std::io::ErrorKind::TimedOut.into());
+            let failed = Incoming::Failed {
+                request: Id::Number(1),
+                fault,
+            };
+            incoming.send(failed).await.unwrap();
+            let bytes = br#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+            let packet = toolcrib_wire::parse(&bytes[..], &Default::default()).unwrap();
+            let on = Some(Id::Number(2));
+            incoming
+                .send(Incoming::Packet { packet, on })
+                .await
+                .unwrap();
+        };
+        let (first, second, ()) = tokio::join!(call("a"), call("b"), server);
+        assert!(matches!(first, Err(CallError::Failed(_))), "{first:?}");
+        second.unwrap();
+    }
+}

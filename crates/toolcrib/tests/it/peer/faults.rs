@@ -114,7 +114,9 @@ async fn a_server_that_closes_its_input_fails_what_is_sent_to_it() {
         ignore_end: true,
         ..Script::default()
     };
-    let served = Served::new(script.on("tools/call deaf", [Step::CloseStdin, Step::Answer])).await;
+    let script = script.on("tools/call deaf", [Step::CloseStdin, Step::Answer]);
+    let moment = Duration::from_millis(50);
+    let served = Served::with(script, |_, world| world.graces.close = moment).await;
     tool(&served.peer, "deaf", &json!({})).await.unwrap();
     let start = Instant::now();
     let error = tool(&served.peer, "echo", &json!({})).await.unwrap_err();
@@ -140,5 +142,22 @@ async fn a_server_that_ignores_sigterm_is_ended_all_the_same() {
     let pid = served.peer.facts().pid.unwrap();
     within(served.peer.close(LIMIT)).await;
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    served.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_that_names_its_call_last_still_fails_it_at_once() {
+    let flood = Step::Flood {
+        byte: 'x',
+        times: 2 << 20,
+    };
+    let head = Step::Raw(r#"{"jsonrpc":"2.0","result":{"text":""#.to_owned());
+    let tail = Step::Raw("\"},\"id\":$id}\n".to_owned());
+    let script = Script::default().on("tools/call giant", [head, flood, tail]);
+    let served = Served::with(script, |_, world| world.limits.size = 1 << 20).await;
+    let start = Instant::now();
+    let error = tool(&served.peer, "giant", &json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::TooLarge { .. }), "{error:?}");
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     served.end().await;
 }
