@@ -4,6 +4,7 @@ pub mod ask;
 pub mod directions;
 pub mod licence;
 pub mod peers;
+pub mod scripted;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

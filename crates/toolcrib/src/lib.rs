@@ -2,3 +2,4 @@
 
 pub mod conn;
 pub mod process;
+pub mod transport;

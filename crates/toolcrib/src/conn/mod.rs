@@ -1,9 +1,10 @@
-//! One connection to a server: what it does next, which era it speaks, what was found on it.
+//! The life of one connection to a server, and the conversation over it.
 
 mod backoff;
 mod catalog;
 mod changes;
 mod era;
+pub mod peer;
 mod settings;
 mod state;
 mod step;

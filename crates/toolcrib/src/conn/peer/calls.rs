@@ -1,0 +1,159 @@
+//! The calls of one conversation: which are under way, and which an answer may still come for.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use toolcrib_wire::{Body, Id, Raw};
+
+use super::deadline::Clock;
+use super::error::CallError;
+use super::mailbox;
+use super::oddity::Odd;
+
+/// How many calls that were given up are remembered, to tell late answers from second ones.
+const REMEMBERED: usize = 1024;
+
+pub(super) type Outcome = Result<Body, CallError>;
+
+/// Calls by their ids, which count up from one.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    last: i64,
+    under_way: HashMap<i64, Waiting>,
+    given_up: VecDeque<i64>,
+}
+
+/// One call under way.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) answer: oneshot::Sender<Outcome>,
+    pub(super) clock: Arc<Clock>,
+    pub(super) progress: Option<mailbox::Sender<Raw>>,
+}
+
+impl Calls {
+    pub(super) fn begin(&mut self) -> i64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn insert(&mut self, id: i64, waiting: Waiting) {
+        self.under_way.insert(id, waiting);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// The call that a message about `id` means; whether the id was written as text instead of a number.
+    pub(super) fn meant(&self, id: &Id) -> Option<(i64, bool)> {
+        let (number, as_text) = number(id)?;
+        self.under_way.contains_key(&number).then_some((number, as_text))
+    }
+
+    /// The call under way that a progress token or a stream stands for.
+    pub(super) fn get(&self, id: &Id) -> Option<&Waiting> {
+        self.under_way.get(&self.meant(id)?.0)
+    }
+
+    /// Ends a call. The outcome is dropped where the caller has just gone.
+    pub(super) fn settle(&mut self, number: i64, outcome: Outcome) -> bool {
+        let Some(waiting) = self.under_way.remove(&number) else {
+            return false;
+        };
+        // Progress first: its reader sees the end before the caller goes on.
+        drop(waiting.progress);
+        let _ = waiting.answer.send(outcome);
+        true
+    }
+
+    /// Forgets a call that its caller no longer waits for; true if it was under way.
+    pub(super) fn give_up(&mut self, number: i64) -> bool {
+        let was_under_way = self.under_way.remove(&number).is_some();
+        if was_under_way {
+            if self.given_up.len() == REMEMBERED {
+                self.given_up.pop_front();
+            }
+            self.given_up.push_back(number);
+        }
+        was_under_way
+    }
+
+    /// What is odd about an answer to a call that is not under way.
+    pub(super) fn stray(&mut self, id: &Id) -> Odd {
+        let Some((number, _)) = number(id) else {
+            return Odd::UnknownId;
+        };
+        if let Some(place) = self.given_up.iter().position(|given_up| *given_up == number) {
+            self.given_up.remove(place);
+            return Odd::Late;
+        }
+        if (1..=self.last).contains(&number) { Odd::Duplicate } else { Odd::UnknownId }
+    }
+
+    /// All calls under way.
+    pub(super) fn numbers(&mut self) -> Vec<i64> {
+        self.under_way.keys().copied().collect()
+    }
+
+    pub(super) fn clocks(&self) -> Vec<Arc<Clock>> {
+        let waiting = self.under_way.values();
+        waiting.map(|waiting| Arc::clone(&waiting.clock)).collect()
+    }
+}
+
+fn number(id: &Id) -> Option<(i64, bool)> {
+    match id {
+        Id::Number(number) => Some((*number, false)),
+        Id::Text(text) => Some((text.parse().ok()?, true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conn::peer::deadline::Patience;
+
+    fn waiting() -> Waiting {
+        Waiting {
+            answer: oneshot::channel().0,
+            clock: Clock::start(Patience::default()),
+            progress: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn stray_answers_are_told_apart() {
+        let mut calls = Calls::default();
+        for _ in 0..3 {
+            let id = calls.begin();
+            calls.insert(id, waiting());
+        }
+        assert!(calls.settle(1, Err(CallError::EndedByServer)));
+        assert!(calls.give_up(2));
+        assert_eq!(calls.meant(&Id::from(3)), Some((3, false)));
+        assert_eq!(calls.meant(&Id::from("3")), Some((3, true)));
+        for (id, odd) in [
+            (Id::from(1), Odd::Duplicate),
+            (Id::from(2), Odd::Late),
+            (Id::from(2), Odd::Duplicate),
+            (Id::from(4), Odd::UnknownId),
+            (Id::from(0), Odd::UnknownId),
+            (Id::from("x"), Odd::UnknownId),
+        ] {
+            assert_eq!(calls.stray(&id), odd, "{id}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded() {
+        let mut calls = Calls::default();
+        for _ in 0..REMEMBERED * 2 {
+            let id = calls.begin();
+            calls.insert(id, waiting());
+            calls.give_up(id);
+        }
+        assert_eq!((calls.len(), calls.given_up.len()), (0, REMEMBERED));
+    }
+}

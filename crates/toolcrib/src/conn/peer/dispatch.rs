@@ -1,0 +1,281 @@
+//! Takes what comes in and never waits: each message goes to its call, its handler or the mailbox.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use toolcrib_wire::notice::{Cancelled, Progress};
+use toolcrib_wire::{
+    FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response, RpcError,
+    Shape, Version, build, code, method, recover_id,
+};
+
+use super::asks::{Asks, Taken, Ticket};
+use super::error::{BadAnswer, CallError};
+use super::mailbox;
+use super::oddity::Odd;
+use super::shared::Shared;
+use super::{Event, Outcome};
+use crate::transport::{CloseReason, Incoming, LinkFault, Outgoing, Outward, What};
+
+pub(super) struct Dispatch {
+    shared: Arc<Shared>,
+    asks: Asks,
+    events: mailbox::Sender<Event>,
+}
+
+impl Dispatch {
+    pub(super) fn new(shared: Arc<Shared>, asks: Asks, events: mailbox::Sender<Event>) -> Self {
+        Dispatch { shared, asks, events }
+    }
+
+    /// Until the link is closed.
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Incoming>) {
+        let reason = loop {
+            tokio::select! {
+                incoming = inbox.recv() => match incoming {
+                    Some(Incoming::Closed(reason)) => break reason,
+                    None => break CloseReason::Ended,
+                    Some(incoming) => self.take(incoming),
+                },
+                (ticket, answer) = self.asks.next() => self.answered(&ticket, answer),
+            }
+        };
+        self.shared.end(&reason);
+        self.events.push_once(Event::Closed(reason), |_| false);
+    }
+
+    fn take(&mut self, incoming: Incoming) {
+        self.shared.state().heard = Instant::now();
+        match incoming {
+            Incoming::Packet { packet, on } => self.packet(packet, on.as_ref()),
+            Incoming::Malformed { fault, on } => self.malformed(fault, None, on.as_ref()),
+            Incoming::Unframed(error) => self.unframed(&error),
+            Incoming::Framing(framing) => self.shared.state().framing = Some(framing),
+            Incoming::Failed { request, fault } => self.failed(&request, fault),
+            // The loop has taken it.
+            Incoming::Closed(_) => {}
+        }
+    }
+
+    fn packet(&mut self, packet: Packet, on: Option<&Id>) {
+        let batch = matches!(packet, Packet::Batch(_)).then(|| self.asks.open_batch());
+        for item in packet.into_messages() {
+            match item {
+                Ok(Message::Response(response)) => self.response(response, on),
+                Ok(Message::Notification(notification)) => self.notification(notification, on),
+                Ok(Message::Request(request)) => self.request(request, batch, on),
+                Err(fault) => self.malformed(fault, batch, on),
+            }
+        }
+        if let Some(batch) = batch
+            && let Some(answers) = self.asks.gather(batch, None)
+        {
+            self.send(answers);
+        }
+    }
+
+    fn response(&mut self, response: Response, on: Option<&Id>) {
+        let Some(id) = response.id.as_ref().or(on).cloned() else {
+            return self.odd(Odd::NoId, &example(response.raw()));
+        };
+        let meant = self.shared.state().calls.meant(&id);
+        let Some((number, as_text)) = meant else {
+            return self.stray(&id, &example(response.raw()));
+        };
+        let outcome = if as_text {
+            self.odd(Odd::Malformed, &example(response.raw()));
+            Err(CallError::Malformed(BadAnswer::IdOfAnotherType))
+        } else {
+            outcome(&response)
+        };
+        self.shared.state().calls.settle(number, outcome);
+    }
+
+    fn notification(&mut self, notification: Notification, on: Option<&Id>) {
+        match notification.method.as_str() {
+            method::PROGRESS => self.progress(&notification),
+            method::CANCELLED => self.cancelled(&notification),
+            _ => self.notice(notification, on),
+        }
+    }
+
+    fn progress(&self, notification: &Notification) {
+        let token = Progress::read(notification.params.json()).map(|progress| progress.token);
+        let state = self.shared.state();
+        let Some(waiting) = token.ok().and_then(|token| state.calls.get(&token)) else {
+            drop(state);
+            return self.odd(Odd::UnknownProgress, &example(notification.params.message()));
+        };
+        waiting.clock.progress();
+        if let Some(progress) = &waiting.progress
+            && let Some(params) = notification.params.raw()
+        {
+            let bytes = notification.params.message().text().len();
+            progress.push(params, bytes);
+        }
+    }
+
+    /// In the legacy era a server calls off its own request, in the modern era it ends one of ours.
+    fn cancelled(&mut self, notification: &Notification) {
+        let Ok(cancelled) = Cancelled::read(notification.params.json()) else {
+            return self.odd(Odd::Malformed, &example(notification.params.message()));
+        };
+        let mut state = self.shared.state();
+        if !state.version.as_ref().is_some_and(Version::is_modern) {
+            drop(state);
+            return self.asks.call_off(&cancelled.request);
+        }
+        if let Some((number, _)) = state.calls.meant(&cancelled.request) {
+            state.calls.settle(number, Err(CallError::EndedByServer));
+        }
+    }
+
+    fn notice(&self, notification: Notification, on: Option<&Id>) {
+        // That a list has changed says as much once as many times. Only methods that are known: there is no end
+        // to what a server can make up.
+        let once = [method::TOOLS_CHANGED, method::PROMPTS_CHANGED, method::RESOURCES_CHANGED]
+            .contains(&notification.method.as_str());
+        let bytes = notification.params.message().text().len();
+        let method = notification.method.clone();
+        let event = Event::Notification { notification, on: on.cloned() };
+        if once {
+            self.events.push_once(event, |queued| queued.is(&method));
+        } else {
+            self.events.push(event, bytes);
+        }
+    }
+
+    fn request(&mut self, request: Request, batch: Option<u64>, on: Option<&Id>) {
+        let ticket = self.ticket(request.id.clone(), batch);
+        let clocks = {
+            let state = self.shared.state();
+            match on.and_then(|on| state.calls.get(on)) {
+                Some(waiting) => vec![Arc::clone(&waiting.clock)],
+                None => state.calls.clocks(),
+            }
+        };
+        match self.asks.take(&ticket, request, on.cloned(), clocks) {
+            Taken::Later => {}
+            Taken::Now(answer) => self.answered(&ticket, Some(answer)),
+            Taken::TooMany(answer) => {
+                self.odd(Odd::TooManyRequests, "");
+                self.answered(&ticket, Some(answer));
+            }
+        }
+    }
+
+    /// A bad answer fails its call, a bad request is answered, the rest is only counted.
+    fn malformed(&mut self, malformed: Malformed, batch: Option<u64>, on: Option<&Id>) {
+        self.odd(Odd::Malformed, &malformed.fault.to_string());
+        match (malformed.shape, malformed.id) {
+            (Shape::Notification, _) => {}
+            (Shape::Request, Some(id)) => {
+                let ticket = self.ticket(id, batch);
+                let refusal = RpcError::new(code::INVALID_REQUEST, malformed.fault.to_string());
+                let answer = build::error(Some(&ticket.id), &refusal);
+                self.answered(&ticket, Some(answer));
+            }
+            (Shape::Request, None) => {}
+            (Shape::Response | Shape::Unknown, id) => {
+                let error = CallError::Malformed(BadAnswer::Fault(malformed.fault));
+                if let Some(id) = id.as_ref().or(on) {
+                    self.fail(id, error);
+                }
+            }
+        }
+    }
+
+    fn unframed(&self, error: &FrameError) {
+        match error {
+            FrameError::Noise { excerpt, .. } => self.odd(Odd::Noise, excerpt),
+            FrameError::BadHeader { excerpt } => self.odd(Odd::BadHeader, excerpt),
+            FrameError::Truncated { excerpt, .. } => self.odd(Odd::Truncated, excerpt),
+            FrameError::TooLarge { limit, head } => {
+                self.odd(Odd::TooLarge, &clip(&String::from_utf8_lossy(head)));
+                self.too_large(*limit, head);
+            }
+        }
+    }
+
+    /// Many servers write the id last, where it is cut off. If only one call is under way it must be that one.
+    fn too_large(&self, limit: usize, head: &[u8]) {
+        let mut state = self.shared.state();
+        let named = recover_id(head).and_then(|id| state.calls.meant(&id));
+        let meant = match (named, state.calls.numbers().as_slice()) {
+            (Some((number, _)), _) => Some(number),
+            (None, [only]) => Some(*only),
+            _ => None,
+        };
+        if let Some(number) = meant {
+            state.calls.settle(number, Err(CallError::TooLarge { limit }));
+        }
+    }
+
+    fn failed(&self, request: &Id, fault: LinkFault) {
+        self.fail(request, CallError::Failed(fault));
+    }
+
+    fn fail(&self, id: &Id, error: CallError) {
+        let mut state = self.shared.state();
+        if let Some((number, _)) = state.calls.meant(id) {
+            state.calls.settle(number, Err(error));
+        }
+    }
+
+    fn stray(&self, id: &Id, example: &str) {
+        let odd = self.shared.state().calls.stray(id);
+        self.odd(odd, example);
+    }
+
+    fn ticket(&mut self, id: Id, batch: Option<u64>) -> Ticket {
+        if let Some(batch) = batch {
+            self.asks.expect(batch);
+        }
+        Ticket { id, batch }
+    }
+
+    fn answered(&mut self, ticket: &Ticket, answer: Option<Raw>) {
+        let message = match ticket.batch {
+            Some(batch) => self.asks.gather(batch, answer),
+            None => answer,
+        };
+        if let Some(message) = message {
+            self.send(message);
+        }
+    }
+
+    fn send(&self, raw: Raw) {
+        let version = self.shared.state().version.clone();
+        self.shared.post(Outgoing::Message(Outward {
+            raw,
+            what: What::Answer,
+            version,
+            headers: Vec::new(),
+        }));
+    }
+
+    fn odd(&self, odd: Odd, example: &str) {
+        if self.shared.odd(odd, example) {
+            self.events.push_once(Event::Odd(odd), |_| false);
+        }
+    }
+}
+
+fn outcome(response: &Response) -> Outcome {
+    let body = response.answer().map_err(|error| CallError::Refused(error.clone()))?;
+    // `json` takes an absent or null result for an empty object, which is not what was sent.
+    let kind = body.raw().map_or(toolcrib_wire::Kind::Null, |raw| raw.json().kind());
+    if kind != toolcrib_wire::Kind::Object {
+        return Err(CallError::Malformed(BadAnswer::NotAnObject(kind)));
+    }
+    Ok(body.clone())
+}
+
+fn example(message: &Raw) -> String {
+    clip(message.text())
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(200).collect()
+}

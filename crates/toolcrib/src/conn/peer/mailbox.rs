@@ -1,0 +1,213 @@
+//! A queue bounded in items and bytes whose sender never waits: the oldest is dropped and counted.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The sending half. Dropping it lets the receiver see the end after what is queued.
+pub struct Sender<T>(Arc<Shared<T>>);
+
+/// The receiving half. Dropping it makes sending a matter of nothing.
+pub struct Receiver<T>(Arc<Shared<T>>);
+
+/// Bytes that are queued at most, but for the newest item, which may be larger.
+const BYTES: usize = 4 << 20;
+
+pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared {
+        queue: Mutex::new(Queue {
+            items: VecDeque::new(),
+            capacity,
+            bytes: 0,
+            lost: 0,
+            closed: false,
+        }),
+        arrived: Notify::new(),
+    });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+impl<T> Sender<T> {
+    /// `bytes` is what the item weighs.
+    pub fn push(&self, item: T, bytes: usize) {
+        self.0.push(Item { item, bytes, keep: false });
+    }
+
+    /// For items of a few kinds, of which one tells as much as many: nothing is added where `same` finds one,
+    /// and what is added is not dropped.
+    pub fn push_once(&self, item: T, same: impl Fn(&T) -> bool) {
+        let known = self.0.queue().items.iter().any(|queued| same(&queued.item));
+        if !known {
+            self.0.push(Item { item, bytes: 0, keep: true });
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The next item; none when the sender has gone and everything was taken.
+    pub async fn next(&mut self) -> Option<T> {
+        loop {
+            {
+                let mut queue = self.0.queue();
+                if let Some(item) = queue.pop() {
+                    return Some(item);
+                }
+                if queue.closed {
+                    return None;
+                }
+            }
+            self.0.arrived.notified().await;
+        }
+    }
+
+    /// The next item if there is one now.
+    pub fn try_next(&mut self) -> Option<T> {
+        self.0.queue().pop()
+    }
+
+    /// How many were dropped because nobody took them in time.
+    pub fn lost(&self) -> u64 {
+        self.0.queue().lost
+    }
+}
+
+struct Shared<T> {
+    queue: Mutex<Queue<T>>,
+    arrived: Notify,
+}
+
+struct Queue<T> {
+    items: VecDeque<Item<T>>,
+    capacity: usize,
+    bytes: usize,
+    lost: u64,
+    /// Either half has gone.
+    closed: bool,
+}
+
+struct Item<T> {
+    item: T,
+    bytes: usize,
+    keep: bool,
+}
+
+impl<T> Shared<T> {
+    fn push(&self, item: Item<T>) {
+        let mut queue = self.queue();
+        if queue.closed {
+            return;
+        }
+        while queue.is_full_for(&item) && queue.drop_oldest() {}
+        queue.bytes += item.bytes;
+        queue.items.push_back(item);
+        drop(queue);
+        self.arrived.notify_one();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.queue().closed = true;
+        self.arrived.notify_one();
+    }
+}
+
+impl<T> Queue<T> {
+    fn pop(&mut self) -> Option<T> {
+        let queued = self.items.pop_front()?;
+        self.bytes -= queued.bytes;
+        Some(queued.item)
+    }
+
+    fn is_full_for(&self, item: &Item<T>) -> bool {
+        self.items.len() >= self.capacity || self.bytes + item.bytes > BYTES
+    }
+
+    /// False if there is nothing that may be dropped.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.items.iter().position(|queued| !queued.keep);
+        let Some(dropped) = oldest.and_then(|place| self.items.remove(place)) else {
+            return false;
+        };
+        self.bytes -= dropped.bytes;
+        self.lost += 1;
+        true
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drained(receiver: &mut Receiver<u32>) -> Vec<u32> {
+        std::iter::from_fn(|| receiver.try_next()).collect()
+    }
+
+    #[test]
+    fn the_oldest_is_dropped_and_counted() {
+        let (sender, mut receiver) = mailbox(3);
+        (0..5).for_each(|item| sender.push(item, 1));
+        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![2, 3, 4], 2));
+    }
+
+    #[test]
+    fn what_is_said_once_is_neither_repeated_nor_dropped() {
+        let (sender, mut receiver) = mailbox(2);
+        for item in [7, 1, 7, 2, 3] {
+            if item == 7 {
+                sender.push_once(7, |queued| *queued == 7);
+            } else {
+                sender.push(item, 1);
+            }
+        }
+        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![7, 3], 2));
+    }
+
+    #[test]
+    fn a_few_large_items_count_as_many_small_ones() {
+        let (sender, mut receiver) = mailbox(100);
+        for (item, bytes) in [(1, BYTES / 2), (2, BYTES / 2), (3, 1), (4, BYTES * 2)] {
+            sender.push(item, bytes);
+            assert!(receiver.0.queue().bytes <= BYTES * 2);
+        }
+        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![4], 3));
+        sender.push(5, BYTES);
+        assert_eq!(drained(&mut receiver), [5]);
+    }
+
+    #[tokio::test]
+    async fn the_end_comes_after_what_is_queued() {
+        let (sender, mut receiver) = mailbox(3);
+        sender.push(1, 1);
+        drop(sender);
+        assert_eq!((receiver.next().await, receiver.next().await), (Some(1), None));
+    }
+}

@@ -1,0 +1,385 @@
+//! One conversation with one server: any number of calls at once, over any link.
+//!
+//! A [`Peer`] numbers requests, matches answers, keeps deadlines and cancels what nobody waits for. What the
+//! server asks goes to a [`Handler`]; what it tells goes to one bounded mailbox. Nothing that the server sends
+//! ends the conversation, and nothing that a listener fails to take holds it up.
+
+mod asks;
+mod calls;
+mod deadline;
+mod dispatch;
+mod error;
+mod mailbox;
+mod oddity;
+mod shared;
+
+pub use asks::{Answering, Asked, Handler, NoRequests, Pause};
+pub use deadline::{Limit, Patience};
+pub use error::{BadAnswer, CallError};
+pub use mailbox::{Receiver, Sender, mailbox};
+pub use oddity::{Odd, Oddity};
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use toolcrib_wire::header::Header;
+use toolcrib_wire::method::{Target, target};
+use toolcrib_wire::{
+    Body, Channel, Framing, Id, Notification, ObjectWriter, Raw, Version, build, meta,
+};
+
+use crate::transport::{CloseReason, Closer, Facts, Link, Outgoing, Outward, What};
+use asks::Asks;
+use calls::{Outcome, Waiting};
+use deadline::Clock;
+use dispatch::Dispatch;
+use shared::Shared;
+
+/// Notifications that wait for whoever listens; then the oldest are dropped.
+const EVENTS: usize = 256;
+
+/// Handle to a conversation. Clones share it; when the last one is dropped, the link is ended at once.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    shared: Arc<Shared>,
+    owned: Arc<Owned>,
+}
+
+#[derive(Debug)]
+pub struct PeerSettings {
+    /// The server's name, for logs.
+    pub server: String,
+    pub handler: Arc<dyn Handler>,
+}
+
+/// What one call wants besides its answer.
+#[derive(Debug, Default)]
+pub struct CallOptions {
+    pub patience: Patience,
+    pub progress: ProgressWish,
+    /// The version of this request, where it is not the one that was settled on.
+    pub version: Option<Version>,
+    /// Headers of this request alone, for transports that have headers.
+    pub headers: Vec<Header>,
+}
+
+/// Whether a server is asked for progress.
+#[derive(Debug, Default)]
+pub enum ProgressWish {
+    #[default]
+    None,
+    /// Only so that it extends the deadline.
+    Extend,
+    /// The params of each notification, in order; all that came before the answer are there when the call ends.
+    Deliver(Sender<Raw>),
+}
+
+/// What happens besides calls.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are notifications; a box would cost each an allocation"
+)]
+pub enum Event {
+    /// Any notification but progress and cancellation.
+    Notification {
+        notification: Notification,
+        /// The call on whose stream it came, where the transport knows.
+        on: Option<Id>,
+    },
+    /// The first of its kind; [`Peer::oddities`] tells more.
+    Odd(Odd),
+    /// The last one.
+    Closed(CloseReason),
+}
+
+/// What ends with the last handle.
+#[derive(Debug)]
+struct Owned {
+    _tasks: JoinSet<()>,
+    closer: Mutex<Option<Closer>>,
+}
+
+impl Peer {
+    pub fn start(link: Link, settings: PeerSettings) -> (Peer, Receiver<Event>) {
+        let Link { outbox, inbox, facts, closer } = link;
+        let (sender, events) = mailbox(EVENTS);
+        let shared = Arc::new(Shared::new(settings.server, facts, outbox));
+        let dispatch = Dispatch::new(Arc::clone(&shared), Asks::new(settings.handler), sender);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(dispatch.run(inbox));
+        let carrier = Arc::clone(&shared);
+        tasks.spawn(async move { carrier.carry().await });
+        let owned = Arc::new(Owned { _tasks: tasks, closer: Mutex::new(Some(closer)) });
+        (Peer { shared, owned }, events)
+    }
+
+    /// Makes a request and waits for its answer. Dropping the future cancels the request at the server.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Raw,
+        options: CallOptions,
+    ) -> Result<Body, CallError> {
+        let clock = Clock::start(options.patience);
+        let patience = options.patience;
+        let timeout = |limit| CallError::Timeout {
+            after: match limit {
+                Limit::Request => patience.request.unwrap_or_default(),
+                Limit::Max => patience.max.unwrap_or_default(),
+            },
+            limit,
+        };
+        let room = tokio::select! {
+            room = self.shared.outbox.room() => room.map_err(|_| self.shared.why_closed())?,
+            limit = clock.ran_out() => return Err(timeout(limit)),
+        };
+        // From here to the guard nothing waits, so a call is either unknown to the server or guarded.
+        let (mut answer, request) = self.begin(method, &params, options, &clock)?;
+        let mut guard = Guard {
+            shared: &self.shared,
+            number: request.number,
+            method,
+            version: request.message.version.clone(),
+            reason: "no longer wanted",
+        };
+        room.send(Outgoing::Message(request.message));
+        tokio::select! {
+            biased;
+            outcome = &mut answer => outcome.unwrap_or_else(|_| Err(self.shared.why_closed())),
+            limit = clock.ran_out() => {
+                guard.reason = "timed out";
+                Err(timeout(limit))
+            }
+        }
+    }
+
+    /// Sends a notification.
+    pub async fn notify(&self, method: &str, params: Option<Raw>) -> Result<(), CallError> {
+        let message = Outward {
+            raw: build::notification(method, params.as_ref().map(Raw::json)),
+            what: What::Notification { method: method.into() },
+            version: self.version(),
+            headers: Vec::new(),
+        };
+        let sent = self.shared.outbox.send(Outgoing::Message(message)).await;
+        sent.map_err(|_| self.shared.why_closed())
+    }
+
+    /// Settles which version is spoken from here on.
+    pub fn speak(&self, version: Version) {
+        self.shared.state().version = Some(version);
+    }
+
+    pub fn version(&self) -> Option<Version> {
+        self.shared.state().version.clone()
+    }
+
+    /// How the server sets off its messages, as soon as it has sent one on a byte stream.
+    pub fn framing(&self) -> Option<Framing> {
+        self.shared.state().framing
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.shared.facts
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.shared.state().calls.len()
+    }
+
+    /// When anything last came from the server.
+    pub fn last_heard(&self) -> Instant {
+        self.shared.state().heard
+    }
+
+    /// What the server did that it should not, by kind.
+    pub fn oddities(&self) -> Vec<Oddity> {
+        self.shared.state().tally.all()
+    }
+
+    /// Waits for the end of the link.
+    pub async fn closed(&self) -> CloseReason {
+        let mut closed = self.shared.closed.subscribe();
+        let known = closed.wait_for(Option::is_some).await;
+        known.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::Asked)
+    }
+
+    /// Fails what is under way, sends what is queued as far as `grace` allows, and ends all that the link
+    /// started. Dropping the future ends it at once.
+    pub async fn close(&self, grace: Duration) {
+        self.shared.end(&CloseReason::Asked);
+        let closer = self.owned.closer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(closer) = closer {
+            closer.close(grace).await;
+        }
+    }
+
+    fn begin(
+        &self,
+        method: &str,
+        params: &Raw,
+        options: CallOptions,
+        clock: &Arc<Clock>,
+    ) -> Result<(oneshot::Receiver<Outcome>, Begun), CallError> {
+        let (sender, answer) = oneshot::channel();
+        let (wanted, progress) = match options.progress {
+            ProgressWish::None => (false, None),
+            ProgressWish::Extend => (true, None),
+            ProgressWish::Deliver(sender) => (true, Some(sender)),
+        };
+        let mut state = self.shared.state();
+        // The end is announced before it fails what it finds under this lock, so no call slips in between.
+        if self.shared.closed.borrow().is_some() {
+            drop(state);
+            return Err(self.shared.why_closed());
+        }
+        let number = state.calls.begin();
+        let waiting = Waiting { answer: sender, clock: Arc::clone(clock), progress };
+        state.calls.insert(number, waiting);
+        let version = options.version.or_else(|| state.version.clone());
+        drop(state);
+        let id = Id::Number(number);
+        let name = self.name(method, params, version.as_ref());
+        let params = if wanted { with_token(params, &id) } else { params.clone() };
+        let message = Outward {
+            raw: build::request(&id, method, Some(params.json())),
+            what: What::Request { id, method: method.into(), name },
+            version,
+            headers: options.headers,
+        };
+        Ok((answer, Begun { number, message }))
+    }
+
+    /// Read from the params themselves, so that a header cannot say anything else than the body.
+    fn name(&self, method: &str, params: &Raw, version: Option<&Version>) -> Option<Arc<str>> {
+        if self.shared.facts.channel != Channel::Http || !version.is_some_and(Version::is_modern) {
+            return None;
+        }
+        let key = match target(method)? {
+            Target::Name => "name",
+            Target::Uri => "uri",
+        };
+        Some(params.json().get(key)?.as_str()?.into())
+    }
+}
+
+/// A call that is known here and not yet sent.
+struct Begun {
+    number: i64,
+    message: Outward,
+}
+
+/// Cancels its call at the server unless that has ended.
+struct Guard<'a> {
+    shared: &'a Shared,
+    number: i64,
+    method: &'a str,
+    version: Option<Version>,
+    reason: &'static str,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let version = self.version.as_ref();
+        self.shared.give_up(self.number, self.method, version, self.reason);
+    }
+}
+
+impl Event {
+    fn is(&self, method: &str) -> bool {
+        matches!(self, Event::Notification { notification, .. } if notification.method == method)
+    }
+}
+
+/// The request's own id serves as its progress token: it is as unique.
+fn with_token(params: &Raw, id: &Id) -> Raw {
+    let token = ObjectWriter::new().id(meta::PROGRESS_TOKEN, id).finish();
+    let meta = match params.get("_meta") {
+        Some(meta) => meta.with_members([(meta::PROGRESS_TOKEN, token.get(meta::PROGRESS_TOKEN))]),
+        None => token,
+    };
+    params.with_members([("_meta", Some(meta))])
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::transport::{Incoming, LinkFault};
+
+    /// A conversation over a link that has a stream for each request; the other side is the test's.
+    fn over_http() -> (Peer, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
+        let facts = Facts { channel: Channel::Http, pid: None, stderr: None };
+        let mut ends = None;
+        let link = Link::start(facts, |given| {
+            ends = Some((given.outgoing, given.incoming));
+            std::future::pending()
+        });
+        let (outgoing, incoming) = ends.unwrap();
+        let settings = PeerSettings { server: "http".to_owned(), handler: Arc::new(NoRequests) };
+        (Peer::start(link, settings).0, outgoing, incoming)
+    }
+
+    async fn dropped_call(version: Version) -> (What, Vec<String>) {
+        let (peer, mut outgoing, _incoming) = over_http();
+        peer.speak(version);
+        let params = ObjectWriter::new().string("name", "log").finish();
+        let mut call = Box::pin(peer.call("tools/call", params, CallOptions::default()));
+        let sent = tokio::select! {
+            _ = &mut call => None,
+            sent = outgoing.recv() => sent,
+        };
+        drop(call);
+        drop(peer);
+        let mut after = Vec::new();
+        while let Ok(next) = outgoing.try_recv() {
+            after.push(match next {
+                Outgoing::Abandon(id) => format!("abandon {id}"),
+                Outgoing::Message(message) => message.raw.text().to_owned(),
+            });
+        }
+        match sent {
+            Some(Outgoing::Message(message)) => (message.what, after),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn dis_25_a_call_is_cancelled_in_the_way_of_its_era() {
+        let request = |name: Option<&str>| What::Request {
+            id: Id::Number(1),
+            method: "tools/call".into(),
+            name: name.map(Into::into),
+        };
+        let (what, after) = dropped_call(Version::V2026_07_28).await;
+        assert_eq!((what, after), (request(Some("log")), vec!["abandon 1".to_owned()]));
+        let (what, after) = dropped_call(Version::V2025_11_25).await;
+        assert_eq!((what, after.len()), (request(None), 2));
+        assert!(after[0].contains("notifications/cancelled"), "{after:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_not_delivered_fails_alone() {
+        let (peer, mut outgoing, incoming) = over_http();
+        let call = |method| peer.call(method, ObjectWriter::new().finish(), CallOptions::default());
+        let server = async {
+            outgoing.recv().await;
+            outgoing.recv().await;
+            let fault = LinkFault::io("post a message", std::io::ErrorKind::TimedOut.into());
+            let failed = Incoming::Failed { request: Id::Number(1), fault };
+            incoming.send(failed).await.unwrap();
+            let bytes = br#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+            let packet = toolcrib_wire::parse(&bytes[..], &Default::default()).unwrap();
+            let on = Some(Id::Number(2));
+            incoming.send(Incoming::Packet { packet, on }).await.unwrap();
+        };
+        let (first, second, ()) = tokio::join!(call("a"), call("b"), server);
+        assert!(matches!(first, Err(CallError::Failed(_))), "{first:?}");
+        second.unwrap();
+    }
+}

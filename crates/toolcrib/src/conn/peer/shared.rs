@@ -1,0 +1,175 @@
+//! What the callers of a conversation and its tasks have in common.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use toolcrib_wire::notice::Cancelled;
+use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Version, method};
+
+use super::calls::Calls;
+use super::error::CallError;
+use super::oddity::{Odd, Tally};
+use crate::transport::{CloseReason, Facts, Outbox, Outgoing, Outward, SendError, What};
+
+/// Cancellations and answers that wait because the server reads too slowly. More are dropped: a server that
+/// does not read will not miss them.
+const BACKLOG: usize = 4096;
+
+/// An answer repeats the server's id, which may be long: a backlog has a size as well.
+const BACKLOG_BYTES: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) server: String,
+    pub(super) facts: Facts,
+    pub(super) outbox: Outbox,
+    pub(super) closed: watch::Sender<Option<CloseReason>>,
+    state: Mutex<State>,
+    backlogged: Notify,
+}
+
+/// All that must agree, behind one lock.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) calls: Calls,
+    pub(super) tally: Tally,
+    pub(super) version: Option<Version>,
+    pub(super) framing: Option<Framing>,
+    pub(super) heard: Instant,
+    backlog: VecDeque<Outgoing>,
+    backlog_bytes: usize,
+}
+
+impl Shared {
+    pub(super) fn new(server: String, facts: Facts, outbox: Outbox) -> Self {
+        Shared {
+            server,
+            facts,
+            outbox,
+            closed: watch::Sender::new(None),
+            state: Mutex::new(State {
+                calls: Calls::default(),
+                tally: Tally::default(),
+                version: None,
+                framing: None,
+                heard: Instant::now(),
+                backlog: VecDeque::new(),
+                backlog_bytes: 0,
+            }),
+            backlogged: Notify::new(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why nothing can be sent any more. A queue that was closed before its reason is known was closed by us.
+    pub(super) fn why_closed(&self) -> CallError {
+        let reason = self.closed.borrow().clone();
+        CallError::Closed(reason.unwrap_or(CloseReason::Asked))
+    }
+
+    /// Sends without waiting: at once if there is room, else as soon as there is.
+    pub(super) fn post(&self, outgoing: Outgoing) {
+        let mut state = self.state();
+        if state.backlog.is_empty()
+            && self.outbox.try_send(outgoing.clone()) != Err(SendError::Full)
+        {
+            return;
+        }
+        let bytes = state.backlog_bytes + size(&outgoing);
+        if state.backlog.len() == BACKLOG || bytes > BACKLOG_BYTES {
+            drop(state);
+            self.odd(Odd::Unread, "");
+            return;
+        }
+        state.backlog_bytes = bytes;
+        state.backlog.push_back(outgoing);
+        drop(state);
+        self.backlogged.notify_one();
+    }
+
+    /// Brings the backlog out, in order, until the link is closed.
+    pub(super) async fn carry(&self) {
+        loop {
+            self.backlogged.notified().await;
+            while !self.state().backlog.is_empty() {
+                let Ok(room) = self.outbox.room().await else {
+                    return;
+                };
+                let mut state = self.state();
+                if let Some(next) = state.backlog.pop_front() {
+                    state.backlog_bytes -= size(&next);
+                    room.send(next);
+                }
+            }
+        }
+    }
+
+    /// Gives a call up and tells the server in the way its era asks for; does not wait.
+    pub(super) fn give_up(
+        &self,
+        number: i64,
+        called: &str,
+        version: Option<&Version>,
+        reason: &str,
+    ) {
+        if !self.state().calls.give_up(number) {
+            return;
+        }
+        let id = Id::Number(number);
+        let channel = self.facts.channel;
+        let era = version.and_then(Version::era).unwrap_or(Era::Legacy);
+        // The one request that must not be cancelled.
+        if era.cancel(channel) == Cancel::Notify && called != method::INITIALIZE {
+            let cancelled = Cancelled { request: id.clone(), reason: Some(reason.into()) };
+            self.post(Outgoing::Message(Outward {
+                raw: cancelled.build(),
+                what: What::Notification { method: method::CANCELLED.into() },
+                version: version.cloned(),
+                headers: Vec::new(),
+            }));
+        }
+        if channel == Channel::Http {
+            self.post(Outgoing::Abandon(id));
+        }
+    }
+
+    /// Counts something odd and logs the first of its kind; what the server wrote stays out of the log. True if
+    /// it is the first.
+    pub(super) fn odd(&self, odd: Odd, example: &str) -> bool {
+        let first = self.state().tally.count(odd, example);
+        if first {
+            tracing::warn!(server = %self.server, kind = odd.code(), "the server does something odd");
+        }
+        first
+    }
+
+    /// Ends the conversation: everybody who waits learns why.
+    pub(super) fn end(&self, reason: &CloseReason) {
+        let first = self.closed.send_if_modified(|known| {
+            let first = known.is_none();
+            known.get_or_insert_with(|| reason.clone());
+            first
+        });
+        if !first {
+            return;
+        }
+        let mut state = self.state();
+        for number in state.calls.numbers() {
+            state.calls.settle(number, Err(CallError::Closed(reason.clone())));
+        }
+        state.backlog.clear();
+        state.backlog_bytes = 0;
+    }
+}
+
+fn size(outgoing: &Outgoing) -> usize {
+    match outgoing {
+        Outgoing::Message(message) => message.raw.text().len(),
+        Outgoing::Abandon(_) => 0,
+    }
+}

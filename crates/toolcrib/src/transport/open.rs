@@ -1,0 +1,135 @@
+//! Opening a link: what it needs besides the configuration, what may be refused, and why it failed.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toolcrib_config::model::transport::{Transport, TransportKind};
+use toolcrib_config::{Reference, Value};
+use toolcrib_wire::Limits;
+
+use super::encoding::UnknownEncoding;
+use super::link::Link;
+use super::stdio;
+use crate::process::{Graces, Instance, SpawnError};
+
+/// Everything that opening a link needs and the server's configuration does not say.
+#[derive(Clone)]
+pub struct Opening<'a> {
+    /// Starts and ends children.
+    pub instance: &'a Instance,
+    /// The host's environment.
+    pub host_env: &'a [(String, String)],
+    /// Variables from the host itself, over all others.
+    pub extra_env: &'a [(String, String)],
+    /// The folder of a process whose configuration names none.
+    pub cwd: PathBuf,
+    /// Finds what values refer to.
+    pub find: &'a (dyn Fn(&Reference) -> Option<String> + Send + Sync),
+    pub limits: Limits,
+    /// Bytes of the server's stderr that are kept.
+    pub stderr_limit: usize,
+    pub graces: Graces,
+    /// How long connecting may take, for transports that connect.
+    pub connect_timeout: Duration,
+    pub permissions: Permissions,
+}
+
+/// What the host lets transports do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    pub spawn: bool,
+    pub network: bool,
+}
+
+/// No variant holds a resolved value: any may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("this host may not start processes")]
+    SpawnForbidden,
+    #[error("this host may not use the network")]
+    NetworkForbidden,
+    #[error("the command `{0}` is not among `allow_commands`")]
+    CommandNotAllowed(String),
+    #[error("{} is not set", describe(.0))]
+    Missing(Reference),
+    #[error("cannot use the configured encoding")]
+    Encoding(#[source] UnknownEncoding),
+    #[error("cannot start the server")]
+    Spawn(#[source] SpawnError),
+    #[error("the transport `{}` cannot be opened", .0.as_str())]
+    Unsupported(TransportKind),
+}
+
+/// Opens the way to a server. What was started by then ends with the future if it is dropped.
+pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, OpenError> {
+    match transport {
+        Transport::Stdio(stdio) => stdio::open(stdio, opening).await,
+        other => Err(OpenError::Unsupported(other.kind())),
+    }
+}
+
+impl Opening<'_> {
+    /// The text of a value.
+    pub(crate) fn text(&self, value: &Value) -> Result<String, OpenError> {
+        let hidden = value.resolve(&self.find).map_err(OpenError::Missing)?;
+        Ok(hidden.reveal().to_owned())
+    }
+}
+
+impl OpenError {
+    /// Stable, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::SpawnForbidden => "spawn.forbidden",
+            Self::NetworkForbidden => "network.forbidden",
+            Self::CommandNotAllowed(_) => "command.not_allowed",
+            Self::Missing(Reference::Env(_)) => "env.missing",
+            Self::Missing(Reference::Input(_)) => "input.missing",
+            Self::Missing(Reference::Secret { .. }) => "secret.missing",
+            Self::Encoding(_) => "encoding.unknown",
+            Self::Spawn(error) => error.code(),
+            Self::Unsupported(_) => "transport.unsupported",
+        }
+    }
+
+    /// What a person can do.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::SpawnForbidden => {
+                "allow this host to start processes, or reach the server over HTTP".to_owned()
+            }
+            Self::NetworkForbidden => {
+                "allow this host to use the network, or run the server on this machine".to_owned()
+            }
+            Self::CommandNotAllowed(command) => format!("add `{command}` to `allow_commands`"),
+            Self::Missing(reference) => {
+                format!("set {}, or give the place that uses it a default", describe(reference))
+            }
+            Self::Encoding(_) => {
+                "use `utf-8`, or another encoding that has ASCII as a part".to_owned()
+            }
+            Self::Spawn(error) => error.fix(),
+            Self::Unsupported(_) => "use another transport".to_owned(),
+        }
+    }
+}
+
+fn describe(reference: &Reference) -> String {
+    match reference {
+        Reference::Env(name) => format!("the variable `{name}`"),
+        Reference::Input(name) => format!("the input `{name}`"),
+        Reference::Secret { provider, path } => format!("the secret `{path}` of `{provider}`"),
+    }
+}
+
+/// The environment may hold secrets: it is not shown.
+impl fmt::Debug for Opening<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening")
+            .field("cwd", &self.cwd)
+            .field("limits", &self.limits)
+            .field("permissions", &self.permissions)
+            .finish_non_exhaustive()
+    }
+}

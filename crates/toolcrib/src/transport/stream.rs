@@ -1,0 +1,245 @@
+//! Messages over any pair of byte streams: a child's pipes, an exec in a container, a socket.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use toolcrib_config::model::transport::Framing as FramingPolicy;
+use toolcrib_wire::{Channel, Decoder, Frame, Framing, Limits, parse};
+
+use super::encoding::Encoding;
+use super::link::{CloseReason, Ends, Facts, Incoming, Link, LinkFault, Outgoing};
+
+/// How messages stand in the bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamSettings {
+    /// How messages are set off when written; both ways are understood when read. `Auto` is one a line until the
+    /// server does otherwise.
+    pub framing: FramingPolicy,
+    pub encoding: Encoding,
+    pub limits: Limits,
+}
+
+/// What stands behind a pair of streams and must end with them.
+pub(crate) trait Behind: Send + 'static {
+    /// Waits until it ends by itself.
+    fn exited(&self) -> impl Future<Output = CloseReason> + Send;
+
+    /// Ends it; its input has been closed.
+    fn stop(self) -> impl Future<Output = ()> + Send;
+}
+
+/// As much as is read at a time.
+const CHUNK: usize = 32 * 1024;
+
+/// Messages that are written together at most, and the size from which they are not collected any further.
+const BATCH: usize = 64;
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// A process that ends closes its streams first; how it ended is worth this much waiting.
+const STATUS: Duration = Duration::from_millis(50);
+
+/// What a server wrote before it ended, or before it stopped reading, is still taken in for this long. A stream
+/// that others hold open has no end.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// A link over any two streams. They are closed with it; nothing else stands behind them.
+pub fn over<R, W>(reader: R, writer: W, settings: StreamSettings) -> Link
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let facts = Facts { channel: Channel::Shared, pid: None, stderr: None };
+    Link::start(facts, |ends| drive(ends, reader, writer, Nothing, settings))
+}
+
+/// Runs a link over two streams until it is asked to end, they end, or what is behind them does.
+pub(crate) async fn drive<R, W>(
+    mut ends: Ends,
+    reader: R,
+    writer: W,
+    behind: impl Behind,
+    settings: StreamSettings,
+) where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let spoken = Spoken::new(settings.framing);
+    let (hush, hushed) = oneshot::channel();
+    let mut reading = JoinSet::new();
+    reading.spawn(read(reader, ends.incoming.clone(), settings, spoken.clone()));
+    let mut writing = JoinSet::new();
+    writing.spawn(write(writer, ends.outgoing, hushed, settings.encoding, spoken));
+
+    let reason = tokio::select! {
+        Ok(grace) = &mut ends.asked => {
+            // The writer is gone if nobody listens.
+            let _ = hush.send(());
+            let _ = timeout(grace, writing.join_next()).await;
+            CloseReason::Asked
+        }
+        Some(ended) = reading.join_next() => {
+            let seen = ended.unwrap_or(CloseReason::Ended);
+            timeout(STATUS, behind.exited()).await.unwrap_or(seen)
+        }
+        fault = broken(&mut writing) => {
+            let seen = CloseReason::Broken(fault);
+            let exited = timeout(STATUS, behind.exited()).await.unwrap_or(seen);
+            let _ = timeout(DRAIN, reading.join_next()).await;
+            exited
+        }
+        reason = behind.exited() => {
+            let _ = timeout(DRAIN, reading.join_next()).await;
+            reason
+        }
+    };
+    Ends::say_closed(&ends.incoming, reason).await;
+    writing.shutdown().await;
+    // The reader runs on, so that a server which ends in order is not stuck with its last words.
+    behind.stop().await;
+}
+
+struct Nothing;
+
+impl Behind for Nothing {
+    fn exited(&self) -> impl Future<Output = CloseReason> + Send {
+        pending()
+    }
+
+    async fn stop(self) {}
+}
+
+/// Which framing is written: a fixed one, or that of the server's newest message.
+#[derive(Clone)]
+struct Spoken {
+    fixed: bool,
+    content_length: Arc<AtomicBool>,
+}
+
+impl Spoken {
+    fn new(policy: FramingPolicy) -> Self {
+        Spoken {
+            fixed: policy != FramingPolicy::Auto,
+            content_length: Arc::new(AtomicBool::new(policy == FramingPolicy::ContentLength)),
+        }
+    }
+
+    fn get(&self) -> Framing {
+        if self.content_length.load(Ordering::Relaxed) {
+            Framing::ContentLength
+        } else {
+            Framing::Newline
+        }
+    }
+
+    fn heard(&self, framing: Framing) {
+        if !self.fixed {
+            let content_length = framing == Framing::ContentLength;
+            self.content_length.store(content_length, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn read(
+    mut reader: impl AsyncRead + Unpin,
+    incoming: mpsc::Sender<Incoming>,
+    settings: StreamSettings,
+    spoken: Spoken,
+) -> CloseReason {
+    let mut decoder = Decoder::new(&settings.limits);
+    let mut chunk = vec![0; CHUNK];
+    let mut heard = None;
+    let reason = loop {
+        match reader.read(&mut chunk).await {
+            Ok(0) => break CloseReason::Ended,
+            Ok(count) => decoder.push(&chunk[..count]),
+            Err(cause) => break CloseReason::Broken(LinkFault::io("read from the server", cause)),
+        }
+        while let Some(found) = decoder.next() {
+            if let Ok(frame) = &found
+                && heard.replace(frame.framing) != Some(frame.framing)
+            {
+                spoken.heard(frame.framing);
+                deliver(&incoming, Incoming::Framing(frame.framing)).await;
+            }
+            let item = found.map_or_else(Incoming::Unframed, |frame| message(frame, &settings));
+            deliver(&incoming, item).await;
+        }
+    };
+    if let Some(rest) = decoder.finish() {
+        let item = rest.map_or_else(Incoming::Unframed, |frame| message(frame, &settings));
+        deliver(&incoming, item).await;
+    }
+    reason
+}
+
+/// What nobody takes any more is dropped: the stream is read to its end all the same, so that the server can end.
+async fn deliver(incoming: &mpsc::Sender<Incoming>, item: Incoming) {
+    let _ = incoming.send(item).await;
+}
+
+fn message(frame: Frame, settings: &StreamSettings) -> Incoming {
+    match parse(settings.encoding.decode(frame.bytes), &settings.limits) {
+        Ok(packet) => Incoming::Packet { packet, on: None },
+        Err(fault) => Incoming::Malformed { fault, on: None },
+    }
+}
+
+/// Writes all that is queued in one go. Once hushed it takes nothing new, writes the rest and ends.
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    mut hushed: oneshot::Receiver<()>,
+    encoding: Encoding,
+    spoken: Spoken,
+) -> Result<(), LinkFault> {
+    let mut batch = Vec::new();
+    let mut bytes = Vec::new();
+    loop {
+        let count = tokio::select! {
+            biased;
+            Ok(()) = &mut hushed, if !outgoing.is_closed() => {
+                outgoing.close();
+                continue;
+            }
+            count = outgoing.recv_many(&mut batch, BATCH) => count,
+        };
+        let mut queued = batch.drain(..);
+        while let Some(next) = queued.next() {
+            if let Outgoing::Message(message) = next {
+                let text = encoding.encode(message.raw.text());
+                spoken.get().write(&text, &mut bytes);
+            }
+            if bytes.len() >= BATCH_BYTES || queued.len() == 0 {
+                flush(&mut writer, &mut bytes)
+                    .await
+                    .map_err(|cause| LinkFault::io("write to the server", cause))?;
+            }
+        }
+        if count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn flush(writer: &mut (impl AsyncWrite + Unpin), bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    writer.write_all(bytes).await?;
+    writer.flush().await?;
+    bytes.clear();
+    // One large message must not stay in memory for the life of the link.
+    bytes.shrink_to(BATCH_BYTES);
+    Ok(())
+}
+
+/// Waits until writing fails. That it ends otherwise, because nobody is left to send anything, is no fault.
+async fn broken(writing: &mut JoinSet<Result<(), LinkFault>>) -> LinkFault {
+    match writing.join_next().await {
+        Some(Ok(Err(fault))) => fault,
+        _ => pending().await,
+    }
+}
