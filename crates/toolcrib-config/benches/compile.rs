@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use toolcrib_config::{Config, Dialect, Memory, Named, Workspace, compile};
+use toolcrib_config::{Config, Dialect, Memory, Named, Show, Workspace, compile, diff};
 
 const SERVERS: usize = 1000;
 
@@ -20,8 +20,26 @@ fn native_yaml(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench]
 fn claude_json(bencher: divan::Bencher<'_, '_>) {
     let world = World::new(".mcp.json", Dialect::Claude, claude());
-    assert!(!world.compile().has_errors());
+    let config = world.compile();
+    assert!(!config.has_errors());
+    assert_eq!(config.servers.len(), SERVERS);
     bencher.bench(|| world.compile());
+}
+
+/// From one configuration to the next, of which a tenth is new: this has to stay below 5 ms.
+#[divan::bench]
+fn diff_of_a_changed_copy(bencher: divan::Bencher<'_, '_>) {
+    let old = World::new("toolcrib.yaml", Dialect::Native, native()).compile();
+    let changed = native().replace("0:\n", "0x:\n").replace("debug", "info");
+    let new = World::new("toolcrib.yaml", Dialect::Native, changed).compile();
+    assert!(!diff(&old, &new).is_empty());
+    bencher.bench(|| diff(&old, &new));
+}
+
+#[divan::bench]
+fn explain_yaml(bencher: divan::Bencher<'_, '_>) {
+    let config = World::new("toolcrib.yaml", Dialect::Native, native()).compile();
+    bencher.bench(|| config.explain(Show::Masked));
 }
 
 struct World {

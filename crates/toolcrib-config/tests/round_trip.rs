@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use generated::{Files, Secrets, compile_in, files};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use toolcrib_config::{Config, Dialect, Named, Show};
 
 proptest! {
@@ -47,4 +48,22 @@ fn check(files: &Files) -> Result<(), TestCaseError> {
 fn errors(config: &Config) -> BTreeSet<(String, Option<String>)> {
     let errors = config.problems.iter().filter(|problem| problem.is_error());
     errors.map(|problem| (problem.code.clone(), problem.server.clone())).collect()
+}
+
+/// Otherwise the property above would hold of nothing.
+#[test]
+fn most_generated_servers_are_accepted() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut servers = std::collections::BTreeMap::new();
+    for _ in 0..1000 {
+        let files = files(Secrets::Odd).new_tree(&mut runner).unwrap().current();
+        let config = files.compile();
+        let (made, lost) = servers.entry(files.dialect.as_str()).or_insert((0, 0));
+        *made += config.servers.len();
+        *lost += config.rejected.len();
+    }
+    assert_eq!(servers.len(), Dialect::WORDS.len());
+    for (dialect, (made, lost)) in servers {
+        assert!(made > 20 && made * 4 > lost, "{dialect}: {made} accepted, {lost} rejected");
+    }
 }

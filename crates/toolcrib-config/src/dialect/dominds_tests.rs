@@ -164,7 +164,7 @@ fn dom_03_other_formats_beside_it_are_read_too() {
         .with_file("/ws/more.json", r#"{ "version": 1, "servers": { "j": { "command": "x" } } }"#)
         .with_file("/ws/.dispatch/mcp.json", r#"{ "servers": { "d": { "command": "x" } } }"#);
     let config = discovered(&world, "/ws");
-    assert!(ids(&config).starts_with(&["j", "y"]), "{:?}", ids(&config));
+    assert_eq!(ids(&config), ["j", "y", "d"]);
     assert_eq!(codes(&config), [""; 0]);
     let labels: Vec<_> = config.sources.iter().map(|s| &*s.label).collect();
     let all = ["toolcrib.yaml", "more.json", ".minds/mcp.yaml", ".dispatch/mcp.json"];

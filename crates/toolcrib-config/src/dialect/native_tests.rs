@@ -108,3 +108,17 @@ fn paths_of_profiles_and_secret_stores_start_from_their_file() {
     assert_eq!(config.servers[0].policy.manual, Some(Manual::File("/ws/sub/m.md".into())));
     assert_eq!(config.host.secrets["s"].path.as_deref(), Some("/ws/secrets"));
 }
+
+#[test]
+fn a_list_is_no_value_and_no_problem_quotes_one() {
+    let config = native(
+        "version: 1\nservers: { a: { command: x, env: { A: [hunter2], B: { from_env: [hunter2] }, C: 'x${hunter2!}' }, headers: hunter2 } }\n",
+    );
+    assert!(config.servers.is_empty());
+    let text = format!("{:?}", config.problems);
+    assert_eq!(codes(&config), ["value.invalid"; 4], "{text}");
+    assert!(
+        !text.contains("hunter2") && text.contains("expected a text or a map, found a list"),
+        "{text}"
+    );
+}

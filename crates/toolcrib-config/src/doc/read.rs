@@ -376,10 +376,35 @@ impl<'de, S: Deserialize<'de>, M: Deserialize<'de>> Visitor<'de> for EitherVisit
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        M::deserialize(serde::de::value::SeqAccessDeserializer::new(seq)).map(Either::Nested)
+        M::deserialize(List(seq)).map(Either::Nested)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         M::deserialize(MapAccessDeserializer::new(map)).map(Either::Nested)
+    }
+}
+
+/// A list, which to serde's own reader of one could also be a struct without its keys.
+struct List<A>(A);
+
+impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {
+    type Error = A::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {
+        visitor.visit_seq(self.0)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        _visitor: V,
+    ) -> Result<V::Value, A::Error> {
+        Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &"a text or a map"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }

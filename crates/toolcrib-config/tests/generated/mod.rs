@@ -23,8 +23,10 @@ pub(crate) struct Files {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Secrets {
     /// Odd texts, all of them of the right type.
+    #[allow(dead_code, reason = "each of the two tests has its own")]
     Odd,
     /// Texts that can be found again wherever they show, also in the wrong place.
+    #[allow(dead_code, reason = "each of the two tests has its own")]
     Canaries,
 }
 
@@ -79,7 +81,7 @@ impl Secrets {
         match self {
             Self::Odd => text(),
             Self::Canaries => prop_oneof![
-                6 => words(&["cn4ry", "a cn4ry", "${X} cn4ry", "${X:-cn4ry}", "$cn4ry", "{env:X}cn4ry", "${env:X}cn4ry"]),
+                6 => words(&["cn4ry", "a cn4ry", "${X} cn4ry", "${X:-cn4ry}", "$ cn4ry", "{env:X}cn4ry", "${env:X}cn4ry"]),
                 1 => words(&["${cn4ry!}", "cn4ry${", "${X:-cn4ry"]),
                 2 => misplaced(),
             ]
@@ -276,15 +278,19 @@ pub(crate) fn free() -> Tree {
 /// A map that always has some keys and may have others.
 pub(crate) fn object(always: Vec<(&'static str, Tree)>, maybe: Vec<(&'static str, Tree)>) -> Tree {
     let share = if maybe.len() > 8 { 0.25 } else { 0.5 };
-    let entry = |share: f64| {
-        move |(key, value): (&'static str, Tree)| {
-            weighted(share, value.prop_map(move |value| (key.to_string(), value)))
-        }
-    };
-    let entries: Vec<_> =
-        always.into_iter().map(entry(1.0)).chain(maybe.into_iter().map(entry(share))).collect();
+    let always =
+        always.into_iter().map(|(key, value)| value.prop_map(move |v| Some((key, v))).boxed());
+    let maybe = maybe
+        .into_iter()
+        .map(|(key, value)| weighted(share, value.prop_map(move |v| (key, v))).boxed());
+    let entries: Vec<_> = always.chain(maybe).collect();
     entries
-        .prop_map(|entries| Json::Object(entries.into_iter().flatten().collect::<Map<_, _>>()))
+        .prop_map(|entries| {
+            let entries = entries.into_iter().flatten();
+            Json::Object(
+                entries.map(|(key, value)| (key.to_string(), value)).collect::<Map<_, _>>(),
+            )
+        })
         .boxed()
 }
 
