@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 # Targets run one after the other even under -j: cargo already uses every core.
 .NOTPARALLEL:
-.PHONY: help run test setup check fmt lint doctest unit tidy fuzz clean
+.PHONY: help run test setup check fmt lint doctest unit tidy fuzz bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ tidy: ## the hygiene checks alone, with what they looked at
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifacts
 	scripts/fuzz all $(FUZZ_SECONDS)
+
+bench: ## how long a thousand servers take
+	$(CARGO) bench -p toolcrib-config
 
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean

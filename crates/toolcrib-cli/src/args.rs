@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use toolcrib_config::Dialect;
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use toolcrib_config::{Client, Dialect};
 
 /// The counter where AI agents check out tools: every MCP server you have, from one place.
 #[derive(Debug, Parser)]
@@ -71,8 +71,9 @@ pub(crate) struct Explain {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Import {
-    /// Only this client
-    pub(crate) client: Option<Client>,
+    /// Only this client: claude, claude-code, claude-desktop, vscode, cursor, codex, gemini or opencode
+    #[arg(value_parser = clients)]
+    pub(crate) client: Option<Clients>,
     /// Write your own file, which every folder sees, instead of the workspace's
     #[arg(long)]
     pub(crate) user: bool,
@@ -81,17 +82,20 @@ pub(crate) struct Import {
     pub(crate) force: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
-    Claude,
-    Vscode,
-    Cursor,
-    Codex,
-    Gemini,
-    Opencode,
-}
-
 fn dialect(word: &str) -> Result<Dialect, String> {
     let words = Dialect::WORDS.join(", ");
     Dialect::from_word(word).ok_or_else(|| format!("there is no such format; there are {words}"))
+}
+
+/// One or several programs that one word stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients(pub(crate) Vec<Client>);
+
+fn clients(word: &str) -> Result<Clients, String> {
+    if word == "claude" {
+        return Ok(Clients(vec![Client::ClaudeCode, Client::ClaudeDesktop]));
+    }
+    let words = Client::WORDS.join(", ");
+    let one = Client::from_word(word).map(|client| Clients(vec![client]));
+    one.ok_or_else(|| format!("there is no such client; there are claude, {words}"))
 }

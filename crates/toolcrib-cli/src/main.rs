@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod file;
 mod out;
 mod report;
 mod settings;

@@ -34,9 +34,7 @@ impl Out {
     }
 
     pub(crate) fn error(&self, text: &str) {
-        let red = anstyle::Style::new()
-            .bold()
-            .fg_color(Some(anstyle::AnsiColor::Red.into()));
+        let red = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
         self.say(&format!("{red}error{red:#}: {text}"));
     }
 

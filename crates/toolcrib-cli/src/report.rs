@@ -7,42 +7,24 @@ use toolcrib_config::{Config, Problem, Severity};
 pub(crate) fn problems(config: &Config, problems: &[&Problem]) -> String {
     let mut sorted = problems.to_vec();
     sorted.sort_by_key(|problem| {
-        (
-            std::cmp::Reverse(problem.severity),
-            problem.source.clone(),
-            problem.line,
-        )
+        (std::cmp::Reverse(problem.severity), problem.source.clone(), problem.line)
     });
     let renderer = Renderer::styled();
-    let rendered = sorted
-        .iter()
-        .map(|problem| renderer.render(&[group(config, problem)]) + "\n\n");
+    let rendered = sorted.iter().map(|problem| renderer.render(&[group(config, problem)]) + "\n\n");
     rendered.collect()
 }
 
 /// `2 errors, 1 warning`.
 pub(crate) fn count(problems: &[Problem]) -> String {
-    let words = [
-        (Severity::Error, "error"),
-        (Severity::Warning, "warning"),
-        (Severity::Info, "remark"),
-    ];
+    let words =
+        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Info, "remark")];
     let counted: Vec<String> = words
         .iter()
-        .map(|(severity, word)| {
-            (
-                problems.iter().filter(|p| p.severity == *severity).count(),
-                word,
-            )
-        })
+        .map(|(severity, word)| (problems.iter().filter(|p| p.severity == *severity).count(), word))
         .filter(|(n, _)| *n > 0)
         .map(|(n, word)| plural(n, word))
         .collect();
-    if counted.is_empty() {
-        "no problems".to_string()
-    } else {
-        counted.join(", ")
-    }
+    if counted.is_empty() { "no problems".to_string() } else { counted.join(", ") }
 }
 
 pub(crate) fn plural(n: usize, word: &str) -> String {
@@ -55,11 +37,8 @@ fn group<'a>(config: &'a Config, problem: &'a Problem) -> Group<'a> {
         Severity::Warning => Level::WARNING,
         Severity::Info => Level::INFO,
     };
-    let mut group = Group::with_title(
-        level
-            .primary_title(problem.text.as_str())
-            .id(problem.code.as_str()),
-    );
+    let mut group =
+        Group::with_title(level.primary_title(problem.text.as_str()).id(problem.code.as_str()));
     if let Some(excerpt) = excerpt(config, problem) {
         group = group.element(excerpt);
     } else if let Some(source) = &problem.source {
@@ -93,18 +72,13 @@ fn excerpt<'a>(
 
 /// The byte range of the word that begins at a character.
 fn word_at(line: &str, column: usize) -> std::ops::Range<usize> {
-    let start = line
-        .char_indices()
-        .nth(column)
-        .map_or(line.len(), |(at, _)| at);
+    let start = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
     let rest = line.get(start..).unwrap_or_default();
     let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
     let length = match quote {
-        Some(quote) => rest
-            .char_indices()
-            .skip(1)
-            .find(|(_, c)| *c == quote)
-            .map(|(at, c)| at + c.len_utf8()),
+        Some(quote) => {
+            rest.char_indices().skip(1).find(|(_, c)| *c == quote).map(|(at, c)| at + c.len_utf8())
+        }
         None => rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '}' | ']' | ':')),
     };
     let end = start + length.unwrap_or(rest.len());

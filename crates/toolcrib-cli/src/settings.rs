@@ -25,18 +25,10 @@ impl Settings {
             .ok_or_else(|| format!("--root `{}` is not a folder", asked.display()))?;
         // A file that is named is one of the person's own words: it starts from where they are.
         let path = common.config.as_ref().map(|path| world.cwd().join(path));
-        let named = path.map(|path| Named {
-            path,
-            dialect: common.dialect,
-        });
+        let named = path.map(|path| Named { path, dialect: common.dialect });
         let home = config_home(&world);
         let workspace = Workspace { root, home, named };
-        Ok(Self {
-            workspace,
-            world,
-            json: common.json,
-            verbose: common.verbose,
-        })
+        Ok(Self { workspace, world, json: common.json, verbose: common.verbose })
     }
 
     pub(crate) fn compile(&self) -> Config {
@@ -50,23 +42,13 @@ impl Settings {
 
 /// The folder of the person's own `toolcrib.yaml`.
 fn config_home(world: &Real) -> Option<PathBuf> {
-    let given = |name: &str| {
-        world
-            .env(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let given = |name: &str| world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("TOOLCRIB_CONFIG_HOME")
         .or_else(|| config_folder(world).map(|folder| folder.join("toolcrib")))
 }
 
 /// Where programs keep their configuration.
 pub(crate) fn config_folder(world: &Real) -> Option<PathBuf> {
-    let given = |name: &str| {
-        world
-            .env(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let given = |name: &str| world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")))
 }

@@ -15,14 +15,9 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the binary is where the process is asked"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the binary is where the process is asked")]
     pub(crate) fn of_process() -> Self {
-        Self {
-            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
-        }
+        Self { cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")) }
     }
 
     pub(crate) fn cwd(&self) -> &Path {
@@ -31,10 +26,7 @@ impl Real {
 }
 
 impl Lookup for Real {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the binary is where the process is asked"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the binary is where the process is asked")]
     fn env(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
@@ -59,8 +51,6 @@ fn read(path: &Path) -> std::io::Result<File> {
         return Ok(File::Unreadable("it is not a regular file".to_string()));
     }
     let mut content = Vec::new();
-    std::fs::File::open(path)?
-        .take(MOST)
-        .read_to_end(&mut content)?;
+    std::fs::File::open(path)?.take(MOST).read_to_end(&mut content)?;
     Ok(File::Content(content))
 }

@@ -31,11 +31,7 @@ pub(crate) fn assemble(
     draft: Draft,
 ) -> Option<ServerSpec> {
     cx.enter(&draft.id);
-    let spec = Assembly {
-        node: draft.node,
-        own: BTreeMap::new(),
-    }
-    .run(cx, doc, profiles, draft);
+    let spec = Assembly { node: draft.node, own: BTreeMap::new() }.run(cx, doc, profiles, draft);
     cx.leave();
     spec
 }
@@ -79,7 +75,7 @@ impl Assembly {
         let origins = Origins {
             source: cx.label.clone(),
             doc: doc.clone(),
-            own: self.own.clone(),
+            own: std::mem::take(&mut self.own),
             profile: profile.origins,
         };
         let place = cx.doc.place(draft.node);
@@ -107,21 +103,9 @@ impl Assembly {
         let (times, life) = (&mut policy.timeouts, &mut policy.lifecycle);
         let (retry, reconnect) = (&mut life.retry, &mut life.reconnect);
         for (path, time, limit) in [
-            (
-                "timeouts.request_max",
-                times.request,
-                &mut times.request_max,
-            ),
-            (
-                "lifecycle.retry.max_delay",
-                retry.initial,
-                &mut retry.max_delay,
-            ),
-            (
-                "lifecycle.reconnect.max_delay",
-                reconnect.initial,
-                &mut reconnect.max_delay,
-            ),
+            ("timeouts.request_max", times.request, &mut times.request_max),
+            ("lifecycle.retry.max_delay", retry.initial, &mut retry.max_delay),
+            ("lifecycle.reconnect.max_delay", reconnect.initial, &mut reconnect.max_delay),
         ] {
             if !self.own.contains_key(path) && *limit != Period::ZERO {
                 *limit = time.max(*limit);
@@ -143,12 +127,10 @@ impl Assembly {
                     terminate_on_close,
                 }))
             }
-            TransportKind::Sse => self
-                .remote(cx, settings, &["http", "https"])
-                .map(Transport::Sse),
-            TransportKind::WebSocket => self
-                .remote(cx, settings, &["ws", "wss"])
-                .map(Transport::WebSocket),
+            TransportKind::Sse => self.remote(cx, settings, &["http", "https"]).map(Transport::Sse),
+            TransportKind::WebSocket => {
+                self.remote(cx, settings, &["ws", "wss"]).map(Transport::WebSocket)
+            }
         }
     }
 
@@ -190,15 +172,8 @@ impl Assembly {
     /// Keys that the kind of transport does not have are told; they have no effect.
     fn strays(&self, cx: &mut Cx<'_>, kind: Option<TransportKind>) {
         let Some(kind) = kind else { return };
-        const STDIO: &[&str] = &[
-            "command",
-            "args",
-            "cwd",
-            "encoding",
-            "framing",
-            "allow_commands",
-            "env",
-        ];
+        const STDIO: &[&str] =
+            &["command", "args", "cwd", "encoding", "framing", "allow_commands", "env"];
         const DOCKER: &[&str] = &[
             "command",
             "args",
@@ -211,13 +186,7 @@ impl Assembly {
             "shell",
             "keep_container",
         ];
-        const HTTP: &[&str] = &[
-            "url",
-            "headers",
-            "url_policy",
-            "session_id",
-            "terminate_on_close",
-        ];
+        const HTTP: &[&str] = &["url", "headers", "url_policy", "session_id", "terminate_on_close"];
         const REMOTE: &[&str] = &["url", "headers", "url_policy"];
         let known = match kind {
             TransportKind::Stdio => STDIO,
@@ -226,9 +195,7 @@ impl Assembly {
             TransportKind::Sse | TransportKind::WebSocket => REMOTE,
         };
         for (path, node) in &self.own {
-            let Some(key) = path
-                .strip_prefix("transport.")
-                .and_then(|p| p.split('.').next())
+            let Some(key) = path.strip_prefix("transport.").and_then(|p| p.split('.').next())
             else {
                 continue;
             };
@@ -241,11 +208,7 @@ impl Assembly {
 
     fn stdio(&self, cx: &mut Cx<'_>, settings: TransportSettings) -> Option<Transport> {
         let command = self.command(cx, settings.command)?;
-        if !command
-            .0
-            .as_literal()
-            .is_none_or(|name| settings.allow_commands.admits(name))
-        {
+        if !command.0.as_literal().is_none_or(|name| settings.allow_commands.admits(name)) {
             let text = format!(
                 "the command `{}` is not among `allow_commands`",
                 text::clip(&command.shown())
@@ -260,10 +223,7 @@ impl Assembly {
             return None;
         }
         if !is_known_encoding(&settings.encoding) {
-            let text = format!(
-                "`{}` is no encoding that is known",
-                text::clip(&settings.encoding)
-            );
+            let text = format!("`{}` is no encoding that is known", text::clip(&settings.encoding));
             cx.error(
                 self.at("transport.encoding"),
                 "encoding.unknown",
@@ -345,12 +305,7 @@ impl Assembly {
         schemes: &[&str],
     ) -> Option<Remote> {
         let Some(url) = settings.url else {
-            cx.error(
-                self.node,
-                "url.missing",
-                "the server has no `url`",
-                "add `url: ADDRESS`",
-            );
+            cx.error(self.node, "url.missing", "the server has no `url`", "add `url: ADDRESS`");
             return None;
         };
         if let Some(literal) = url.0.as_literal()
@@ -359,11 +314,7 @@ impl Assembly {
             cx.error(self.at("transport.url"), code, text, "correct the address");
             return None;
         }
-        Some(Remote {
-            url,
-            headers: settings.headers.0,
-            url_policy: settings.url_policy,
-        })
+        Some(Remote { url, headers: settings.headers.0, url_policy: settings.url_policy })
     }
 
     fn env(&self, cx: &mut Cx<'_>, settings: EnvSettings) -> Option<Env> {
@@ -371,12 +322,7 @@ impl Assembly {
             Some(path) => Some(self.env_file(cx, PathBuf::from(path))?),
             None => None,
         };
-        Some(Env {
-            inherit: settings.inherit,
-            file,
-            unset: settings.unset,
-            set: settings.set.0,
-        })
+        Some(Env { inherit: settings.inherit, file, unset: settings.unset, set: settings.set.0 })
     }
 
     fn env_file(&self, cx: &mut Cx<'_>, path: PathBuf) -> Option<EnvFile> {
@@ -391,10 +337,7 @@ impl Assembly {
                             format!("line {line} of `{shown}` is no assignment; it is passed over");
                         cx.warning(node, "env_file.line", text, "write `NAME=value`");
                     }
-                    let values = values
-                        .into_iter()
-                        .map(|(k, v)| (k, Hidden::new(v)))
-                        .collect();
+                    let values = values.into_iter().map(|(k, v)| (k, Hidden::new(v))).collect();
                     return Some(EnvFile { path, values });
                 }
                 Err(_) => format!("the environment file `{shown}` is not UTF-8 text"),
@@ -404,12 +347,7 @@ impl Assembly {
                 format!("the environment file `{shown}` cannot be read: {why}")
             }
         };
-        cx.error(
-            node,
-            "env_file.unreadable",
-            problem,
-            "create the file or correct the path",
-        );
+        cx.error(node, "env_file.unreadable", problem, "create the file or correct the path");
         None
     }
 
@@ -418,12 +356,7 @@ impl Assembly {
             && !matches!(cx.lookup.file(&PathBuf::from(path)), File::Content(_))
         {
             let text = format!("the manual `{}` is not there", text::clip(path));
-            cx.warning(
-                self.at("manual"),
-                "manual.missing",
-                text,
-                "write it or correct the path",
-            );
+            cx.warning(self.at("manual"), "manual.missing", text, "write it or correct the path");
         }
     }
 
@@ -437,23 +370,19 @@ impl Assembly {
                 };
                 if variable(cx, spec, &name).is_none() {
                     sound &= spec.policy.secrets.resolve != Resolve::Load;
-                    self.missing_variable(cx, &path, &name);
+                    let node = spec.origins.own.get(&path).copied();
+                    missing_variable(cx, node.unwrap_or(self.node), &name);
                 }
             }
         }
         sound
     }
+}
 
-    fn missing_variable(&self, cx: &mut Cx<'_>, path: &str, name: &str) {
-        let node = self.at(path);
-        let text = format!("ConfigError: Environment variable '{name}' not found");
-        cx.error(
-            node,
-            "env.missing",
-            text,
-            &format!("set it: `export {name}=…`"),
-        );
-    }
+fn missing_variable(cx: &mut Cx<'_>, node: NodeId, name: &str) {
+    let text = format!("ConfigError: Environment variable '{name}' not found");
+    let fix = format!("set it: `export {name}=…`");
+    cx.error(node, "env.missing", text, &fix);
 }
 
 /// Defaults that depend on other values.
@@ -480,11 +409,7 @@ fn program(command: &Plain) -> &str {
 fn variable(cx: &Cx<'_>, spec: &ServerSpec, name: &str) -> Option<String> {
     cx.lookup.env(name).or_else(|| {
         let file = spec.transport.env()?.file.as_ref()?;
-        file.values
-            .iter()
-            .rev()
-            .find(|(k, _)| k == name)
-            .map(|(_, v)| v.reveal().to_string())
+        file.values.iter().rev().find(|(k, _)| k == name).map(|(_, v)| v.reveal().to_string())
     })
 }
 
@@ -493,61 +418,31 @@ fn named_values(spec: &ServerSpec) -> Vec<(String, &Value)> {
     let mut found: Vec<(String, &Value)> = Vec::new();
     if let Some(env) = spec.transport.env() {
         found.extend(
-            env.set
-                .iter()
-                .map(|(name, value)| (format!("transport.env.set.{name}"), value)),
+            env.set.iter().map(|(name, value)| (format!("transport.env.set.{name}"), value)),
         );
     }
     if let Some(remote) = spec.transport.remote() {
         found.push(("transport.url".to_string(), &remote.url.0));
         found.extend(
-            remote
-                .headers
-                .iter()
-                .map(|(name, value)| (format!("transport.headers.{name}"), value)),
+            remote.headers.iter().map(|(name, value)| (format!("transport.headers.{name}"), value)),
         );
     }
     match &spec.transport {
         Transport::Stdio(stdio) => {
             found.push(("transport.command".to_string(), &stdio.command.0));
-            found.extend(
-                stdio
-                    .args
-                    .iter()
-                    .map(|arg| ("transport.args".to_string(), &arg.0)),
-            );
-            found.extend(
-                stdio
-                    .cwd
-                    .iter()
-                    .map(|cwd| ("transport.cwd".to_string(), &cwd.0)),
-            );
+            found.extend(stdio.args.iter().map(|arg| ("transport.args".to_string(), &arg.0)));
+            found.extend(stdio.cwd.iter().map(|cwd| ("transport.cwd".to_string(), &cwd.0)));
         }
         Transport::DockerExec(docker) => {
             found.push(("transport.command".to_string(), &docker.command.0));
-            found.extend(
-                docker
-                    .args
-                    .iter()
-                    .map(|arg| ("transport.args".to_string(), &arg.0)),
-            );
+            found.extend(docker.args.iter().map(|arg| ("transport.args".to_string(), &arg.0)));
         }
         Transport::StreamableHttp(http) => {
-            found.extend(
-                http.session_id
-                    .iter()
-                    .map(|id| ("transport.session_id".to_string(), id)),
-            );
+            found.extend(http.session_id.iter().map(|id| ("transport.session_id".to_string(), id)));
         }
         Transport::Sse(_) | Transport::WebSocket(_) => {}
     }
-    found.extend(
-        spec.policy
-            .auth
-            .values()
-            .into_iter()
-            .map(|value| ("auth".to_string(), value)),
-    );
+    found.extend(spec.policy.auth.values().into_iter().map(|value| ("auth".to_string(), value)));
     found.extend(
         spec.policy
             .init
@@ -579,10 +474,7 @@ pub(crate) fn check_url(
         && matches!(parsed.scheme(), "http")
         && !is_loopback(&parsed)
     {
-        return Err((
-            "url.insecure",
-            format!("`{shown}` must use https, or http on this machine"),
-        ));
+        return Err(("url.insecure", format!("`{shown}` must use https, or http on this machine")));
     }
     Ok(())
 }

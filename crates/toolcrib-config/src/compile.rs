@@ -1,5 +1,6 @@
 //! From files to one configuration: what is read, in which order, and who shadows whom.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,9 +80,7 @@ impl Compiler<'_> {
             let text = "the file's name does not tell its format";
             let fix = format!("name it with `--dialect`: {}", Dialect::WORDS.join(", "));
             let label = self.label(&path);
-            self.config
-                .problems
-                .push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
+            self.config.problems.push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
             return;
         };
         if dialect == Dialect::Minion {
@@ -92,11 +91,9 @@ impl Compiler<'_> {
         if !self.file(&path, dialect, None, 0) {
             let label = self.label(&path);
             let text = format!("`{label}` is not there");
-            self.config.problems.push(
-                Problem::error("file.missing", text)
-                    .of(&label)
-                    .fix("check the path"),
-            );
+            self.config
+                .problems
+                .push(Problem::error("file.missing", text).of(&label).fix("check the path"));
         }
     }
 
@@ -125,23 +122,13 @@ impl Compiler<'_> {
                 "`{label}` declares servers too; `.dispatch/mcp.json` wins and they are not used"
             );
             let problem = Problem::warning("file.shadowed", text).of(&label);
-            self.config
-                .problems
-                .push(problem.fix("keep the servers in one of the two files"));
+            self.config.problems.push(problem.fix("keep the servers in one of the two files"));
         }
     }
 
     fn declared(&self, path: &Path) -> usize {
-        let source = self
-            .config
-            .sources
-            .iter()
-            .position(|source| source.path == path);
-        self.pending
-            .iter()
-            .filter(|p| Some(p.source) == source)
-            .map(|p| p.drafts.len())
-            .sum()
+        let source = self.config.sources.iter().position(|source| source.path == path);
+        self.pending.iter().filter(|p| Some(p.source) == source).map(|p| p.drafts.len()).sum()
     }
 
     fn would_declare(&self, path: &Path) -> bool {
@@ -149,24 +136,23 @@ impl Compiler<'_> {
             return false;
         };
         let parsed = doc::parse(Dialect::Opencode.syntax(path), &bytes);
-        let servers = parsed
-            .doc
-            .as_ref()
-            .and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
+        let servers =
+            parsed.doc.as_ref().and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
         servers.is_some_and(|servers| !servers.is_empty())
     }
 
     fn label(&self, path: &Path) -> Arc<str> {
-        path.strip_prefix(self.root)
-            .unwrap_or(path)
-            .display()
-            .to_string()
-            .into()
+        path.strip_prefix(self.root).unwrap_or(path).display().to_string().into()
+    }
+
+    fn base_folder(&self, path: &Path, dialect: Dialect) -> PathBuf {
+        let home = self.lookup.env("HOME").map(PathBuf::from);
+        base_folder(path, dialect, self.root, home.as_deref())
     }
 
     /// Reads one file and what it includes; false where it is not there.
     fn file(&mut self, path: &Path, dialect: Dialect, scope: Option<Scope>, depth: usize) -> bool {
-        let base = base_folder(path, dialect, self.root);
+        let base = self.base_folder(path, dialect);
         self.file_from(base, path, dialect, scope, depth)
     }
 
@@ -186,48 +172,30 @@ impl Compiler<'_> {
             File::Unreadable(why) => {
                 let text = format!("`{label}` cannot be read: {why}");
                 self.config.problems.push(
-                    Problem::error("file.unreadable", text)
-                        .of(&label)
-                        .fix("check its permissions"),
+                    Problem::error("file.unreadable", text).of(&label).fix("check its permissions"),
                 );
                 self.add_source(
                     path,
                     &label,
                     dialect,
                     Outcome::Rejected,
-                    Parsed {
-                        doc: None,
-                        flaws: Vec::new(),
-                        lines: doc::Lines::default(),
-                    },
+                    Parsed { doc: None, flaws: Vec::new(), lines: doc::Lines::default() },
                 );
                 return true;
             }
         };
         let (fatal, damaged) = self.tell_flaws(&label, dialect, &parsed);
         let source = self.add_source(path, &label, dialect, Outcome::Loaded, parsed);
-        let Some(doc) = self
-            .config
-            .sources
-            .get(source)
-            .and_then(|s| s.doc.clone())
-            .filter(|_| !fatal)
+        let Some(doc) =
+            self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
         else {
             self.refuse(source, dialect);
             return true;
         };
         let mut problems = std::mem::take(&mut self.config.problems);
-        let mut cx = Cx::new(
-            label,
-            dialect,
-            &doc,
-            base.clone(),
-            self.lookup,
-            &mut problems,
-        );
+        let mut cx = Cx::new(label, dialect, &doc, base.clone(), self.lookup, &mut problems);
         let mut loaded = dialect::read(&mut cx);
-        self.profiles
-            .add(&mut cx, std::mem::take(&mut loaded.profiles));
+        self.profiles.add(&mut cx, std::mem::take(&mut loaded.profiles));
         self.config.problems = problems;
         self.take(source, doc, base, loaded, scope, &damaged, depth);
         if dialect == Dialect::Dominds {
@@ -263,9 +231,12 @@ impl Compiler<'_> {
         label: &str,
         dialect: Dialect,
         parsed: &Parsed,
-    ) -> (bool, Vec<String>) {
-        let (mut fatal, mut damaged) = (parsed.doc.is_none(), Vec::new());
+    ) -> (bool, BTreeSet<String>) {
+        let (mut fatal, mut damaged) = (parsed.doc.is_none(), BTreeSet::new());
         for flaw in &parsed.flaws {
+            if is_elsewhere(flaw, dialect) {
+                continue;
+            }
             let server = server_of(flaw, dialect);
             let place = parsed.lines.place(flaw.offset);
             let mut problem = Problem::new(flaw.severity, flaw.code, flaw.text.clone())
@@ -273,8 +244,9 @@ impl Compiler<'_> {
                 .fix(flaw.fix.clone());
             problem.server.clone_from(&server);
             match server {
-                Some(server) => damaged.push(server),
-                None => fatal |= problem.is_error(),
+                _ if !problem.is_error() => {}
+                Some(server) => drop(damaged.insert(server)),
+                None => fatal = true,
             }
             self.config.problems.push(problem);
         }
@@ -283,10 +255,8 @@ impl Compiler<'_> {
 
     /// Nothing of a file counts; its dialect says whether what it gave before goes on.
     fn refuse(&mut self, source: usize, dialect: Dialect) {
-        let policy = self
-            .profiles
-            .get(dialect.profile())
-            .map(|p| p.policy.availability.on_config_error);
+        let policy =
+            self.profiles.get(dialect.profile()).map(|p| p.policy.availability.on_config_error);
         let outcome = match policy {
             Some(OnConfigError::KeepLastGood) | None => Outcome::Rejected,
             Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => Outcome::Failed,
@@ -296,10 +266,7 @@ impl Compiler<'_> {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one file's reading, taken over once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one file's reading, taken over once")]
     fn take(
         &mut self,
         source: usize,
@@ -307,7 +274,7 @@ impl Compiler<'_> {
         base: PathBuf,
         mut loaded: Loaded,
         scope: Option<Scope>,
-        damaged: &[String],
+        damaged: &BTreeSet<String>,
         depth: usize,
     ) {
         if let Some(entry) = self.config.sources.get_mut(source) {
@@ -340,28 +307,12 @@ impl Compiler<'_> {
         host: Option<At<HostKeys>>,
         gateway: Option<At<GatewayKeys>>,
     ) {
-        let Config {
-            host: slot,
-            gateway: gateway_slot,
-            origins,
-            sources,
-            ..
-        } = &mut self.config;
-        let label = sources
-            .get(source)
-            .map(|s| s.label.clone())
-            .unwrap_or_default();
+        let Config { host: slot, gateway: gateway_slot, origins, sources, .. } = &mut self.config;
+        let label = sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let mut record = |path: &str, node: Option<NodeId>| {
             let node = node.unwrap_or(Doc::ROOT);
             let (place, key) = (doc.place(node), doc.path(node));
-            origins.insert(
-                path.to_string(),
-                Origin::File {
-                    source: label.clone(),
-                    place,
-                    key,
-                },
-            );
+            origins.insert(path.to_string(), Origin::File { source: label.clone(), place, key });
         };
         let mut layer = Layer::new(&mut record);
         layer.field("host", slot, host);
@@ -377,12 +328,7 @@ impl Compiler<'_> {
         depth: usize,
     ) {
         let path = normal(&base.join(&include.path));
-        let label = self
-            .config
-            .sources
-            .get(source)
-            .map(|s| s.label.clone())
-            .unwrap_or_default();
+        let label = self.config.sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let report = |code: &str, text: String, fix: &str| {
             Problem::error(code, text)
                 .at(&label, doc.place(include.node), &doc.path(include.node))
@@ -391,9 +337,7 @@ impl Compiler<'_> {
         let shown = crate::text::clip(&include.path);
         if depth >= MAX_INCLUDES || self.config.sources.iter().any(|s| s.path == path) {
             let text = format!("`{shown}` is included already, or too deep");
-            self.config
-                .problems
-                .push(report("include.again", text, "include each file once"));
+            self.config.problems.push(report("include.again", text, "include each file once"));
             return;
         }
         let Some(dialect) = include.dialect.or_else(|| Dialect::of_path(&path)) else {
@@ -449,7 +393,7 @@ impl Compiler<'_> {
         let (Some(agent), Some(home)) = (agent, self.lookup.env("HOME")) else {
             return;
         };
-        let base = base_folder(&agent.path, Dialect::Holodeck, self.root);
+        let base = self.base_folder(&agent.path, Dialect::Holodeck);
         let path = Path::new(&home).join(".holodeck/config.yaml");
         let is_read = self.config.sources.iter().any(|s| s.path == path);
         let agents = self.pending.len();
@@ -492,10 +436,8 @@ impl Compiler<'_> {
                     toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
                 });
                 let Some(spec) = spec else {
-                    let policy = self
-                        .profiles
-                        .get(&profile)
-                        .map(|p| p.policy.availability.on_config_error);
+                    let policy =
+                        self.profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
                     failed |= policy == Some(OnConfigError::FailLoad);
                     let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
                     self.config.rejected.push(Rejected {
@@ -511,9 +453,10 @@ impl Compiler<'_> {
             if failed {
                 self.fail(pending.source, made);
             } else {
-                made.into_iter().for_each(|spec| self.add(spec));
+                self.config.servers.extend(made);
             }
         }
+        self.shadow();
     }
 
     /// One bad entry fails the whole file where its dialect says so.
@@ -529,30 +472,31 @@ impl Compiler<'_> {
         self.config.rejected.extend(rejected);
     }
 
-    /// Adds a server. Among native files the later one replaces the earlier: the root's the person's own.
-    fn add(&mut self, spec: ServerSpec) {
-        let own = |spec: &ServerSpec| {
+    /// Among native files the later one replaces the earlier: the root's the person's own.
+    fn shadow(&mut self) {
+        let mut last: HashMap<&str, &ServerSpec> = HashMap::new();
+        let (mut gone, mut problems) = (BTreeSet::new(), Vec::new());
+        let own = |spec: &&ServerSpec| {
             spec.dialect == Dialect::Native && spec.source == spec.origins.source
         };
-        let same = |other: &ServerSpec| other.id == spec.id && own(other);
-        let shadowed = self
-            .config
-            .servers
-            .iter()
-            .position(|other| own(&spec) && same(other));
-        if let Some(index) = shadowed {
-            let old = self.config.servers.remove(index);
-            let text = format!(
-                "`{}` is also declared in `{}`; this one is used",
-                spec.id, old.source
-            );
+        for spec in self.config.servers.iter().filter(own) {
+            let Some(old) = last.insert(&spec.id, spec) else {
+                continue;
+            };
+            gone.insert(old.key());
+            let text =
+                format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
             let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
                 .at(&spec.source, spec.place, &spec.id)
                 .server(&spec.id)
                 .fix("remove one of the two");
-            self.config.problems.push(problem);
+            problems.push(problem);
         }
-        self.config.servers.push(spec);
+        if !gone.is_empty() {
+            let servers = &mut self.config.servers;
+            servers.retain(|spec| !gone.contains(&spec.key()));
+        }
+        self.config.problems.extend(problems);
     }
 }
 
@@ -573,22 +517,30 @@ fn toolset_is_free(cx: &mut Cx<'_>, spec: &ServerSpec, reserved: &[String]) -> b
     !taken
 }
 
-/// Dominds' paths start from the root; all others from the folder of their file.
-fn base_folder(path: &Path, dialect: Dialect, root: &Path) -> PathBuf {
+/// Paths start from the folder of their file; where that is a dot folder of a project, from the
+/// project. In a file that another client keeps for the person they start from the root.
+fn base_folder(path: &Path, dialect: Dialect, root: &Path, home: Option<&Path>) -> PathBuf {
     let folder = path.parent().unwrap_or(root);
+    let project = folder
+        .file_name()
+        .filter(|name| name.to_string_lossy().starts_with('.'))
+        .and_then(|_| folder.parent());
     match dialect {
-        Dialect::Dominds | Dialect::Dispatch | Dialect::VsCode | Dialect::Cursor => {
-            let inside = folder
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with('.'));
-            if inside {
-                folder.parent().unwrap_or(folder).to_path_buf()
-            } else {
-                folder.to_path_buf()
-            }
+        Dialect::Dominds | Dialect::Dispatch => project.unwrap_or(folder),
+        Dialect::Claude if path.ends_with(".mcp.json") => folder,
+        Dialect::Claude | Dialect::VsCode | Dialect::Cursor | Dialect::Codex | Dialect::Gemini => {
+            project.filter(|project| Some(*project) != home).unwrap_or(root)
         }
-        _ => folder.to_path_buf(),
+        _ => folder,
     }
+    .to_path_buf()
+}
+
+/// Whether a key that stands twice is in a part of another client's settings that is not its list
+/// of servers: to that client the last one counts, and most of the file is none of our business.
+fn is_elsewhere(flaw: &Flaw, dialect: Dialect) -> bool {
+    let settings = matches!(dialect, Dialect::Claude | Dialect::Cursor | Dialect::Gemini);
+    settings && flaw.path.first().is_some_and(|key| key != "mcpServers")
 }
 
 /// The server that a flaw in a map belongs to; none where it damages the file or its list of servers.
@@ -599,13 +551,14 @@ fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
     };
     match listed.as_slice() {
         [list, server, ..]
-            if matches!(
-                list.as_str(),
-                "servers" | "mcpServers" | "mcp" | "mcp_servers"
-            ) =>
+            if matches!(list.as_str(), "servers" | "mcpServers" | "mcp" | "mcp_servers") =>
         {
             Some(server.clone())
         }
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "compile_tests.rs"]
+mod tests;

@@ -12,6 +12,9 @@ use crate::lookup::Lookup;
 use crate::problem::{Problem, Severity};
 use crate::text;
 
+/// Of one file no more problems are told: nobody reads on, and each holds its path.
+const MAX_PROBLEMS: usize = 1000;
+
 /// One file being read.
 pub(crate) struct Cx<'a> {
     pub(crate) label: Arc<str>,
@@ -23,6 +26,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) problems: &'a mut Vec<Problem>,
     /// The server whose entry is being read.
     server: Option<String>,
+    /// How many problems may still be told.
+    left: usize,
 }
 
 /// A map of the file read into a type.
@@ -43,15 +48,7 @@ impl<'a> Cx<'a> {
         lookup: &'a dyn Lookup,
         problems: &'a mut Vec<Problem>,
     ) -> Self {
-        Self {
-            label,
-            dialect,
-            doc,
-            base,
-            lookup,
-            problems,
-            server: None,
-        }
+        Self { label, dialect, doc, base, lookup, problems, server: None, left: MAX_PROBLEMS }
     }
 
     /// Problems from here on are of this server.
@@ -77,39 +74,43 @@ impl<'a> Cx<'a> {
 
     fn report(&mut self, severity: Severity, node: NodeId, code: &str, text: String, fix: &str) {
         let place = self.doc.place(node);
-        let mut problem = Problem::new(severity, code, text)
-            .at(&self.label, place, &self.doc.path(node))
-            .fix(fix);
+        let path = || self.doc.path(node);
+        let problem = Problem::new(severity, code, text);
+        self.tell(|cx| problem.at(&cx.label, place, &path()).fix(fix));
+    }
+
+    /// Adds a problem while there may be more.
+    fn tell(&mut self, problem: impl FnOnce(&Self) -> Problem) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        let mut problem = problem(self);
         problem.server.clone_from(&self.server);
         self.problems.push(problem);
+        if self.left == 0 {
+            let text = format!("there are more than {MAX_PROBLEMS} problems; the rest is not told");
+            let problem = Problem::error("file.too_many_problems", text);
+            let fix = "correct those above first";
+            self.problems.push(problem.of(&self.label).fix(fix));
+        }
     }
 
     /// Reads a map as a type; what is wrong or unknown in it becomes a problem.
     pub(crate) fn entry<T: DeserializeOwned + Default>(&mut self, node: NodeId) -> Entry<T> {
-        let Reading {
-            value,
-            wrongs,
-            unknown,
-        } = doc::read::<T>(self.doc, node);
+        let Reading { value, wrongs, unknown } = doc::read::<T>(self.doc, node);
         let sound = wrongs.is_empty();
         self.tell_wrongs(wrongs);
         let extras = self.tell_unknown(node, &unknown);
-        Entry {
-            value: value.unwrap_or_default(),
-            sound,
-            extras,
-        }
+        Entry { value: value.unwrap_or_default(), sound, extras }
     }
 
     pub(crate) fn tell_wrongs(&mut self, wrongs: Vec<doc::Wrong>) {
         for wrong in wrongs {
             let node = wrong.node.unwrap_or(Doc::ROOT);
             let path = self.doc.path(node);
-            let text = if path.is_empty() {
-                wrong.text
-            } else {
-                format!("`{path}`: {}", wrong.text)
-            };
+            let text =
+                if path.is_empty() { wrong.text } else { format!("`{path}`: {}", wrong.text) };
             self.error(node, "value.invalid", text, "correct the value");
         }
     }
@@ -118,44 +119,36 @@ impl<'a> Cx<'a> {
     pub(crate) fn tell_unknown(&mut self, node: NodeId, unknown: &[Unknown]) -> Map<String, Json> {
         let above = self.doc.path(node);
         let mut extras = Map::new();
-        for Unknown { map, key, known } in unknown {
-            let Some(value) = self.doc.get(*map, key) else {
+        for Unknown { map, entry, key, known } in unknown {
+            let Some((_, value)) = self.doc.entries(*map).get(*entry) else {
                 continue;
             };
             let path = self.doc.path(*map);
-            let below = path
-                .strip_prefix(&above)
-                .unwrap_or(&path)
-                .trim_start_matches('.');
-            let full = if below.is_empty() {
-                key.clone()
-            } else {
-                format!("{below}.{key}")
-            };
-            extras.insert(full, self.doc.json(value));
+            let below = path.strip_prefix(&above).unwrap_or(&path).trim_start_matches('.');
+            let full = if below.is_empty() { key.clone() } else { format!("{below}.{key}") };
+            extras.insert(full, self.doc.json(*value));
             if !key.starts_with("x-") {
-                self.unknown_key(*map, key, known);
+                self.unknown_entry(*map, *entry, known);
             }
         }
         extras
     }
 
-    pub(crate) fn unknown_key(&mut self, map: NodeId, key: &str, known: &[&str]) {
-        let text = format!("unknown key `{}`; it has no effect", text::clip(key));
-        let fix = match text::nearest(key, known) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "remove it, or check its spelling".to_string(),
-        };
-        let Some((written, value)) = self.doc.entries(map).iter().find(|(k, _)| k.name == key)
-        else {
+    /// Warns of one entry of a map that nobody reads.
+    pub(crate) fn unknown_entry(&mut self, map: NodeId, entry: usize, known: &[&str]) {
+        let Some((key, value)) = self.doc.entries(map).get(entry) else {
             return;
         };
-        let place = self.doc.key_place(written);
-        let mut problem = Problem::warning("key.unknown", text)
-            .at(&self.label, place, &self.doc.path(*value))
-            .fix(fix);
-        problem.server.clone_from(&self.server);
-        self.problems.push(problem);
+        self.tell(|cx| {
+            let text = format!("unknown key `{}`; it has no effect", text::clip(&key.name));
+            let fix = match text::nearest(&key.name, known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "remove it, or check its spelling".to_string(),
+            };
+            Problem::warning("key.unknown", text)
+                .at(&cx.label, cx.doc.key_place(key), &cx.doc.path(*value))
+                .fix(fix)
+        });
     }
 
     /// Whether a server's entry is a map at all; tells where it is not.
@@ -171,11 +164,7 @@ impl<'a> Cx<'a> {
 
     /// The entries of a map of servers: name, place and node of each.
     pub(crate) fn children(&self, node: NodeId) -> Vec<(String, NodeId)> {
-        self.doc
-            .entries(node)
-            .iter()
-            .map(|(key, value)| (key.name.clone(), *value))
-            .collect()
+        self.doc.entries(node).iter().map(|(key, value)| (key.name.clone(), *value)).collect()
     }
 
     /// A path of the file as an absolute one.

@@ -31,17 +31,12 @@ pub enum Action {
 
 impl Plan {
     pub fn action(&self, key: &str) -> Option<Action> {
-        self.steps
-            .iter()
-            .find(|step| step.key == key)
-            .map(|step| step.action)
+        self.steps.iter().find(|step| step.key == key).map(|step| step.action)
     }
 
     /// Whether nothing has to be done.
     pub fn is_empty(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|step| matches!(step.action, Action::Keep | Action::KeepLastGood))
+        self.steps.iter().all(|step| matches!(step.action, Action::Keep | Action::KeepLastGood))
     }
 }
 
@@ -65,20 +60,10 @@ pub fn diff(old: &Config, new: &Config) -> Plan {
         .collect();
     let after: std::collections::HashSet<String> =
         steps.iter().map(|step| step.key.clone()).collect();
-    let gone = old
-        .servers
-        .iter()
-        .filter(|spec| !after.contains(&spec.key()));
+    let gone = old.servers.iter().filter(|spec| !after.contains(&spec.key()));
     steps.extend(gone.map(|spec| {
-        let action = if goes_on(new, spec) {
-            Action::KeepLastGood
-        } else {
-            Action::Stop
-        };
-        Step {
-            key: spec.key(),
-            action,
-        }
+        let action = if goes_on(new, spec) { Action::KeepLastGood } else { Action::Stop };
+        Step { key: spec.key(), action }
     }));
     Plan { steps }
 }
@@ -87,8 +72,7 @@ pub fn diff(old: &Config, new: &Config) -> Plan {
 fn goes_on(new: &Config, spec: &ServerSpec) -> bool {
     let rejected =
         |r: &crate::model::Rejected| r.source == spec.source && r.id == spec.id && r.keep_last_good;
-    new.source(&spec.source)
-        .is_some_and(|source| source.outcome == Outcome::Rejected)
+    new.source(&spec.source).is_some_and(|source| source.outcome == Outcome::Rejected)
         || new.rejected.iter().any(rejected)
 }
 
@@ -103,17 +87,12 @@ mod tests {
     fn actions(dialect: Dialect, old: &str, new: &str) -> Vec<(String, Action)> {
         let plan = diff(&compiled(dialect, old), &compiled(dialect, new));
         let id = |key: &str| key.rsplit('#').next().unwrap().to_string();
-        plan.steps
-            .iter()
-            .map(|step| (id(&step.key), step.action))
-            .collect()
+        plan.steps.iter().map(|step| (id(&step.key), step.action)).collect()
     }
 
     fn check(old: &str, new: &str, expected: &[(&str, Action)]) {
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(id, action)| (id.to_string(), *action))
-            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(id, action)| (id.to_string(), *action)).collect();
         assert_eq!(actions(Dialect::Dominds, old, new), expected);
     }
 
@@ -132,15 +111,7 @@ mod tests {
     #[test]
     fn dom_90_a_server_that_is_wrong_now_goes_on_as_it_was() {
         let new = OLD.replace("b: { transport: stdio", "b: { transport: sse");
-        check(
-            OLD,
-            &new,
-            &[
-                ("a", Action::Keep),
-                ("c", Action::Keep),
-                ("b", Action::KeepLastGood),
-            ],
-        );
+        check(OLD, &new, &[("a", Action::Keep), ("c", Action::Keep), ("b", Action::KeepLastGood)]);
     }
 
     #[test]
@@ -152,10 +123,6 @@ mod tests {
 
     #[test]
     fn an_empty_file_ends_everything() {
-        check(
-            OLD,
-            "version: 1\n",
-            &["a", "b", "c"].map(|id| (id, Action::Stop)),
-        );
+        check(OLD, "version: 1\n", &["a", "b", "c"].map(|id| (id, Action::Stop)));
     }
 }

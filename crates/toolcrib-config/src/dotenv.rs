@@ -14,11 +14,7 @@ pub fn parse(text: &str) -> (Vec<(String, String)>, Vec<u32>) {
             Found::Bad => bad.push(line),
         }
         let consumed = rest.len() - after.len();
-        line += rest
-            .get(..consumed)
-            .unwrap_or_default()
-            .matches('\n')
-            .count() as u32;
+        line += rest.get(..consumed).unwrap_or_default().matches('\n').count() as u32;
         rest = after;
     }
     (values, bad)
@@ -46,10 +42,7 @@ fn assignment(text: &str) -> (Found, &str) {
     if !crate::value::is_variable(name) {
         return (Found::Bad, after);
     }
-    let value = text
-        .get(start..)
-        .unwrap_or_default()
-        .trim_start_matches([' ', '\t']);
+    let value = text.get(start..).unwrap_or_default().trim_start_matches([' ', '\t']);
     let (value, after) = match value.chars().next() {
         Some(quote @ ('"' | '\'')) => match quoted(value.get(1..).unwrap_or_default(), quote) {
             Some(found) => found,
@@ -65,16 +58,9 @@ fn assignment(text: &str) -> (Found, &str) {
 
 /// Text without quotes ends at a comment that stands apart.
 fn bare(line: &str) -> String {
-    let end = line
-        .find(" #")
-        .or_else(|| line.find("\t#"))
-        .unwrap_or(line.len());
+    let end = line.find(" #").or_else(|| line.find("\t#")).unwrap_or(line.len());
     let value = line.get(..end).unwrap_or_default();
-    if value.starts_with('#') {
-        String::new()
-    } else {
-        value.trim().to_string()
-    }
+    if value.starts_with('#') { String::new() } else { value.trim().to_string() }
 }
 
 /// The text up to the closing quote, and what follows its line. Only double quotes know escapes.
@@ -107,10 +93,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[(&str, &str)], bad: &[u32]) {
-        let own: Vec<(String, String)> = expected
-            .iter()
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect();
+        let own: Vec<(String, String)> =
+            expected.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         assert_eq!(parse(text), (own, bad.to_vec()), "{text}");
     }
 
@@ -126,27 +110,15 @@ mod tests {
             &[("A", "x # y"), ("B", "z\\n"), ("C", "q")],
             &[],
         );
-        check(
-            "A=\"one\ntwo\\tthree\"\nB=1",
-            &[("A", "one\ntwo\tthree"), ("B", "1")],
-            &[],
-        );
-        check(
-            "URL=http://x/#frag\nEQ=a=b",
-            &[("URL", "http://x/#frag"), ("EQ", "a=b")],
-            &[],
-        );
+        check("A=\"one\ntwo\\tthree\"\nB=1", &[("A", "one\ntwo\tthree"), ("B", "1")], &[]);
+        check("URL=http://x/#frag\nEQ=a=b", &[("URL", "http://x/#frag"), ("EQ", "a=b")], &[]);
         check("\u{feff}A=1", &[("A", "1")], &[]);
         check("A='${NOT_EXPANDED}'", &[("A", "${NOT_EXPANDED}")], &[]);
     }
 
     #[test]
     fn a_bad_line_is_told_and_passed_over() {
-        check(
-            "A=1\nnonsense\n1B=2\nC=3",
-            &[("A", "1"), ("C", "3")],
-            &[2, 3],
-        );
+        check("A=1\nnonsense\n1B=2\nC=3", &[("A", "1"), ("C", "3")], &[2, 3]);
         check("A=\"never closed\nB=2", &[("B", "2")], &[1]);
     }
 }

@@ -2,6 +2,7 @@
 //! and of each mistake. It does no IO: the environment and the files come through [`Lookup`].
 
 mod assemble;
+mod client_files;
 mod compile;
 mod cx;
 mod dialect;
@@ -23,6 +24,7 @@ mod yaml;
 #[cfg(test)]
 mod testing;
 
+pub use client_files::{Client, ClientFile, Person, System, client_files};
 pub use compile::{Named, Workspace, compile};
 pub use dialect::Dialect;
 pub use diff::{Action, Plan, Step, diff};

@@ -47,15 +47,11 @@ impl Lookup for Memory {
     }
 
     fn file(&self, path: &Path) -> File {
-        self.files
-            .get(path)
-            .map_or(File::Missing, |content| File::Content(content.clone()))
+        self.files.get(path).map_or(File::Missing, |content| File::Content(content.clone()))
     }
 
     fn is_dir(&self, path: &Path) -> bool {
-        self.files
-            .keys()
-            .any(|file| file != path && file.starts_with(path))
+        self.files.keys().any(|file| file != path && file.starts_with(path))
     }
 }
 
@@ -67,10 +63,7 @@ pub(crate) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     pub(crate) fn new(inner: &'a dyn Lookup) -> Self {
-        Self {
-            inner,
-            asked: RefCell::default(),
-        }
+        Self { inner, asked: RefCell::default() }
     }
 
     pub(crate) fn into_asked(self) -> BTreeSet<PathBuf> {

@@ -1,7 +1,7 @@
 //! Named defaults: five built in, and a person's own on top of them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::cx::Cx;
 use crate::dialect::{Dialect, ProfileDraft};
@@ -23,7 +23,7 @@ pub(crate) struct Profile {
 /// The profiles that a configuration may name.
 #[derive(Debug)]
 pub(crate) struct Profiles {
-    known: BTreeMap<String, Profile>,
+    known: BTreeMap<String, Arc<Profile>>,
 }
 
 /// The built-in profiles as native text, so that they read like any other.
@@ -36,18 +36,25 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("docker", include_str!("profiles/docker.yaml")),
 ];
 
+/// More of a person's own are refused: each is complete, and each of them may wait for another.
+const MAX_OWN: usize = 200;
+
+/// They are part of the program and never change, so they are read once.
+static READ: LazyLock<BTreeMap<String, Arc<Profile>>> = LazyLock::new(|| {
+    BUILT_IN
+        .iter()
+        .map(|(name, text)| ((*name).to_string(), Arc::new(built_in(name, text))))
+        .collect()
+});
+
 impl Profiles {
     pub(crate) fn built_in() -> Self {
-        let known = BUILT_IN
-            .iter()
-            .map(|(name, text)| ((*name).to_string(), built_in(name, text)));
-        Self {
-            known: known.collect(),
-        }
+        let known = READ.clone();
+        Self { known }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Profile> {
-        self.known.get(name)
+        self.known.get(name).map(|profile| &**profile)
     }
 
     pub(crate) fn names(&self) -> Vec<&str> {
@@ -57,10 +64,15 @@ impl Profiles {
     /// Adds a file's own profiles, each after the one that it starts from.
     pub(crate) fn add(&mut self, cx: &mut Cx<'_>, mut drafts: Vec<ProfileDraft>) {
         drafts.retain(|draft| self.is_free(cx, draft));
+        let room = (BUILT_IN.len() + MAX_OWN).saturating_sub(self.known.len());
+        if let Some(first) = drafts.get(room) {
+            let text = format!("there are more than {MAX_OWN} profiles; the rest is not used");
+            cx.error(first.node, "profile.too_many", text, "use fewer profiles");
+            drafts.truncate(room);
+        }
         loop {
             let (ready, waiting): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| {
-                self.known
-                    .contains_key(draft.base.as_deref().unwrap_or(Dialect::Native.as_str()))
+                self.known.contains_key(draft.base.as_deref().unwrap_or(Dialect::Native.as_str()))
             });
             if ready.is_empty() {
                 return waiting.iter().for_each(|draft| no_base(cx, draft));
@@ -73,10 +85,7 @@ impl Profiles {
     fn is_free(&self, cx: &mut Cx<'_>, draft: &ProfileDraft) -> bool {
         let built_in = BUILT_IN.iter().any(|(name, _)| *name == draft.name);
         if built_in {
-            let text = format!(
-                "the profile `{}` is built in and cannot be changed",
-                draft.name
-            );
+            let text = format!("the profile `{}` is built in and cannot be changed", draft.name);
             cx.error(
                 draft.node,
                 "profile.reserved",
@@ -89,7 +98,7 @@ impl Profiles {
 
     fn build(&mut self, cx: &Cx<'_>, draft: ProfileDraft) {
         let base = draft.base.as_deref().unwrap_or(Dialect::Native.as_str());
-        let Some(mut profile) = self.known.get(base).cloned() else {
+        let Some(mut profile) = self.get(base).cloned() else {
             return;
         };
         let mut values = profile.origins.values.clone();
@@ -102,7 +111,7 @@ impl Profiles {
             values.insert(path.to_string(), origin(node));
         });
         profile.origins = Arc::new(ProfileOrigins { values });
-        self.known.insert(draft.name, profile);
+        self.known.insert(draft.name, Arc::new(profile));
     }
 }
 
@@ -116,26 +125,14 @@ impl Profile {
     ) {
         let mut layer = Layer::new(record);
         self.policy.overlay(policy, &mut layer);
-        layer.field(
-            "transport",
-            &mut self.transport,
-            Some(doc::At::unplaced(transport)),
-        );
+        layer.field("transport", &mut self.transport, Some(doc::At::unplaced(transport)));
     }
 }
 
 fn no_base(cx: &mut Cx<'_>, draft: &ProfileDraft) {
     let base = text::clip(draft.base.as_deref().unwrap_or_default());
-    let text = format!(
-        "profile `{}` starts from `{base}`, which is no profile",
-        draft.name
-    );
-    cx.error(
-        draft.node,
-        "profile.unknown",
-        text,
-        "name a built-in profile or one of this file",
-    );
+    let text = format!("profile `{}` starts from `{base}`, which is no profile", draft.name);
+    cx.error(draft.node, "profile.unknown", text, "name a built-in profile or one of this file");
 }
 
 fn built_in(name: &str, yaml: &str) -> Profile {
@@ -147,15 +144,9 @@ fn built_in(name: &str, yaml: &str) -> Profile {
     let name: Arc<str> = name.into();
     let mut values = BTreeMap::new();
     let (policy, transport) = (Policy::default(), TransportSettings::default());
-    let mut profile = Profile {
-        policy,
-        transport,
-        origins: Arc::default(),
-    };
+    let mut profile = Profile { policy, transport, origins: Arc::default() };
     if let Some(tree) = doc::parse(Syntax::Yaml, yaml.as_bytes()).doc {
-        let keys = doc::read::<PolicyKeys>(&tree, Doc::ROOT)
-            .value
-            .unwrap_or_default();
+        let keys = doc::read::<PolicyKeys>(&tree, Doc::ROOT).value.unwrap_or_default();
         let own = doc::read::<Own>(&tree, Doc::ROOT).value.unwrap_or_default();
         let transport = own.transport.and_then(|at| at.value).unwrap_or_default();
         profile.lay(keys, transport, &mut |path, _| {
@@ -179,10 +170,7 @@ mod tests {
             let policy = doc::read::<PolicyKeys>(&tree, Doc::ROOT);
             assert_eq!(policy.wrongs, [], "{name}");
             let strangers: Vec<_> = policy.unknown.iter().map(|u| u.key.as_str()).collect();
-            assert!(
-                strangers.iter().all(|key| *key == "transport"),
-                "{name}: {strangers:?}"
-            );
+            assert!(strangers.iter().all(|key| *key == "transport"), "{name}: {strangers:?}");
             if let Some(node) = tree.get(Doc::ROOT, "transport") {
                 let transport = doc::read::<TransportKeys>(&tree, node);
                 assert_eq!(transport.wrongs, [], "{name}");

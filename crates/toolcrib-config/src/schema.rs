@@ -18,10 +18,7 @@ pub fn schema() -> Json {
     schema.insert("title".to_string(), "toolcrib.yaml".into());
     schema.insert("required".to_string(), serde_json::json!(["version"]));
     schema.insert("additionalProperties".to_string(), false.into());
-    schema.insert(
-        "patternProperties".to_string(),
-        serde_json::json!({ "^x-": true }),
-    );
+    schema.insert("patternProperties".to_string(), serde_json::json!({ "^x-": true }));
     schema.to_value()
 }
 
@@ -53,10 +50,8 @@ impl JsonSchema for ProfileEntry {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut properties = properties_of::<PolicyKeys>(generator);
-        properties.insert(
-            "transport".to_string(),
-            generator.subschema_for::<TransportKeys>().to_value(),
-        );
+        properties
+            .insert("transport".to_string(), generator.subschema_for::<TransportKeys>().to_value());
         let base = "The profile that this one starts from; `native` where nothing is said.";
         properties.insert(
             "base".to_string(),
@@ -93,10 +88,7 @@ impl<S: JsonSchema, M: JsonSchema> JsonSchema for Either<S, M> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let forms = [
-            generator.subschema_for::<S>(),
-            generator.subschema_for::<M>(),
-        ];
+        let forms = [generator.subschema_for::<S>(), generator.subschema_for::<M>()];
         schemars::json_schema!({ "anyOf": forms })
     }
 }

@@ -28,26 +28,31 @@ pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Confi
         Dialect::Native | Dialect::Holodeck | Dialect::Minion | Dialect::Docker => "file.yaml",
         _ => "file.json",
     };
-    let world = world.clone().with_file(format!("/ws/{name}"), text);
-    let named = Named {
-        path: name.into(),
-        dialect: Some(dialect),
-    };
+    read_as(world, name, Some(dialect), text)
+}
+
+/// A file whose path tells its dialect, compiled for the root `/ws`.
+pub(crate) fn compiled_at(world: &Memory, path: &str, text: &str) -> Config {
+    read_as(world, path, None, text)
+}
+
+fn read_as(world: &Memory, path: &str, dialect: Option<Dialect>, text: &str) -> Config {
+    let root = std::path::PathBuf::from("/ws");
+    let world = world.clone().with_file(root.join(path), text);
+    let named = Named { path: path.into(), dialect };
+    let workspace = Workspace { root, home: None, named: Some(named) };
+    compile(&workspace, &world)
+}
+
+/// What is found below a root where nothing is named.
+pub(crate) fn discovered(world: &Memory, root: &str) -> Config {
     compile(
-        &Workspace {
-            root: "/ws".into(),
-            home: None,
-            named: Some(named),
-        },
-        &world,
+        &Workspace { root: root.into(), home: Some("/user/toolcrib".into()), named: None },
+        world,
     )
 }
 
 /// The codes of a configuration's problems.
 pub(crate) fn codes(config: &Config) -> Vec<&str> {
-    config
-        .problems
-        .iter()
-        .map(|problem| problem.code.as_str())
-        .collect()
+    config.problems.iter().map(|problem| problem.code.as_str()).collect()
 }

@@ -52,10 +52,7 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
 }
 
 fn fold(word: &str) -> Vec<char> {
-    word.chars()
-        .filter(|c| !matches!(c, '_' | '-'))
-        .flat_map(char::to_lowercase)
-        .collect()
+    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]

@@ -75,10 +75,7 @@ impl Value {
     }
 
     pub fn from_env(name: impl Into<String>) -> Self {
-        Self::FromEnv {
-            name: name.into(),
-            prefix: Hidden::default(),
-        }
+        Self::FromEnv { name: name.into(), prefix: Hidden::default() }
     }
 
     /// A template, or the literal text where nothing in it refers to anything.
@@ -119,10 +116,7 @@ impl Value {
             Self::Literal(_) => Vec::new(),
             Self::FromEnv { name, .. } => vec![Reference::Env(name.clone())],
             Self::Secret { provider, path } => {
-                vec![Reference::Secret {
-                    provider: provider.clone(),
-                    path: path.clone(),
-                }]
+                vec![Reference::Secret { provider: provider.clone(), path: path.clone() }]
             }
             Self::Template(Template(parts)) => parts.iter().filter_map(Part::reference).collect(),
         }
@@ -140,11 +134,10 @@ impl Value {
                 let value = ask(Reference::Env(name.clone()))?;
                 Ok(Hidden(format!("{}{value}", prefix.reveal())))
             }
-            Self::Secret { provider, path } => ask(Reference::Secret {
-                provider: provider.clone(),
-                path: path.clone(),
-            })
-            .map(Hidden),
+            Self::Secret { provider, path } => {
+                ask(Reference::Secret { provider: provider.clone(), path: path.clone() })
+                    .map(Hidden)
+            }
             Self::Template(Template(parts)) => {
                 let resolved: Result<Vec<String>, Reference> =
                     parts.iter().map(|part| part.resolve(find)).collect();
@@ -159,20 +152,18 @@ impl Value {
         let mask = |text: &Hidden| Hidden::new(if text.0.is_empty() { "" } else { MASK });
         match self {
             Self::Literal(text) => Self::Literal(mask(text)),
-            Self::FromEnv { name, prefix } => Self::FromEnv {
-                name: name.clone(),
-                prefix: mask(prefix),
-            },
+            Self::FromEnv { name, prefix } => {
+                Self::FromEnv { name: name.clone(), prefix: mask(prefix) }
+            }
             Self::Secret { .. } => self.clone(),
             Self::Template(Template(parts)) => Self::Template(Template(
                 parts
                     .iter()
                     .map(|part| match part {
                         Part::Text(text) => Part::Text(mask(text)),
-                        Part::Env { name, default } => Part::Env {
-                            name: name.clone(),
-                            default: default.as_ref().map(mask),
-                        },
+                        Part::Env { name, default } => {
+                            Part::Env { name: name.clone(), default: default.as_ref().map(mask) }
+                        }
                         Part::Input(id) => Part::Input(id.clone()),
                     })
                     .collect(),
@@ -196,10 +187,7 @@ impl fmt::Display for Value {
 impl Part {
     fn reference(&self) -> Option<Reference> {
         match self {
-            Self::Env {
-                name,
-                default: None,
-            } => Some(Reference::Env(name.clone())),
+            Self::Env { name, default: None } => Some(Reference::Env(name.clone())),
             Self::Input(id) => Some(Reference::Input(id.clone())),
             Self::Env { .. } | Self::Text(_) => None,
         }
@@ -234,23 +222,22 @@ pub(crate) fn is_variable(name: &str) -> bool {
 
 fn parse_native(text: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
+    let mut plain = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        let (before, after) = rest.split_at(at);
-        parts.push(Part::Text(Hidden::new(before)));
-        if let Some(tail) = after.strip_prefix("$$") {
-            parts.push(Part::Text(Hidden::new("$")));
-            rest = tail;
-        } else if let Some(tail) = after.strip_prefix("${") {
+    while let Some((before, after)) = rest.split_once('$') {
+        plain.push_str(before);
+        if let Some(tail) = after.strip_prefix('{') {
             let (inside, tail) = tail.split_once('}').ok_or("`${` has no closing `}`")?;
+            parts.push(Part::Text(Hidden(std::mem::take(&mut plain))));
             parts.push(reference_part(inside)?);
             rest = tail;
         } else {
-            parts.push(Part::Text(Hidden::new("$")));
-            rest = after.get(1..).unwrap_or_default();
+            plain.push('$');
+            rest = after.strip_prefix('$').unwrap_or(after);
         }
     }
-    parts.push(Part::Text(Hidden::new(rest)));
+    plain.push_str(rest);
+    parts.push(Part::Text(Hidden(plain)));
     Ok(parts)
 }
 
@@ -268,10 +255,7 @@ fn reference_part(inside: &str) -> Result<Part, String> {
             "`${{{shown}}}` is no variable name; write `$${{…}}` for the text itself"
         ));
     }
-    Ok(Part::Env {
-        name: name.to_string(),
-        default,
-    })
+    Ok(Part::Env { name: name.to_string(), default })
 }
 
 impl Value {
@@ -286,14 +270,10 @@ impl Value {
                 .iter()
                 .map(|part| match part {
                     Part::Text(text) => escaped(text.reveal()),
-                    Part::Env {
-                        name,
-                        default: None,
-                    } => format!("${{{name}}}"),
-                    Part::Env {
-                        name,
-                        default: Some(text),
-                    } => format!("${{{name}:-{}}}", text.reveal()),
+                    Part::Env { name, default: None } => format!("${{{name}}}"),
+                    Part::Env { name, default: Some(text) } => {
+                        format!("${{{name}:-{}}}", text.reveal())
+                    }
                     Part::Input(id) => format!("${{input:{id}}}"),
                 })
                 .collect(),
@@ -324,34 +304,16 @@ impl TryFrom<Long> for Value {
 
     fn try_from(long: Long) -> Result<Self, String> {
         match long {
-            Long {
-                from_env: Some(name),
-                prefix,
-                template: None,
-                secret: None,
-            } => Ok(Self::FromEnv {
-                name,
-                prefix: Hidden(prefix.unwrap_or_default()),
-            }),
-            Long {
-                template: Some(text),
-                from_env: None,
-                prefix: None,
-                secret: None,
-            } => Self::native(&text),
-            Long {
-                secret: Some(secret),
-                from_env: None,
-                prefix: None,
-                template: None,
-            } => {
-                let (provider, path) = secret
-                    .split_once(':')
-                    .ok_or("a secret is written `PROVIDER:PATH`")?;
-                Ok(Self::Secret {
-                    provider: provider.to_string(),
-                    path: path.to_string(),
-                })
+            Long { from_env: Some(name), prefix, template: None, secret: None } => {
+                Ok(Self::FromEnv { name, prefix: Hidden(prefix.unwrap_or_default()) })
+            }
+            Long { template: Some(text), from_env: None, prefix: None, secret: None } => {
+                Self::native(&text)
+            }
+            Long { secret: Some(secret), from_env: None, prefix: None, template: None } => {
+                let (provider, path) =
+                    secret.split_once(':').ok_or("a secret is written `PROVIDER:PATH`")?;
+                Ok(Self::Secret { provider: provider.to_string(), path: path.to_string() })
             }
             _ => Err("give one of `from_env` (with `prefix`), `template` and `secret`".to_string()),
         }
@@ -383,12 +345,7 @@ impl<'de> Deserialize<'de> for Verbatim {
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut long = Long {
-            from_env: None,
-            prefix: None,
-            template: None,
-            secret: None,
-        };
+        let mut long = Long { from_env: None, prefix: None, template: None, secret: None };
         match self {
             Self::Literal(_) => return serializer.serialize_str(&self.native_text()),
             Self::Template(_) => long.template = Some(self.native_text()),

@@ -7,10 +7,7 @@ pub(crate) type Remark<'a> = dyn Fn(&[&str]) -> String + 'a;
 
 /// A map as a YAML document.
 pub(crate) fn write(map: &Map<String, Json>, remark: &Remark<'_>) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        remark,
-    };
+    let mut writer = Writer { out: String::new(), remark };
     writer.map(map, 0, &mut Vec::new());
     writer.out
 }
@@ -48,8 +45,7 @@ impl Writer<'_> {
         self.out.push_str(text);
         if !remark.is_empty() {
             self.out.push_str("  # ");
-            self.out
-                .extend(remark.chars().map(|c| if is_odd(c) { ' ' } else { c }));
+            self.out.extend(remark.chars().map(|c| if is_odd(c) { ' ' } else { c }));
         }
         self.out.push('\n');
     }
@@ -62,10 +58,9 @@ fn flow(value: &Json) -> String {
         Json::Bool(b) => b.to_string(),
         Json::Number(n) => n.to_string(),
         Json::String(text) => scalar(text),
-        Json::Array(items) => format!(
-            "[{}]",
-            items.iter().map(flow).collect::<Vec<_>>().join(", ")
-        ),
+        Json::Array(items) => {
+            format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
+        }
         Json::Object(map) if map.is_empty() => "{}".to_string(),
         Json::Object(map) => {
             let entries: Vec<String> = map
@@ -80,18 +75,12 @@ fn flow(value: &Json) -> String {
 /// Text in quotes unless it cannot be taken for anything else, in a block or between brackets.
 fn scalar(text: &str) -> String {
     let plain_byte = |b: u8| b.is_ascii_alphanumeric() || b"_./@-".contains(&b);
-    let plain_start = text
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic() || b"_/".contains(&b));
+    let plain_start =
+        text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b"_/".contains(&b));
     const WORDS: &[&str] = &["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let word = WORDS.contains(&text.to_ascii_lowercase().as_str());
     let plain = plain_start && !word && text.bytes().all(plain_byte);
-    if plain || is_quantity(text) {
-        text.to_string()
-    } else {
-        quoted(text)
-    }
+    if plain || is_quantity(text) { text.to_string() } else { quoted(text) }
 }
 
 /// `30s`, `64MiB`: digits and a unit that no number ends in.
@@ -116,11 +105,7 @@ fn quoted(text: &str) -> String {
 
 /// Characters that YAML does not take as they are.
 fn is_odd(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        )
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 #[cfg(test)]

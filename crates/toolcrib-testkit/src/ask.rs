@@ -26,10 +26,7 @@ pub fn cargo(root: &Path, args: &[&str]) -> Result<String, AskError> {
 
 /// What `program` prints when it is run with `args` in `folder`.
 pub fn ask(program: &str, args: &[&str], folder: &Path) -> Result<String, AskError> {
-    let failed = |said: String| AskError {
-        command: format!("{program} {}", args.join(" ")),
-        said,
-    };
+    let failed = |said: String| AskError { command: format!("{program} {}", args.join(" ")), said };
     let output = Command::new(program)
         .args(args)
         .current_dir(folder)
@@ -55,9 +52,6 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let error = ask("toolcrib-no-such-program", &[], Path::new("/")).unwrap_err();
-        assert!(
-            error.to_string().contains("toolcrib-no-such-program"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("toolcrib-no-such-program"), "{error}");
     }
 }

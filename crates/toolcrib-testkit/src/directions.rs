@@ -16,27 +16,19 @@ pub const FORBIDDEN: &[(&str, &[&str])] = &[
 
 /// Every package that `package` needs on any platform, itself first.
 pub fn needs(root: &Path, package: &str) -> Result<Vec<String>, AskError> {
-    let args = [
-        "tree", "--locked", "-p", package, "-e", "normal", "--target", "all", "--prefix", "none",
-    ];
+    let args =
+        ["tree", "--locked", "-p", package, "-e", "normal", "--target", "all", "--prefix", "none"];
     Ok(names(&ask::cargo(root, &args)?))
 }
 
 /// The names in a tree that was printed without indentation: `serde v1.0.0 (*)` is `serde`.
 fn names(tree: &str) -> Vec<String> {
-    tree.lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .map(str::to_owned)
-        .collect()
+    tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// What of `forbidden` is in the tree; empty is good.
 pub fn trespassers<'a>(needs: &[String], forbidden: &[&'a str]) -> Vec<&'a str> {
-    forbidden
-        .iter()
-        .copied()
-        .filter(|name| needs.iter().any(|need| need == name))
-        .collect()
+    forbidden.iter().copied().filter(|name| needs.iter().any(|need| need == name)).collect()
 }
 
 #[cfg(test)]

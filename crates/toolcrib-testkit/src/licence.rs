@@ -50,11 +50,7 @@ impl std::error::Error for Malformed {}
 /// assert_eq!(accepts("MIT AND GPL-3.0-only", &["MIT"]), Ok(false));
 /// ```
 pub fn accepts(expression: &str, allow: &[&str]) -> Result<bool, Malformed> {
-    let mut reader = Reader {
-        words: words(expression),
-        at: 0,
-        allow,
-    };
+    let mut reader = Reader { words: words(expression), at: 0, allow };
     let verdict = reader.either(0)?;
     match reader.peek() {
         None => Ok(verdict),
@@ -65,14 +61,9 @@ pub fn accepts(expression: &str, allow: &[&str]) -> Result<bool, Malformed> {
 /// One line for each package of `cargo metadata` whose licence is unknown or not allowed.
 pub fn refused(metadata: &str) -> Result<Vec<String>, serde_json::Error> {
     let metadata: Value = serde_json::from_str(metadata)?;
-    let packages = metadata["packages"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     if packages.is_empty() {
-        return Ok(vec![
-            "the metadata names no package: nothing was checked".to_owned(),
-        ]);
+        return Ok(vec!["the metadata names no package: nothing was checked".to_owned()]);
     }
     Ok(packages.iter().filter_map(refusal).collect())
 }
@@ -95,10 +86,7 @@ fn text(value: &Value) -> &str {
 
 /// `A/B` is how old crates wrote `A OR B`.
 fn words(expression: &str) -> Vec<String> {
-    let spaced = expression
-        .replace('(', " ( ")
-        .replace(')', " ) ")
-        .replace('/', " OR ");
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     spaced.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -134,11 +122,7 @@ impl Reader<'_> {
             return Err(malformed("fewer parentheses", self.peek()));
         }
         let verdict = self.either(depth + 1)?;
-        if self.take(")") {
-            Ok(verdict)
-        } else {
-            Err(malformed("`)`", self.peek()))
-        }
+        if self.take(")") { Ok(verdict) } else { Err(malformed("`)`", self.peek())) }
     }
 
     fn licence(&mut self) -> Result<bool, Malformed> {
@@ -212,11 +196,7 @@ mod tests {
             ("MIT)", "expected the end, found `)`"),
             ("WITH MIT", "expected a licence, found `WITH`"),
         ] {
-            assert_eq!(
-                accepts(text, ALLOWED).unwrap_err().to_string(),
-                words,
-                "{text}"
-            );
+            assert_eq!(accepts(text, ALLOWED).unwrap_err().to_string(), words, "{text}");
         }
     }
 

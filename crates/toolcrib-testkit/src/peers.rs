@@ -33,10 +33,7 @@ pub fn npm(package: &str, binary: &str) -> Result<PathBuf, Missing> {
 /// The program `binary` that the PyPI package `package` installs into the set `set`
 /// (`requirements-SET.txt`).
 pub fn python(set: &str, package: &str, binary: &str) -> Result<PathBuf, Missing> {
-    installed(
-        package,
-        folder().join(format!(".venv-{set}/bin")).join(binary),
-    )
+    installed(package, folder().join(format!(".venv-{set}/bin")).join(binary))
 }
 
 /// The folder of the lock files and of our own small servers.
@@ -48,10 +45,7 @@ fn installed(package: &str, path: PathBuf) -> Result<PathBuf, Missing> {
     if Path::is_file(&path) {
         return Ok(path);
     }
-    Err(Missing {
-        package: package.to_owned(),
-        path,
-    })
+    Err(Missing { package: package.to_owned(), path })
 }
 
 #[cfg(test)]
@@ -60,12 +54,7 @@ mod tests {
 
     #[test]
     fn a_missing_peer_is_named_with_the_command_that_installs_it() {
-        let error = python("v2", "no-such-package", "no-such-binary")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("`no-such-package`") && error.contains("`make setup`"),
-            "{error}"
-        );
+        let error = python("v2", "no-such-package", "no-such-binary").unwrap_err().to_string();
+        assert!(error.contains("`no-such-package`") && error.contains("`make setup`"), "{error}");
     }
 }

@@ -20,11 +20,7 @@ pub struct File {
 
 impl File {
     pub fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            bytes: text.len(),
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), bytes: text.len() }
     }
 
     fn is_rust(&self) -> bool {
@@ -52,11 +48,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {} [{}]",
-            self.path, self.line, self.text, self.rule
-        )
+        write!(f, "{}:{}: {} [{}]", self.path, self.line, self.text, self.rule)
     }
 }
 
@@ -69,10 +61,7 @@ pub struct Report {
 
 /// Every rule over every file.
 pub fn inspect(files: &[File]) -> Report {
-    let mut report = Report {
-        findings: Vec::new(),
-        notes: vec![format!("{} files", files.len())],
-    };
+    let mut report = Report { findings: Vec::new(), notes: vec![format!("{} files", files.len())] };
     for file in files {
         report.findings.extend(rust::opens_with_purpose(file));
         report.findings.extend(rust::too_long(file));
@@ -92,12 +81,7 @@ pub fn inspect(files: &[File]) -> Report {
 }
 
 fn finding(rule: &'static str, file: &File, line: usize, text: impl Into<String>) -> Finding {
-    Finding {
-        rule,
-        path: file.path.clone(),
-        line,
-        text: text.into(),
-    }
+    Finding { rule, path: file.path.clone(), line, text: text.into() }
 }
 
 /// A finding for each line in which `look` sees something.
@@ -122,41 +106,23 @@ mod tests {
     /// Each rule has its own tests; this one shows that `inspect` asks all of them.
     #[test]
     fn inspect_runs_every_rule() {
-        let rust = format!(
-            "fn a() {{ {}() }}\n// {}x/\n",
-            concat!("to", "do!"),
-            concat!("/ro", "ot/")
-        );
+        let rust =
+            format!("fn a() {{ {}() }}\n// {}x/\n", concat!("to", "do!"), concat!("/ro", "ot/"));
         let long = "x\n".repeat(251) + "[gone](gone.md) " + concat!("py", "pi.org");
         let files = [
             File::new("crates/a/src/a.rs", &rust),
-            File::new(
-                "crates/a/src/b.rs",
-                &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800)),
-            ),
+            File::new("crates/a/src/b.rs", &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800))),
             File::new("crates/a/Cargo.toml", "[package]\n"),
             File::new("crates/toolcrib/src/store.rs", "//! S.\nuse crate::host;\n"),
             File::new("ARCHITECTURE.md", &long),
-            File {
-                bytes: 1 << 20,
-                ..File::new("big.bin", "")
-            },
+            File { bytes: 1 << 20, ..File::new("big.bin", "") },
         ];
-        let mut rules: Vec<_> = inspect(&files)
-            .findings
-            .iter()
-            .map(|finding| finding.rule)
-            .collect();
+        let mut rules: Vec<_> =
+            inspect(&files).findings.iter().map(|finding| finding.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let all = [
-            "architecture-length",
-            "file-length",
-            "file-size",
-            "links",
-            "lints",
-            "machine-path",
-        ];
+        let all =
+            ["architecture-length", "file-length", "file-size", "links", "lints", "machine-path"];
         let rest = ["module-direction", "purpose", "registry-host", "unfinished"];
         assert_eq!(rules, [&all[..], &rest[..]].concat());
     }

@@ -10,12 +10,7 @@ fn no_crate_needs_what_is_forbidden_to_it() -> Result<(), AskError> {
     let mut checked = Vec::new();
     for (package, forbidden) in FORBIDDEN {
         // A crate that nobody has written yet is only announced; the next test sees that they are not all absent.
-        if !root
-            .join("crates")
-            .join(package)
-            .join("Cargo.toml")
-            .exists()
-        {
+        if !root.join("crates").join(package).join("Cargo.toml").exists() {
             eprintln!("directions: no crate {package} yet");
             continue;
         }
@@ -30,10 +25,7 @@ fn no_crate_needs_what_is_forbidden_to_it() -> Result<(), AskError> {
         checked.push(*package);
     }
     eprintln!("directions: checked {checked:?}");
-    assert!(
-        checked.contains(&"toolcrib-config"),
-        "the check looked at nothing"
-    );
+    assert!(checked.contains(&"toolcrib-config"), "the check looked at nothing");
     Ok(())
 }
 
@@ -51,26 +43,17 @@ fn every_crate_of_the_workspace_has_a_rule() {
     let folders = crates.map(|entry| entry.expect("a folder entry").path());
     // A folder without a manifest is what another branch left behind.
     for folder in folders.filter(|folder| folder.join("Cargo.toml").exists()) {
-        let name = folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let known =
             name == "toolcrib-testkit" || FORBIDDEN.iter().any(|(package, _)| *package == name);
-        assert!(
-            known,
-            "crates/{name} has no line in toolcrib_testkit::directions::FORBIDDEN"
-        );
+        assert!(known, "crates/{name} has no line in toolcrib_testkit::directions::FORBIDDEN");
     }
 }
 
 #[test]
 fn every_dependency_may_be_shipped_under_our_licences() -> Result<(), AskError> {
-    let metadata = ask::cargo(
-        &workspace_root(),
-        &["metadata", "--format-version", "1", "--locked"],
-    )?;
+    let metadata =
+        ask::cargo(&workspace_root(), &["metadata", "--format-version", "1", "--locked"])?;
     let refused = licence::refused(&metadata).expect("cargo prints JSON");
     assert!(refused.is_empty(), "licences:\n{}", refused.join("\n"));
     Ok(())

@@ -17,21 +17,13 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 
 #[test]
 fn everything_answers() {
-    greets(
-        npm("mcp-server-everything"),
-        &["stdio"],
-        "mcp-servers/everything",
-    );
+    greets(npm("mcp-server-everything"), &["stdio"], "mcp-servers/everything");
 }
 
 #[test]
 fn filesystem_answers() {
     let folder = peers::folder();
-    greets(
-        npm("mcp-server-filesystem"),
-        &[&folder.to_string_lossy()],
-        "secure-filesystem-server",
-    );
+    greets(npm("mcp-server-filesystem"), &[&folder.to_string_lossy()], "secure-filesystem-server");
 }
 
 #[test]
@@ -41,20 +33,12 @@ fn memory_answers() {
 
 #[test]
 fn sequential_thinking_answers() {
-    greets(
-        npm("mcp-server-sequential-thinking"),
-        &[],
-        "sequential-thinking-server",
-    );
+    greets(npm("mcp-server-sequential-thinking"), &[], "sequential-thinking-server");
 }
 
 #[test]
 fn time_answers() {
-    greets(
-        python("mcp-server-time", "mcp-server-time"),
-        &[],
-        "mcp-time",
-    );
+    greets(python("mcp-server-time", "mcp-server-time"), &[], "mcp-time");
 }
 
 #[test]
@@ -67,11 +51,7 @@ fn fastmcp_answers() {
     // Its own launcher is asked for first: the interpreter alone would be there without the package.
     python("fastmcp", "fastmcp");
     let script = peers::folder().join("fastmcp_server.py");
-    greets(
-        python("fastmcp", "python"),
-        &[&script.to_string_lossy()],
-        "toolcrib-fastmcp-peer",
-    );
+    greets(python("fastmcp", "python"), &[&script.to_string_lossy()], "toolcrib-fastmcp-peer");
 }
 
 /// The controls: a program that ends, or says something else, does not count as an answer.
@@ -98,16 +78,9 @@ fn python(package: &str, binary: &str) -> PathBuf {
 
 fn greets(program: PathBuf, args: &[&str], name: &str) {
     let mut peer = Peer::start(&program, args);
-    let answer = peer
-        .ask(INITIALIZE)
-        .unwrap_or_else(|why| panic!("{}: {why}", program.display()));
+    let answer = peer.ask(INITIALIZE).unwrap_or_else(|why| panic!("{}: {why}", program.display()));
     let found = &answer["result"]["serverInfo"]["name"];
-    assert_eq!(
-        found,
-        name,
-        "{} answered as {found}: {answer}",
-        program.display()
-    );
+    assert_eq!(found, name, "{} answered as {found}: {answer}", program.display());
 }
 
 /// A child that is ended when the test ends, however it ends.
@@ -121,21 +94,11 @@ struct Peer {
 impl Peer {
     fn start(program: &PathBuf, args: &[&str]) -> Self {
         let mut command = Command::new(program);
-        command
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        Self {
-            child,
-            stdin,
-            stdout,
-            reader: None,
-        }
+        Self { child, stdin, stdout, reader: None }
     }
 
     /// Sends one line and waits for one line; stdin stays open, since its end would stop the server.
@@ -154,9 +117,7 @@ impl Peer {
             let mut line = String::new();
             let _ = send.send(stdout.read_line(&mut line).map(|_| line));
         };
-        let reader = thread::Builder::new()
-            .name("peer-stdout".into())
-            .spawn(read);
+        let reader = thread::Builder::new().name("peer-stdout".into()).spawn(read);
         self.reader = Some(reader.map_err(|error| error.to_string())?);
         match receive.recv_timeout(PATIENCE) {
             Ok(Ok(line)) if !line.is_empty() => Ok(line),

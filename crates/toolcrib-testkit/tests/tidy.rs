@@ -6,10 +6,7 @@ use toolcrib_testkit::workspace_root;
 #[test]
 fn the_tree_is_tidy() {
     let files = collect::tree(&workspace_root()).unwrap_or_else(|error| panic!("{error}"));
-    assert!(
-        files.iter().any(|file| file.path == "Cargo.toml"),
-        "the files were not found"
-    );
+    assert!(files.iter().any(|file| file.path == "Cargo.toml"), "the files were not found");
     let report = inspect(&files);
     for note in &report.notes {
         eprintln!("tidy: {note}");

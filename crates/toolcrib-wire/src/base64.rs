@@ -10,11 +10,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
         let bits = u32::from_be_bytes([0, three[0], three[1], three[2]]);
         for place in 0..4 {
             let sextet = (bits >> (18 - 6 * place)) & 63;
-            out.push(if place <= chunk.len() {
-                ALPHABET[sextet as usize] as char
-            } else {
-                '='
-            });
+            out.push(if place <= chunk.len() { ALPHABET[sextet as usize] as char } else { '=' });
         }
     }
     out

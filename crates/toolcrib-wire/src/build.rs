@@ -7,18 +7,11 @@ use crate::raw::Raw;
 use crate::rpc_error::RpcError;
 
 pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> Raw {
-    start()
-        .id("id", id)
-        .string("method", method)
-        .json_if("params", params)
-        .finish()
+    start().id("id", id).string("method", method).json_if("params", params).finish()
 }
 
 pub fn notification(method: &str, params: Option<Json<'_>>) -> Raw {
-    start()
-        .string("method", method)
-        .json_if("params", params)
-        .finish()
+    start().string("method", method).json_if("params", params).finish()
 }
 
 pub fn response(id: &Id, result: Json<'_>) -> Raw {
@@ -64,23 +57,14 @@ mod tests {
                 request(&id, "tools/call", Some(params.json())),
                 r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"x"}}"#,
             ),
-            (
-                request(&id, "ping", None),
-                r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#,
-            ),
+            (request(&id, "ping", None), r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#),
             (notification("n", None), r#"{"jsonrpc":"2.0","method":"n"}"#),
-            (
-                response(&Id::from("a"), Json::EMPTY),
-                r#"{"jsonrpc":"2.0","id":"a","result":{}}"#,
-            ),
+            (response(&Id::from("a"), Json::EMPTY), r#"{"jsonrpc":"2.0","id":"a","result":{}}"#),
             (
                 error(None, &RpcError::new(-1, "no")),
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#,
             ),
-            (
-                batch([&Json::EMPTY.into(), &Json::NULL.into()]),
-                "[{},null]",
-            ),
+            (batch([&Json::EMPTY.into(), &Json::NULL.into()]), "[{},null]"),
         ] {
             assert_eq!(built.text(), expected);
         }

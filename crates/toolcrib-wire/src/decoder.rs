@@ -51,23 +51,13 @@ const LARGE: usize = 16 * 1024;
 
 impl Decoder {
     pub fn new(limits: &Limits) -> Self {
-        Decoder {
-            limits: *limits,
-            buffer: Vec::new(),
-            start: 0,
-            searched: 0,
-            state: State::Line,
-        }
+        Decoder { limits: *limits, buffer: Vec::new(), start: 0, searched: 0, state: State::Line }
     }
 
     /// Takes in the next bytes of the stream.
     pub fn push(&mut self, chunk: &[u8]) {
         self.make_room();
-        let dropped = if self.buffer.is_empty() {
-            self.drop_early(chunk)
-        } else {
-            0
-        };
+        let dropped = if self.buffer.is_empty() { self.drop_early(chunk) } else { 0 };
         self.buffer.extend_from_slice(&chunk[dropped..]);
     }
 
@@ -111,15 +101,9 @@ impl Decoder {
         }
         let is_whole = |text: &str| Json::parse(text, &self.limits).is_ok();
         if !in_frame && looks_like_message(text) && str::from_utf8(text).is_ok_and(is_whole) {
-            return Some(Ok(Frame {
-                framing: Framing::Newline,
-                bytes: text.to_vec(),
-            }));
+            return Some(Ok(Frame { framing: Framing::Newline, bytes: text.to_vec() }));
         }
-        Some(Err(FrameError::Truncated {
-            length: rest.len(),
-            excerpt: excerpt(text),
-        }))
+        Some(Err(FrameError::Truncated { length: rest.len(), excerpt: excerpt(text) }))
     }
 
     fn line(&mut self) -> Step {
@@ -137,10 +121,7 @@ impl Decoder {
             return Step::GoOn(State::Headers(None));
         }
         if !looks_like_message(line) {
-            let noise = FrameError::Noise {
-                length: line.len(),
-                excerpt: excerpt(line),
-            };
+            let noise = FrameError::Noise { length: line.len(), excerpt: excerpt(line) };
             self.consume(end + 1);
             return Step::Found(Err(noise));
         }
@@ -150,10 +131,7 @@ impl Decoder {
             return Step::Found(Err(error));
         }
         let bytes = self.take(span, end + 1);
-        Step::Found(Ok(Frame {
-            framing: Framing::Newline,
-            bytes,
-        }))
+        Step::Found(Ok(Frame { framing: Framing::Newline, bytes }))
     }
 
     /// One header line, or the empty one after them. What is no header is looked at again as a line, so
@@ -168,26 +146,18 @@ impl Decoder {
             self.consume(end + 1);
             return match length {
                 Some(length) => Step::GoOn(State::Body(length)),
-                None => Step::Found(Err(FrameError::BadHeader {
-                    excerpt: "no content-length".to_owned(),
-                })),
+                None => bad_header(b"no content-length"),
             };
         }
         let next = match read_header(line) {
             Some(Header::Length(Some(length))) => State::Headers(Some(length)),
             Some(Header::Type | Header::Other) => State::Headers(length),
             Some(Header::Length(None)) => {
-                let error = FrameError::BadHeader {
-                    excerpt: excerpt(line),
-                };
+                let step = bad_header(line);
                 self.consume(end + 1);
-                return Step::Found(Err(error));
+                return step;
             }
-            None => {
-                return Step::Found(Err(FrameError::BadHeader {
-                    excerpt: excerpt(line),
-                }));
-            }
+            None => return bad_header(line),
         };
         self.consume(end + 1);
         Step::GoOn(next)
@@ -196,11 +166,7 @@ impl Decoder {
     fn body(&mut self, length: usize) -> Step {
         let have = self.buffer.len() - self.start;
         let is_too_large = length > self.limits.size;
-        let needed = if is_too_large {
-            length.min(HEAD)
-        } else {
-            length
-        };
+        let needed = if is_too_large { length.min(HEAD) } else { length };
         if have < needed {
             return Step::NeedMore;
         }
@@ -209,10 +175,7 @@ impl Decoder {
         }
         let end = self.start + length;
         let bytes = self.take(self.start..end, end);
-        Step::Found(Ok(Frame {
-            framing: Framing::ContentLength,
-            bytes,
-        }))
+        Step::Found(Ok(Frame { framing: Framing::ContentLength, bytes }))
     }
 
     fn skip_line(&mut self) -> Step {
@@ -320,6 +283,11 @@ impl Decoder {
     }
 }
 
+fn bad_header(line: &[u8]) -> Step {
+    let excerpt = excerpt(line);
+    Step::Found(Err(FrameError::BadHeader { excerpt }))
+}
+
 /// What a header line says.
 enum Header {
     /// The length, if it is a number.
@@ -330,11 +298,7 @@ enum Header {
 
 fn read_header(line: &[u8]) -> Option<Header> {
     let (name, value) = line.split_at(memchr::memchr(b':', line)?);
-    if name.is_empty()
-        || !name
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-    {
+    if name.is_empty() || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-') {
         return None;
     }
     Some(match name {
@@ -346,16 +310,12 @@ fn read_header(line: &[u8]) -> Option<Header> {
 
 fn number(text: &[u8]) -> Option<usize> {
     let text = str::from_utf8(text).ok()?.trim();
-    text.parse()
-        .ok()
-        .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Without the white space around it and the mark that some Windows programs begin with.
 fn trim(line: &[u8]) -> &[u8] {
-    line.strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(line)
-        .trim_ascii()
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii()
 }
 
 /// An object, or an array of them: many log lines begin with `[`.
@@ -378,10 +338,7 @@ mod tests {
     use super::*;
 
     fn limits(size: usize) -> Limits {
-        Limits {
-            size,
-            ..Limits::default()
-        }
+        Limits { size, ..Limits::default() }
     }
 
     /// Everything that a stream gives when it comes in these chunks.
@@ -404,20 +361,15 @@ mod tests {
     /// The same in short: `n:` and `c:` for messages, by framing.
     fn shown(stream: &[u8], size: usize) -> Vec<String> {
         let show = |item: Result<Frame, FrameError>| match item {
-            Ok(Frame {
-                framing: Framing::Newline,
-                bytes,
-            }) => format!("n:{}", String::from_utf8_lossy(&bytes)),
-            Ok(Frame {
-                framing: Framing::ContentLength,
-                bytes,
-            }) => format!("c:{}", String::from_utf8_lossy(&bytes)),
+            Ok(Frame { framing: Framing::Newline, bytes }) => {
+                format!("n:{}", String::from_utf8_lossy(&bytes))
+            }
+            Ok(Frame { framing: Framing::ContentLength, bytes }) => {
+                format!("c:{}", String::from_utf8_lossy(&bytes))
+            }
             Err(error) => error.to_string(),
         };
-        decode([stream], &limits(size))
-            .into_iter()
-            .map(show)
-            .collect()
+        decode([stream], &limits(size)).into_iter().map(show).collect()
     }
 
     #[test]
@@ -428,23 +380,14 @@ mod tests {
             shown(stream.as_bytes(), 99),
             ["n:{\"a\":\"é\"}", "c:{\"b\":\"ü\"}", "c:{}", "n:[{}]"]
         );
-        assert_eq!(
-            shown(b"Content-Type: json\r\nCONTENT-LENGTH: 2\r\n\r\n{}", 99),
-            ["c:{}"]
-        );
-        assert_eq!(
-            shown(b"Content-Length: 5\r\n\r\n{\n\n\n}{}\n", 99),
-            ["c:{\n\n\n}", "n:{}"]
-        );
+        assert_eq!(shown(b"Content-Type: json\r\nCONTENT-LENGTH: 2\r\n\r\n{}", 99), ["c:{}"]);
+        assert_eq!(shown(b"Content-Length: 5\r\n\r\n{\n\n\n}{}\n", 99), ["c:{\n\n\n}", "n:{}"]);
     }
 
     #[test]
     fn carriage_returns_and_blank_lines_are_no_part_of_a_message() {
         // DKR-04: a trailing carriage return is tolerated.
-        assert_eq!(
-            shown(b"{}\r\n\r\n\n  \n {\"a\":1} \r\n", 99),
-            ["n:{}", "n:{\"a\":1}"]
-        );
+        assert_eq!(shown(b"{}\r\n\r\n\n  \n {\"a\":1} \r\n", 99), ["n:{}", "n:{\"a\":1}"]);
         assert_eq!(shown(b"\xef\xbb\xbf{}\n", 99), ["n:{}"]);
     }
 
@@ -474,10 +417,7 @@ mod tests {
     #[test]
     fn a_message_over_the_limit_is_dropped_and_the_next_one_read() {
         let line = format!("{{\"id\":1,\"x\":\"{}\"}}\n{{}}\n", "y".repeat(50));
-        assert_eq!(
-            shown(line.as_bytes(), 20),
-            ["a message is over the limit of 20 bytes", "n:{}"]
-        );
+        assert_eq!(shown(line.as_bytes(), 20), ["a message is over the limit of 20 bytes", "n:{}"]);
         let counted = format!("Content-Length: 30\r\n\r\n{}{{}}\n", "z".repeat(30));
         assert_eq!(
             shown(counted.as_bytes(), 20),
@@ -489,10 +429,7 @@ mod tests {
         };
         assert_eq!(crate::recover_id(head), Some(crate::Id::from(1)));
         // The limit itself is allowed, with and without a carriage return.
-        assert_eq!(
-            shown(b"{\"a\":1}\r\n{\"a\":2}\n", 7),
-            ["n:{\"a\":1}", "n:{\"a\":2}"]
-        );
+        assert_eq!(shown(b"{\"a\":1}\r\n{\"a\":2}\n", 7), ["n:{\"a\":1}", "n:{\"a\":2}"]);
         assert_eq!(
             shown(b"{\"a\":12}\n{}\n", 7),
             ["a message is over the limit of 7 bytes", "n:{}"]
@@ -502,23 +439,14 @@ mod tests {
     #[test]
     fn bad_headers_cost_themselves_and_not_the_message_after_them() {
         for (stream, expected) in [
-            (
-                "Content-Length: x\n{}\n",
-                "unusable header lines: \"Content-Length: x\"",
-            ),
-            (
-                "Content-Length: -2\n{}\n",
-                "unusable header lines: \"Content-Length: -2\"",
-            ),
+            ("Content-Length: x\n{}\n", "unusable header lines: \"Content-Length: x\""),
+            ("Content-Length: -2\n{}\n", "unusable header lines: \"Content-Length: -2\""),
             (
                 "Content-Length: 99999999999999999999999\n{}\n",
                 "unusable header lines: \"Content-Length: 99999999999999999999999\"",
             ),
             ("Content-Length: 2\n{}\n", "unusable header lines: \"{}\""),
-            (
-                "Content-Type: x\n\n{}\n",
-                "unusable header lines: \"no content-length\"",
-            ),
+            ("Content-Type: x\n\n{}\n", "unusable header lines: \"no content-length\""),
         ] {
             assert_eq!(shown(stream.as_bytes(), 99), [expected, "n:{}"]);
         }
@@ -546,11 +474,7 @@ mod tests {
             let chunk = vec![b'{'; chunk];
             let mut errors = 0;
             // 100 MB where chunks are large; a rescan of 2 MB for each byte would not end today.
-            let total = if chunk.len() < 1024 {
-                2 << 20
-            } else {
-                100 << 20
-            };
+            let total = if chunk.len() < 1024 { 2 << 20 } else { 100 << 20 };
             for _ in 0..total / chunk.len() {
                 decoder.push(&chunk);
                 errors += std::iter::from_fn(|| decoder.next()).count();
@@ -559,34 +483,20 @@ mod tests {
             assert_eq!(errors, usize::from(total > limits.size));
             decoder.push(b"\n{}\n");
             let found = std::iter::from_fn(|| decoder.next()).last();
-            assert_eq!(
-                found,
-                Some(Ok(Frame {
-                    framing: Framing::Newline,
-                    bytes: b"{}".to_vec()
-                }))
-            );
+            assert_eq!(found, Some(Ok(Frame { framing: Framing::Newline, bytes: b"{}".to_vec() })));
             decoder.push(b"");
-            assert!(
-                decoder.buffer.capacity() <= 4 * LARGE,
-                "an idle decoder keeps little"
-            );
+            assert!(decoder.buffer.capacity() <= 4 * LARGE, "an idle decoder keeps little");
         }
     }
 
     #[test]
     fn large_messages_are_found_whole_with_what_stands_around_them() {
         let large = format!("{{\"x\":\"{}\"}}", "é".repeat(40_000));
-        let stream = format!(
-            "{{}}\n{large}\nContent-Length: {}\r\n\r\n{large}{{}}\n",
-            large.len()
-        );
+        let stream = format!("{{}}\n{large}\nContent-Length: {}\r\n\r\n{large}{{}}\n", large.len());
         for size in [1000, 64 * 1024, 1 << 20] {
             let found = decode(stream.as_bytes().chunks(size), &Limits::default());
-            let lengths: Vec<_> = found
-                .iter()
-                .map(|frame| frame.as_ref().unwrap().bytes.len())
-                .collect();
+            let lengths: Vec<_> =
+                found.iter().map(|frame| frame.as_ref().unwrap().bytes.len()).collect();
             assert_eq!(lengths, [2, large.len(), large.len(), 2], "{size}");
         }
     }
@@ -600,12 +510,8 @@ mod tests {
             "\\{\"x\":\"[a-z]{0,60}\"\\}",
         ];
         let piece = prop_oneof![
-            message
-                .clone()
-                .prop_map(|message| format!("{message}\n").into_bytes()),
-            message
-                .clone()
-                .prop_map(|message| format!("{message}\r\n").into_bytes()),
+            message.clone().prop_map(|message| format!("{message}\n").into_bytes()),
+            message.clone().prop_map(|message| format!("{message}\r\n").into_bytes()),
             message.prop_map(|message| format!(
                 "Content-Length: {}\r\n\r\n{message}",
                 message.len()

@@ -6,6 +6,8 @@ use crate::json::{Json, Kind};
 use crate::limits::Limits;
 use crate::malformed::{Fault, Shape};
 use crate::member::{Level, Member};
+use crate::raw::Raw;
+use crate::rpc_error::RpcError;
 use crate::scan::{Scanner, Span};
 use crate::text::unquote;
 
@@ -21,14 +23,8 @@ pub(crate) struct Draft {
 
 /// What a sound draft is.
 pub(crate) enum Sound {
-    Call {
-        id: Option<Id>,
-        method: String,
-    },
-    Answer {
-        id: Option<Id>,
-        error: Option<(i64, String, Option<Span>)>,
-    },
+    Call { id: Option<Id>, method: String },
+    Answer { id: Option<Id>, error: Option<RpcError> },
 }
 
 enum Answer {
@@ -76,11 +72,10 @@ impl Draft {
     }
 
     /// Decides what the message is.
-    pub(crate) fn check(&self, text: &str) -> Result<Sound, Fault> {
+    pub(crate) fn check(&self, message: &Raw) -> Result<Sound, Fault> {
+        let text = message.text();
         if let Some(member) = self.duplicate {
-            return Err(Fault::Duplicate {
-                member: member.path(),
-            });
+            return Err(Fault::Duplicate { member: member.path() });
         }
         let version = self.json(text, Member::JsonRpc).and_then(Json::as_str);
         if version.as_deref() != Some("2.0") {
@@ -89,7 +84,7 @@ impl Draft {
         match (self.json(text, Member::Method), self.answer(text)?) {
             (Some(method), None) => self.check_call(text, method),
             (Some(_), Some(_)) => Err(Fault::MethodAndAnswer),
-            (None, Some(answer)) => self.check_answer(text, answer),
+            (None, Some(answer)) => self.check_answer(message, answer),
             (None, None) => Err(Fault::NoContent),
         }
     }
@@ -108,8 +103,8 @@ impl Draft {
         Ok(Sound::Call { id, method })
     }
 
-    fn check_answer(&self, text: &str, answer: Answer) -> Result<Sound, Fault> {
-        let id = match self.id(text) {
+    fn check_answer(&self, message: &Raw, answer: Answer) -> Result<Sound, Fault> {
+        let id = match self.id(message.text()) {
             None | Some(Err(BadId::Null)) => None,
             Some(id) => Some(id.map_err(Fault::BadId)?),
         };
@@ -117,8 +112,8 @@ impl Draft {
             Answer::Result if id.is_none() => return Err(Fault::ResultWithoutId),
             Answer::Result => None,
             Answer::Error => {
-                let error = self.json(text, Member::Error).unwrap_or(Json::NULL);
-                Some(read_error(text, error)?)
+                let error = self.json(message.text(), Member::Error);
+                Some(read_error(message, error.unwrap_or(Json::NULL))?)
             }
         };
         Ok(Sound::Answer { id, error })
@@ -185,37 +180,23 @@ impl Draft {
 
 fn not_an_object(mut scanner: Scanner<'_>) -> Fault {
     let text = scanner.text();
-    match scanner
-        .value()
-        .and_then(|span| scanner.end().map(|()| span))
-    {
-        Ok(span) => Fault::NotAnObject {
-            found: Json::trusted(&text[span]).kind(),
-        },
+    match scanner.value().and_then(|span| scanner.end().map(|()| span)) {
+        Ok(span) => Fault::NotAnObject { found: Json::trusted(&text[span]).kind() },
         Err(fault) => fault,
     }
 }
 
-fn read_error(text: &str, error: Json<'_>) -> Result<(i64, String, Option<Span>), Fault> {
+fn read_error(message: &Raw, error: Json<'_>) -> Result<RpcError, Fault> {
     if !error.is_object() {
-        return Err(Fault::BadError {
-            why: "it is not an object",
-        });
+        return Err(Fault::BadError { why: "it is not an object" });
     }
-    let [code, message, data] = error.pick(["code", "message", "data"]);
+    let [code, text, data] = error.pick(["code", "message", "data"]);
     let Some(code) = code.and_then(Json::as_i64) else {
-        return Err(Fault::BadError {
-            why: "`code` is not an integer",
-        });
+        return Err(Fault::BadError { why: "`code` is not an integer" });
     };
-    let Some(message) = message.and_then(Json::as_str) else {
-        return Err(Fault::BadError {
-            why: "`message` is not a string",
-        });
+    let Some(text) = text.and_then(Json::as_str) else {
+        return Err(Fault::BadError { why: "`message` is not a string" });
     };
-    let data = data.map(|data| {
-        let start = data.text().as_ptr() as usize - text.as_ptr() as usize;
-        start..start + data.text().len()
-    });
-    Ok((code, message.into_owned(), data))
+    let error = RpcError::new(code, text);
+    Ok(RpcError { data: data.map(|data| message.part(data)), ..error })
 }

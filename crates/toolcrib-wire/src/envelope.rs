@@ -129,14 +129,7 @@ impl Response {
 
     /// Starts a change of some members; every other byte stays.
     pub fn rewrite(&self) -> Rewrite<'_> {
-        Rewrite::new(
-            &self.body,
-            if self.error.is_some() {
-                "error"
-            } else {
-                "result"
-            },
-        )
+        Rewrite::new(&self.body, if self.error.is_some() { "error" } else { "result" })
     }
 }
 
@@ -148,11 +141,7 @@ impl Body {
 
     /// The value itself; `params: null` counts as none.
     pub fn raw(&self) -> Option<Raw> {
-        let body = self
-            .places
-            .body
-            .clone()
-            .map(|span| self.message.slice(span));
+        let body = self.places.body.clone().map(|span| self.message.slice(span));
         body.filter(|raw| !raw.json().is_null())
     }
 
@@ -197,8 +186,6 @@ impl Body {
     }
 
     fn at(&self, place: &Option<Span>) -> Option<Json<'_>> {
-        place
-            .clone()
-            .map(|span| Json::trusted(&self.message.text()[span]))
+        place.clone().map(|span| Json::trusted(&self.message.text()[span]))
     }
 }

@@ -81,9 +81,6 @@ mod tests {
         );
         // DKR-04: one object a line, ended by a line feed.
         assert_eq!(written(Framing::Newline, "{\"é\":1}"), "before {\"é\":1}\n");
-        assert_eq!(
-            written(Framing::Newline, "{\r\n \"a\":\n1}"),
-            "before {   \"a\": 1}\n"
-        );
+        assert_eq!(written(Framing::Newline, "{\r\n \"a\":\n1}"), "before {   \"a\": 1}\n");
     }
 }

@@ -38,12 +38,7 @@ pub struct DiscoverResult {
 
 impl Implementation {
     pub fn new(name: &str, version: &str) -> Self {
-        Implementation(
-            ObjectWriter::new()
-                .string("name", name)
-                .string("version", version)
-                .finish(),
-        )
+        Implementation(ObjectWriter::new().string("name", name).string("version", version).finish())
     }
 
     pub fn from_raw(raw: Raw) -> Self {
@@ -94,9 +89,7 @@ impl Initialize {
     }
 
     pub fn capabilities(&self) -> ClientCapabilities {
-        object(&self.raw, "capabilities")
-            .map(ClientCapabilities::new)
-            .unwrap_or_default()
+        object(&self.raw, "capabilities").map(ClientCapabilities::new).unwrap_or_default()
     }
 
     pub fn client(&self) -> Option<Implementation> {
@@ -139,9 +132,7 @@ impl InitializeResult {
     }
 
     pub fn capabilities(&self) -> ServerCapabilities {
-        object(&self.raw, "capabilities")
-            .map(ServerCapabilities::new)
-            .unwrap_or_default()
+        object(&self.raw, "capabilities").map(ServerCapabilities::new).unwrap_or_default()
     }
 
     pub fn server(&self) -> Option<Implementation> {
@@ -155,9 +146,7 @@ impl InitializeResult {
 
 /// The params of `server/discover`.
 pub fn discover_params(meta: &RequestMeta) -> Raw {
-    ObjectWriter::new()
-        .json("_meta", meta.to_raw(None).json())
-        .finish()
+    ObjectWriter::new().json("_meta", meta.to_raw(None).json()).finish()
 }
 
 impl DiscoverResult {
@@ -168,9 +157,7 @@ impl DiscoverResult {
         instructions: Option<&str>,
         cache: Cache,
     ) -> Raw {
-        let meta = ObjectWriter::new()
-            .json(SERVER_INFO, server.raw().json())
-            .finish();
+        let meta = ObjectWriter::new().json(SERVER_INFO, server.raw().json()).finish();
         let writer = ObjectWriter::new()
             .string("resultType", "complete")
             .strings("supportedVersions", versions.iter().map(Version::as_str))
@@ -184,11 +171,8 @@ impl DiscoverResult {
     pub fn read(raw: Raw) -> Result<Self, Flaw> {
         const FIELD: &str = "supportedVersions";
         let list = flaw::required(raw.json().get(FIELD), FIELD, Kind::Array)?;
-        let versions: Vec<_> = list
-            .items()
-            .filter_map(Json::as_str)
-            .map(|text| Version::from(&*text))
-            .collect();
+        let versions: Vec<_> =
+            list.items().filter_map(Json::as_str).map(|text| Version::from(&*text)).collect();
         if versions.is_empty() {
             return Err(Flaw::Empty { field: FIELD });
         }
@@ -205,17 +189,12 @@ impl DiscoverResult {
 
     /// The newest known version of the modern era that the server speaks.
     pub fn newest_modern(&self) -> Option<&Version> {
-        let known = self
-            .versions
-            .iter()
-            .filter(|version| version.is_since(&Version::V2026_07_28));
+        let known = self.versions.iter().filter(|version| version.is_since(&Version::V2026_07_28));
         known.max_by_key(|version| version.as_str())
     }
 
     pub fn capabilities(&self) -> ServerCapabilities {
-        object(&self.raw, "capabilities")
-            .map(ServerCapabilities::new)
-            .unwrap_or_default()
+        object(&self.raw, "capabilities").map(ServerCapabilities::new).unwrap_or_default()
     }
 
     pub fn server(&self) -> Option<Implementation> {
@@ -254,18 +233,12 @@ mod tests {
     fn initialize_carries_version_capabilities_and_client() {
         // DIS-12: the fields of the params, and the version offered first.
         let client = Implementation::new("toolcrib", "1");
-        let params = Initialize::build(
-            &Version::NEWEST_LEGACY,
-            &ClientCapabilities::default(),
-            &client,
-        );
+        let params =
+            Initialize::build(&Version::NEWEST_LEGACY, &ClientCapabilities::default(), &client);
         let expected = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolcrib","version":"1"}}"#;
         assert_eq!(params.text(), expected);
         let read = Initialize::read(params).unwrap();
-        assert_eq!(
-            (read.version(), read.client()),
-            (&Version::V2025_11_25, Some(client))
-        );
+        assert_eq!((read.version(), read.client()), (&Version::V2025_11_25, Some(client)));
     }
 
     #[test]
@@ -284,16 +257,11 @@ mod tests {
         let bare =
             InitializeResult::read(raw(r#"{"protocolVersion":"2024-10-07","serverInfo":"me"}"#))
                 .unwrap();
-        assert_eq!(
-            (bare.version().as_str(), bare.server()),
-            ("2024-10-07", None)
-        );
+        assert_eq!((bare.version().as_str(), bare.server()), ("2024-10-07", None));
         assert!(!bare.capabilities().tools());
         assert_eq!(
             InitializeResult::read(raw("{}")),
-            Err(Flaw::Missing {
-                field: "protocolVersion"
-            })
+            Err(Flaw::Missing { field: "protocolVersion" })
         );
     }
 
@@ -304,21 +272,15 @@ mod tests {
             &ServerCapabilities::default(),
             &Implementation::new("s", "2"),
             None,
-            Cache {
-                ttl_ms: 5,
-                ..Cache::default()
-            },
+            Cache { ttl_ms: 5, ..Cache::default() },
         );
         let read = DiscoverResult::read(built).unwrap();
         assert_eq!(read.newest_modern(), Some(&Version::V2026_07_28));
         assert_eq!(read.server().unwrap().version().as_deref(), Some("2"));
         assert_eq!(read.cache().ttl_ms, 5);
-        for text in [
-            "{}",
-            "null",
-            r#"{"supportedVersions":"2026-07-28"}"#,
-            r#"{"supportedVersions":[]}"#,
-        ] {
+        for text in
+            ["{}", "null", r#"{"supportedVersions":"2026-07-28"}"#, r#"{"supportedVersions":[]}"#]
+        {
             assert!(DiscoverResult::read(raw(text)).is_err(), "{text}");
         }
     }

@@ -33,30 +33,17 @@ pub enum Mismatch {
     #[error("the header `{header}` is not validly encoded")]
     Encoding { header: String },
     #[error("the header `{header}` says `{said}`, the body says `{body}`")]
-    Differs {
-        header: String,
-        said: String,
-        body: String,
-    },
+    Differs { header: String, said: String, body: String },
 }
 
 /// The headers that a request of the modern era repeats its body in, all but those for single params.
 pub fn standard(request: &Request, version: &Version) -> Vec<Header> {
     let mut headers = vec![
-        Header {
-            name: PROTOCOL_VERSION.into(),
-            value: version.to_string(),
-        },
-        Header {
-            name: METHOD.into(),
-            value: request.method.clone(),
-        },
+        Header { name: PROTOCOL_VERSION.into(), value: version.to_string() },
+        Header { name: METHOD.into(), value: request.method.clone() },
     ];
     if let Some(name) = target(request) {
-        headers.push(Header {
-            name: NAME.into(),
-            value: encode(&name).into_owned(),
-        });
+        headers.push(Header { name: NAME.into(), value: encode(&name).into_owned() });
     }
     headers
 }
@@ -80,25 +67,18 @@ pub fn check_standard<'h>(
 /// A value as a header can carry it: as it is, or encoded where it is not plain ASCII, has white space
 /// at an end, or could be taken for an encoded one.
 pub fn encode(value: &str) -> Cow<'_, str> {
-    let is_plain = value
-        .bytes()
-        .all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
+    let is_plain = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
         && value.trim_matches([' ', '\t']).len() == value.len();
     if is_plain && encoded_part(value).is_none() {
         return Cow::Borrowed(value);
     }
-    Cow::Owned(format!(
-        "{ENCODED_START}{}{ENCODED_END}",
-        base64::encode(value.as_bytes())
-    ))
+    Cow::Owned(format!("{ENCODED_START}{}{ENCODED_END}", base64::encode(value.as_bytes())))
 }
 
 /// What a header value says, or none if it is encoded and cannot be decoded.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     match encoded_part(value) {
-        Some(part) => String::from_utf8(base64::decode(part)?)
-            .ok()
-            .map(Cow::Owned),
+        Some(part) => String::from_utf8(base64::decode(part)?).ok().map(Cow::Owned),
         None => Some(Cow::Borrowed(value)),
     }
 }
@@ -106,9 +86,7 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
 /// A header whose value may be encoded.
 pub(crate) fn expect(header: &str, said: Option<&str>, body: &str) -> Result<(), Mismatch> {
     match said.map(decode) {
-        Some(None) => Err(Mismatch::Encoding {
-            header: header.to_owned(),
-        }),
+        Some(None) => Err(Mismatch::Encoding { header: header.to_owned() }),
         said => expect_plain(header, said.flatten().as_deref(), body),
     }
 }
@@ -118,11 +96,9 @@ fn expect_plain(header: &str, said: Option<&str>, body: &str) -> Result<(), Mism
     let header = header.to_owned();
     match said {
         Some(said) if said == body => Ok(()),
-        Some(said) => Err(Mismatch::Differs {
-            header,
-            said: said.to_owned(),
-            body: body.to_owned(),
-        }),
+        Some(said) => {
+            Err(Mismatch::Differs { header, said: said.to_owned(), body: body.to_owned() })
+        }
         None => Err(Mismatch::Missing { header }),
     }
 }
@@ -175,10 +151,7 @@ mod tests {
         let call = request(CALL);
         let headers = standard(&call, &Version::V2026_07_28);
         let look = |name: &str| {
-            headers
-                .iter()
-                .find(|header| header.name == name)
-                .map(|header| header.value.as_str())
+            headers.iter().find(|header| header.name == name).map(|header| header.value.as_str())
         };
         assert_eq!(look(NAME), Some("=?base64?Z3LDvMOf?="));
         assert_eq!(check_standard(&call, look), Ok(()));
@@ -197,10 +170,7 @@ mod tests {
         };
         let version = Some("2026-07-28");
         for (result, expected) in [
-            (
-                with(None, "tools/call", "x"),
-                "the header `mcp-protocol-version` is missing",
-            ),
+            (with(None, "tools/call", "x"), "the header `mcp-protocol-version` is missing"),
             (
                 with(version, "tools/list", "x"),
                 "the header `mcp-method` says `tools/list`, the body says `tools/call`",

@@ -189,12 +189,7 @@ impl<'a> Walk<'a> {
         // The limit was checked when the text came in.
         let mut scanner = Scanner::new(text, usize::MAX);
         let done = scanner.enter(bracket).is_err();
-        Walk {
-            text,
-            scanner,
-            first: true,
-            done,
-        }
+        Walk { text, scanner, first: true, done }
     }
 
     pub(crate) fn next_member(&mut self) -> Option<(Span, Span)> {
@@ -253,18 +248,12 @@ mod tests {
 
     #[test]
     fn the_last_of_equal_keys_counts_however_it_is_escaped() {
-        assert_eq!(
-            json(r#"{"a":1,"\u0061":2}"#).get("a").map(Json::text),
-            Some("2")
-        );
+        assert_eq!(json(r#"{"a":1,"\u0061":2}"#).get("a").map(Json::text), Some("2"));
     }
 
     #[test]
     fn pick_finds_several_members_at_once() {
         let [b, x, a] = json(r#"{"a":1,"b":[2]}"#).pick(["b", "x", "a"]);
-        assert_eq!(
-            (b.map(Json::text), x, a.map(Json::text)),
-            (Some("[2]"), None, Some("1"))
-        );
+        assert_eq!((b.map(Json::text), x, a.map(Json::text)), (Some("[2]"), None, Some("1")));
     }
 }

@@ -15,21 +15,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            size: 64 * 1024 * 1024,
-            depth: 128,
-            batch: 10_000,
-        }
+        Limits { size: 64 * 1024 * 1024, depth: 128, batch: 10_000 }
     }
 }
 
 impl Limits {
     pub(crate) fn check_size(&self, size: usize) -> Result<(), Fault> {
         if size > self.size {
-            return Err(Fault::TooLarge {
-                size,
-                limit: self.size,
-            });
+            return Err(Fault::TooLarge { size, limit: self.size });
         }
         Ok(())
     }

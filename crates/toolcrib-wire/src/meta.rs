@@ -30,12 +30,8 @@ impl RequestMeta {
     /// Reads the `_meta` of a request. What the modern era requires and is not there is a flaw that the
     /// request must be refused for, as invalid params; so is a log level that does not exist.
     pub fn read(meta: Json<'_>) -> Result<RequestMeta, Flaw> {
-        let [version, client, capabilities, level] = meta.pick([
-            PROTOCOL_VERSION,
-            CLIENT_INFO,
-            CLIENT_CAPABILITIES,
-            LOG_LEVEL,
-        ]);
+        let [version, client, capabilities, level] =
+            meta.pick([PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
         let version = flaw::required_text(version, PROTOCOL_VERSION)?;
         let capabilities = flaw::required(capabilities, CLIENT_CAPABILITIES, Kind::Object)?;
         let client = client.filter(|client| client.is_object());
@@ -68,9 +64,7 @@ impl RequestMeta {
         }
         self.members()
             .iter()
-            .fold(writer, |writer, (key, value)| {
-                writer.json(key, value.json())
-            })
+            .fold(writer, |writer, (key, value)| writer.json(key, value.json()))
             .finish()
     }
 }
@@ -102,10 +96,7 @@ mod tests {
         let written = meta.to_raw(Some(&ProgressToken::from(7)));
         let again = read(written.text()).unwrap();
         assert_eq!(again.members(), meta.members());
-        assert_eq!(
-            written.json().get(PROGRESS_TOKEN).map(Json::text),
-            Some("7")
-        );
+        assert_eq!(written.json().get(PROGRESS_TOKEN).map(Json::text), Some("7"));
     }
 
     #[test]
@@ -116,10 +107,7 @@ mod tests {
         for (meta, flaw) in [
             (format!("{{{abilities}}}"), "protocolVersion` is missing"),
             (format!("{{{version}}}"), "clientCapabilities` is missing"),
-            (
-                format!("{{{version},{abilities},{level}}}"),
-                "logLevel` has no meaning: \"loud\"",
-            ),
+            (format!("{{{version},{abilities},{level}}}"), "logLevel` has no meaning: \"loud\""),
             ("null".to_owned(), "protocolVersion` is missing"),
         ] {
             let error = read(&meta).unwrap_err();

@@ -101,12 +101,7 @@ struct Row {
 }
 
 const fn row(method: &'static str, sender: Sender, first: Version, last: Version) -> Row {
-    Row {
-        method,
-        sender,
-        first,
-        last,
-    }
+    Row { method, sender, first, last }
 }
 
 fn newer(version: &Version, last: &Version) -> bool {
@@ -186,10 +181,9 @@ mod tests {
 
     #[test]
     fn methods_appear_in_the_version_that_brought_them() {
-        for (method, versions) in [
-            (ELICIT, [false, false, true, true]),
-            (TASKS_GET, [false, false, false, true]),
-        ] {
+        for (method, versions) in
+            [(ELICIT, [false, false, true, true]), (TASKS_GET, [false, false, false, true])]
+        {
             for (version, has) in Version::KNOWN.iter().zip(versions) {
                 assert_eq!(sender(method, version).is_some(), has, "{method} {version}");
             }

@@ -51,17 +51,13 @@ impl<'a> Progress<'a> {
 
     /// The whole notification.
     pub fn build(&self) -> Raw {
-        let writer = ObjectWriter::new()
-            .id("progressToken", &self.token)
-            .number("progress", self.progress);
+        let writer =
+            ObjectWriter::new().id("progressToken", &self.token).number("progress", self.progress);
         let writer = match self.total {
             Some(total) => writer.number("total", total),
             None => writer,
         };
-        notification(
-            method::PROGRESS,
-            writer.string_if("message", self.message.as_deref()),
-        )
+        notification(method::PROGRESS, writer.string_if("message", self.message.as_deref()))
     }
 }
 
@@ -78,10 +74,7 @@ impl<'a> Cancelled<'a> {
     /// The whole notification. Not for Streamable HTTP in the modern era: see [`crate::Era::cancel`].
     pub fn build(&self) -> Raw {
         let writer = ObjectWriter::new().id("requestId", &self.request);
-        notification(
-            method::CANCELLED,
-            writer.string_if("reason", self.reason.as_deref()),
-        )
+        notification(method::CANCELLED, writer.string_if("reason", self.reason.as_deref()))
     }
 }
 
@@ -90,9 +83,7 @@ impl<'a> LogMessage<'a> {
     pub fn read(params: Json<'a>) -> Self {
         let [level, logger, data] = params.pick(["level", "logger", "data"]);
         LogMessage {
-            level: level
-                .and_then(Json::as_str)
-                .and_then(|level| LogLevel::read(&level)),
+            level: level.and_then(Json::as_str).and_then(|level| LogLevel::read(&level)),
             logger: logger.and_then(Json::as_str),
             data: data.unwrap_or(Json::NULL),
         }
@@ -116,15 +107,8 @@ fn read_id(value: Option<Json<'_>>, field: &'static str) -> Result<Id, Flaw> {
     let value = value.ok_or(Flaw::Missing { field })?;
     match (Id::read(value), value.kind()) {
         (Ok(id), _) => Ok(id),
-        (Err(_), Kind::Number) => Err(Flaw::Meaningless {
-            field,
-            value: value.text().to_owned(),
-        }),
-        (Err(_), found) => Err(Flaw::Mistyped {
-            field,
-            expected: Kind::String,
-            found,
-        }),
+        (Err(_), Kind::Number) => Err(Flaw::Meaningless { field, value: value.text().to_owned() }),
+        (Err(_), found) => Err(Flaw::Mistyped { field, expected: Kind::String, found }),
     }
 }
 
@@ -146,32 +130,18 @@ mod tests {
             r#""params":{"progressToken":"t","progress":0.5,"total":2,"message":"half"}}"#
         );
         assert_eq!(built.text(), expected);
+        assert_eq!(Progress::read(built.json().get("params").unwrap()), Ok(progress));
         assert_eq!(
-            Progress::read(built.json().get("params").unwrap()),
-            Ok(progress)
-        );
-        assert_eq!(
-            Progress::read(Json::trusted(r#"{"progressToken":3}"#))
-                .unwrap()
-                .token,
+            Progress::read(Json::trusted(r#"{"progressToken":3}"#)).unwrap().token,
             Id::from(3)
         );
-        assert_eq!(
-            Progress::read(Json::EMPTY),
-            Err(Flaw::Missing {
-                field: "progressToken"
-            })
-        );
+        assert_eq!(Progress::read(Json::EMPTY), Err(Flaw::Missing { field: "progressToken" }));
         assert!(Progress::read(Json::trusted(r#"{"progressToken":1.5}"#)).is_err());
     }
 
     #[test]
     fn cancellation_names_the_request() {
-        let built = Cancelled {
-            request: Id::from(7),
-            reason: None,
-        }
-        .build();
+        let built = Cancelled { request: Id::from(7), reason: None }.build();
         assert_eq!(
             built.text(),
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#
@@ -179,10 +149,7 @@ mod tests {
         let params = Json::trusted(r#"{"requestId":"a","reason":"late"}"#);
         assert_eq!(
             Cancelled::read(params),
-            Ok(Cancelled {
-                request: Id::from("a"),
-                reason: Some("late".into())
-            })
+            Ok(Cancelled { request: Id::from("a"), reason: Some("late".into()) })
         );
         assert!(Cancelled::read(Json::trusted(r#"{"requestId":null}"#)).is_err());
     }
@@ -191,10 +158,7 @@ mod tests {
     fn log_messages_keep_their_data_as_it_is() {
         let params = Json::trusted(r#"{"level":"warning","logger":"db","data":{"n":1.0}}"#);
         let message = LogMessage::read(params);
-        assert_eq!(
-            (message.level, message.data.text()),
-            (Some(LogLevel::Warning), r#"{"n":1.0}"#)
-        );
+        assert_eq!((message.level, message.data.text()), (Some(LogLevel::Warning), r#"{"n":1.0}"#));
         assert_eq!(message.build().json().get("params"), Some(params));
         assert_eq!(LogMessage::read(Json::EMPTY).level, None);
     }

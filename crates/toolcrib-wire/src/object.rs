@@ -20,9 +20,7 @@ impl Default for ObjectWriter {
 
 impl ObjectWriter {
     pub fn new() -> Self {
-        ObjectWriter {
-            out: String::from("{"),
-        }
+        ObjectWriter { out: String::from("{") }
     }
 
     pub fn json(mut self, key: &str, value: Json<'_>) -> Self {
@@ -61,11 +59,7 @@ impl ObjectWriter {
 
     /// A number; what JSON cannot express becomes null.
     pub fn number(mut self, key: &str, value: f64) -> Self {
-        let text = if value.is_finite() {
-            value.to_string()
-        } else {
-            "null".to_owned()
-        };
+        let text = if value.is_finite() { value.to_string() } else { "null".to_owned() };
         self.key(key).push_str(&text);
         self
     }

@@ -41,29 +41,16 @@ pub fn param_headers(schema: Json<'_>) -> Result<Vec<ParamHeader>, BadParamHeade
         return Ok(found);
     }
     // Schemas are as deep as messages may be, so the walk keeps its own stack.
-    let mut todo = vec![Place {
-        schema,
-        path: Vec::new(),
-        reachable: true,
-    }];
+    let mut todo = vec![Place { schema, path: Vec::new(), reachable: true }];
     while let Some(place) = todo.pop() {
-        if let Some(name) = place
-            .schema
-            .get(KEYWORD)
-            .filter(|_| place.schema.is_object())
-        {
+        if let Some(name) = place.schema.get(KEYWORD).filter(|_| place.schema.is_object()) {
             found.push(place.header(name)?);
         }
         place.push_below(&mut todo);
     }
     let mut names = HashSet::new();
-    match found
-        .iter()
-        .find(|param| !names.insert(param.header.as_str()))
-    {
-        Some(twice) => Err(BadParamHeader::Twice {
-            name: twice.header.clone(),
-        }),
+    match found.iter().find(|param| !names.insert(param.header.as_str())) {
+        Some(twice) => Err(BadParamHeader::Twice { name: twice.header.clone() }),
         None => Ok(found),
     }
 }
@@ -100,10 +87,7 @@ pub fn check_params<'h>(
 
 impl ParamHeader {
     fn value<'a>(&self, arguments: Json<'a>) -> Option<Json<'a>> {
-        let found = self
-            .path
-            .iter()
-            .try_fold(arguments, |value, key| value.get(key));
+        let found = self.path.iter().try_fold(arguments, |value, key| value.get(key));
         found.filter(|value| !value.is_null())
     }
 }
@@ -119,16 +103,10 @@ impl<'a> Place<'a> {
     fn header(&self, name: Json<'_>) -> Result<ParamHeader, BadParamHeader> {
         let path = self.path.join(".");
         let Some(text) = name.as_str() else {
-            return Err(BadParamHeader::NotText {
-                path,
-                found: name.kind(),
-            });
+            return Err(BadParamHeader::NotText { path, found: name.kind() });
         };
         if text.is_empty() || !text.bytes().all(is_token_byte) {
-            return Err(BadParamHeader::NotAName {
-                path,
-                name: text.into_owned(),
-            });
+            return Err(BadParamHeader::NotAName { path, name: text.into_owned() });
         }
         if !self.reachable || self.path.is_empty() {
             return Err(BadParamHeader::Unreachable { path });
@@ -138,10 +116,7 @@ impl<'a> Place<'a> {
             return Err(BadParamHeader::NotPrimitive { path });
         }
         let header = format!("{PARAM_PREFIX}{}", text.to_ascii_lowercase());
-        Ok(ParamHeader {
-            header,
-            path: self.path.clone(),
-        })
+        Ok(ParamHeader { header, path: self.path.clone() })
     }
 
     /// Everything below may hold an annotation, but only the values of `properties` are a good place.
@@ -149,29 +124,19 @@ impl<'a> Place<'a> {
         for (key, value) in self.schema.members() {
             if key == "properties" && value.is_object() {
                 todo.extend(
-                    value
-                        .members()
-                        .map(|(name, schema)| self.below(&name, schema, self.reachable)),
+                    value.members().map(|(name, schema)| self.below(&name, schema, self.reachable)),
                 );
             } else if !is_data(&key) {
                 todo.push(self.below(&key, value, false));
             }
         }
-        todo.extend(
-            self.schema
-                .items()
-                .map(|item| self.below("[]", item, false)),
-        );
+        todo.extend(self.schema.items().map(|item| self.below("[]", item, false)));
     }
 
     fn below(&self, step: &str, schema: Json<'a>, reachable: bool) -> Place<'a> {
         let mut path = self.path.clone();
         path.push(step.to_owned());
-        Place {
-            schema,
-            path,
-            reachable,
-        }
+        Place { schema, path, reachable }
     }
 }
 
@@ -203,15 +168,12 @@ fn integer(text: &str) -> Option<i64> {
             .filter(|float| float.fract() == 0.0)
             .map(|float| float as i64)?,
     };
-    (-SAFE_INTEGER..=SAFE_INTEGER)
-        .contains(&number)
-        .then_some(number)
+    (-SAFE_INTEGER..=SAFE_INTEGER).contains(&number).then_some(number)
 }
 
 /// Whether a header is the same integer as the body's value, however it is written.
 fn is_same_integer(said: &str, body: &str) -> bool {
-    body.parse()
-        .is_ok_and(|body: i64| integer(said) == Some(body))
+    body.parse().is_ok_and(|body: i64| integer(said) == Some(body))
 }
 
 #[cfg(test)]
@@ -238,30 +200,12 @@ mod tests {
     #[test]
     fn annotations_that_must_not_be_make_the_tool_unusable_and_say_why() {
         for (schema, reason) in [
-            (
-                r#"{"properties":{"a":{"type":"string","x-mcp-header":""}}}"#,
-                "no header name",
-            ),
-            (
-                r#"{"properties":{"a":{"type":"string","x-mcp-header":"A B"}}}"#,
-                "no header name",
-            ),
-            (
-                r#"{"properties":{"a":{"type":"string","x-mcp-header":"A\r\nB"}}}"#,
-                "no header name",
-            ),
-            (
-                r#"{"properties":{"a":{"type":"string","x-mcp-header":7}}}"#,
-                "must be a string",
-            ),
-            (
-                r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#,
-                "needs a string",
-            ),
-            (
-                r#"{"properties":{"a":{"x-mcp-header":"A"}}}"#,
-                "needs a string",
-            ),
+            (r#"{"properties":{"a":{"type":"string","x-mcp-header":""}}}"#, "no header name"),
+            (r#"{"properties":{"a":{"type":"string","x-mcp-header":"A B"}}}"#, "no header name"),
+            (r#"{"properties":{"a":{"type":"string","x-mcp-header":"A\r\nB"}}}"#, "no header name"),
+            (r#"{"properties":{"a":{"type":"string","x-mcp-header":7}}}"#, "must be a string"),
+            (r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#, "needs a string"),
+            (r#"{"properties":{"a":{"x-mcp-header":"A"}}}"#, "needs a string"),
             (
                 r#"{"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}"#,
                 "cannot be reached",
@@ -270,14 +214,8 @@ mod tests {
                 r#"{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#,
                 "cannot be reached",
             ),
-            (
-                r#"{"$defs":{"d":{"type":"string","x-mcp-header":"A"}}}"#,
-                "cannot be reached",
-            ),
-            (
-                r#"{"type":"string","x-mcp-header":"A"}"#,
-                "cannot be reached",
-            ),
+            (r#"{"$defs":{"d":{"type":"string","x-mcp-header":"A"}}}"#, "cannot be reached"),
+            (r#"{"type":"string","x-mcp-header":"A"}"#, "cannot be reached"),
             (
                 r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}"#,
                 "asked for twice",
@@ -297,19 +235,11 @@ mod tests {
         let arguments = Json::trusted(r#"{"s":"é","i":42.0,"b":null}"#);
         let mut sent = write_params(&params, arguments);
         sent.sort_by(|a, b| a.name.cmp(&b.name));
-        let sent: Vec<_> = sent
-            .iter()
-            .map(|header| (&*header.name, header.value.as_str()))
-            .collect();
-        assert_eq!(
-            sent,
-            [("mcp-param-i", "42"), ("mcp-param-s", "=?base64?w6k=?=")]
-        );
-        let look = |name: &str| {
-            sent.iter()
-                .find(|(header, _)| *header == name)
-                .map(|(_, value)| *value)
-        };
+        let sent: Vec<_> =
+            sent.iter().map(|header| (&*header.name, header.value.as_str())).collect();
+        assert_eq!(sent, [("mcp-param-i", "42"), ("mcp-param-s", "=?base64?w6k=?=")]);
+        let look =
+            |name: &str| sent.iter().find(|(header, _)| *header == name).map(|(_, value)| *value);
         assert_eq!(check_params(&params, arguments, look), Ok(()));
     }
 

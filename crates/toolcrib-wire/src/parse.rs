@@ -8,7 +8,6 @@ use crate::limits::Limits;
 use crate::malformed::{Fault, Malformed, Shape};
 use crate::member::Member;
 use crate::raw::{Raw, utf8};
-use crate::rpc_error::RpcError;
 use crate::scan::{Scanner, Span};
 
 /// Reads one frame: a message, or a batch of them.
@@ -40,10 +39,7 @@ fn whole(bytes: Vec<u8>, limits: &Limits) -> Result<Raw, Malformed> {
 
 fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, Malformed> {
     let spans = batch_spans(raw.text(), limits).map_err(unknown)?;
-    Ok(spans
-        .into_iter()
-        .map(|span| message(raw.slice(span), limits))
-        .collect())
+    Ok(spans.into_iter().map(|span| message(raw.slice(span), limits)).collect())
 }
 
 fn batch_spans(text: &str, limits: &Limits) -> Result<Vec<Span>, Fault> {
@@ -53,25 +49,19 @@ fn batch_spans(text: &str, limits: &Limits) -> Result<Vec<Span>, Fault> {
     scanner.enter(b'[')?;
     while scanner.next_item(&mut first)? {
         if spans.len() == limits.batch {
-            return Err(Fault::BatchTooLong {
-                limit: limits.batch,
-            });
+            return Err(Fault::BatchTooLong { limit: limits.batch });
         }
         spans.push(scanner.value()?);
     }
     scanner.end()?;
-    if spans.is_empty() {
-        Err(Fault::EmptyBatch)
-    } else {
-        Ok(spans)
-    }
+    if spans.is_empty() { Err(Fault::EmptyBatch) } else { Ok(spans) }
 }
 
 fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
     let mut draft = Draft::default();
     let walked = draft.walk(raw.text(), limits);
-    let fault = match walked.and_then(|()| draft.check(raw.text())) {
-        Ok(kind) => return Ok(finish(raw, draft, kind)),
+    let fault = match walked.and_then(|()| draft.check(&raw)) {
+        Ok(sound) => return Ok(finish(raw, draft, sound)),
         Err(fault) => fault,
     };
     let shape = draft.shape();
@@ -81,18 +71,11 @@ fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
 }
 
 fn unknown(fault: Fault) -> Malformed {
-    Malformed {
-        fault,
-        id: None,
-        shape: Shape::Unknown,
-    }
+    Malformed { fault, id: None, shape: Shape::Unknown }
 }
 
 fn finish(message: Raw, draft: Draft, sound: Sound) -> Message {
-    let body = |member| Body {
-        places: draft.into_places(member),
-        message,
-    };
+    let body = |member| Body { places: draft.into_places(member), message };
     match sound {
         Sound::Call { id, method } => {
             let params = body(Member::Params);
@@ -101,25 +84,9 @@ fn finish(message: Raw, draft: Draft, sound: Sound) -> Message {
                 None => Message::Notification(Notification { method, params }),
             }
         }
-        Sound::Answer { id, error: None } => {
-            let body = body(Member::Result);
-            Message::Response(Response {
-                id,
-                body,
-                error: None,
-            })
-        }
-        Sound::Answer {
-            id,
-            error: Some((code, text, data)),
-        } => {
-            let body = body(Member::Error);
-            let data = data.map(|span| body.message.slice(span));
-            let error = Some(RpcError {
-                code,
-                message: text,
-                data,
-            });
+        Sound::Answer { id, error } => {
+            let member = if error.is_some() { Member::Error } else { Member::Result };
+            let body = body(member);
             Message::Response(Response { id, body, error })
         }
     }
@@ -131,11 +98,7 @@ fn trailing_id(text: &str, fault: &Fault, shape: Shape) -> Option<Id> {
         return None;
     }
     let (_, tail) = text.rsplit_once("\"id\"")?;
-    let value = tail
-        .trim_start()
-        .strip_prefix(':')?
-        .trim_end()
-        .strip_suffix('}')?;
+    let value = tail.trim_start().strip_prefix(':')?.trim_end().strip_suffix('}')?;
     let value = Json::parse(value, &Limits::default()).ok()?;
     Id::read(value).ok()
 }
@@ -169,58 +132,34 @@ mod tests {
             "arguments":{"name":"inner","_meta":{}},"n\u0061me":"to\u006fl","uri":"a:b"},"id":"x","jsonrpc":"2.0"}
             "#,
         );
-        assert_eq!(
-            (request.id, request.method.as_str()),
-            (Id::from("x"), "tools/call")
-        );
+        assert_eq!((request.id, request.method.as_str()), (Id::from("x"), "tools/call"));
         let params = &request.params;
         assert_eq!(params.name().as_deref(), Some("tool"));
         assert_eq!(params.uri().as_deref(), Some("a:b"));
         assert_eq!(params.progress_token(), Some(Id::from("p")));
         assert_eq!(params.version(), Some(Version::V2026_07_28));
-        assert_eq!(
-            params.get("arguments").map(Json::text),
-            Some(r#"{"name":"inner","_meta":{}}"#)
-        );
+        assert_eq!(params.get("arguments").map(Json::text), Some(r#"{"name":"inner","_meta":{}}"#));
         assert!(params.message().text().ends_with(r#""jsonrpc":"2.0"}"#));
     }
 
     #[test]
     fn params_may_be_absent_null_or_without_what_routing_looks_for() {
-        for params in [
-            "",
-            r#","params":null"#,
-            r#","params":{}"#,
-            r#","params":{"name":7,"_meta":[]}"#,
-        ] {
-            let request = request(&format!(
-                r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#
-            ));
+        for params in
+            ["", r#","params":null"#, r#","params":{}"#, r#","params":{"name":7,"_meta":[]}"#]
+        {
+            let request = request(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#));
             assert_eq!(request.params.name(), None, "{params}");
             assert_eq!(request.params.progress_token(), None, "{params}");
-            assert_eq!(
-                request.params.raw().is_some(),
-                params.contains('{'),
-                "{params}"
-            );
+            assert_eq!(request.params.raw().is_some(), params.contains('{'), "{params}");
         }
     }
 
     #[test]
     fn answers_are_results_or_errors_and_a_null_beside_one_is_nothing() {
         for (text, expected) in [
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":{"a": 1.0}}"#,
-                r#"Some(1) Ok({"a": 1.0})"#,
-            ),
-            (
-                r#"{"result":[],"jsonrpc":"2.0","id":"1","error":null}"#,
-                r#"Some("1") Ok([])"#,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
-                "Some(1) Ok(null)",
-            ),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"a": 1.0}}"#, r#"Some(1) Ok({"a": 1.0})"#),
+            (r#"{"result":[],"jsonrpc":"2.0","id":"1","error":null}"#, r#"Some("1") Ok([])"#),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "Some(1) Ok(null)"),
             (
                 r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-1,"message":"m"}}"#,
                 "Some(1) Err(-1 m None)",
@@ -229,14 +168,9 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":[1]}}"#,
                 "None Err(-1 m Some([1]))",
             ),
-            (
-                r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}"#,
-                "None Err(-1 m None)",
-            ),
+            (r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}"#, "None Err(-1 m None)"),
         ] {
-            let Ok(Message::Response(response)) = one(text) else {
-                panic!("{text}")
-            };
+            let Ok(Message::Response(response)) = one(text) else { panic!("{text}") };
             let id = response.id.clone();
             let answer = response.into_answer();
             let answer = answer
@@ -254,36 +188,11 @@ mod tests {
         use Shape::{Notification, Request, Response, Unknown};
         for (text, fault, shape, id) in [
             ("7", "must be an object, this is a number", Unknown, None),
-            (
-                "hello",
-                "not JSON at byte 0: expected a value",
-                Unknown,
-                None,
-            ),
-            (
-                "",
-                "not JSON at byte 0: the text ends too early",
-                Unknown,
-                None,
-            ),
-            (
-                r#"{"id":1,"result":{}}"#,
-                "`jsonrpc` is not",
-                Response,
-                Some(1),
-            ),
-            (
-                r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
-                "`jsonrpc` is not",
-                Request,
-                Some(1),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1}"#,
-                "neither a method",
-                Unknown,
-                Some(1),
-            ),
+            ("hello", "not JSON at byte 0: expected a value", Unknown, None),
+            ("", "not JSON at byte 0: the text ends too early", Unknown, None),
+            (r#"{"id":1,"result":{}}"#, "`jsonrpc` is not", Response, Some(1)),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, "`jsonrpc` is not", Request, Some(1)),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "neither a method", Unknown, Some(1)),
             (
                 r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
                 "both a result and an error",
@@ -314,12 +223,7 @@ mod tests {
                 Response,
                 Some(1),
             ),
-            (
-                r#"{"jsonrpc":"2.0","result":{}}"#,
-                "a result without an id",
-                Response,
-                None,
-            ),
+            (r#"{"jsonrpc":"2.0","result":{}}"#, "a result without an id", Response, None),
             (
                 r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
                 "a result without an id",
@@ -338,12 +242,7 @@ mod tests {
                 Request,
                 None,
             ),
-            (
-                r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
-                "it is null",
-                Request,
-                None,
-            ),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, "it is null", Request, None),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
                 "`method` must be a string",
@@ -398,65 +297,35 @@ mod tests {
                 Response,
                 Some(5),
             ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":{}} x"#,
-                "text after the end",
-                Response,
-                Some(1),
-            ),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}} x"#, "text after the end", Response, Some(1)),
         ] {
             let malformed = one(text).unwrap_err();
             let shown = malformed.fault.to_string();
             assert!(shown.contains(fault), "{text}: {shown}");
-            assert_eq!(
-                (malformed.shape, malformed.id),
-                (shape, id.map(Id::Number)),
-                "{text}"
-            );
+            assert_eq!((malformed.shape, malformed.id), (shape, id.map(Id::Number)), "{text}");
         }
     }
 
     #[test]
     fn limits_are_named_and_a_deep_answer_still_fails_its_own_call() {
-        let limits = Limits {
-            size: 300,
-            depth: 4,
-            batch: 2,
-        };
-        let deep = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"result":{}{}}}"#,
-            "[".repeat(9),
-            "]".repeat(9)
-        );
+        let limits = Limits { size: 300, depth: 4, batch: 2 };
+        let deep =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}{}}}"#, "[".repeat(9), "]".repeat(9));
         let malformed = parse(deep, &limits).unwrap_err();
         assert_eq!(
             (malformed.fault, malformed.id),
             (Fault::TooDeep { limit: 4 }, Some(Id::from(1)))
         );
         let malformed = parse(vec![b' '; 301], &limits).unwrap_err();
-        assert_eq!(
-            malformed.fault,
-            Fault::TooLarge {
-                size: 301,
-                limit: 300
-            }
-        );
-        assert_eq!(
-            parse("[1,2,3]", &limits).unwrap_err().fault,
-            Fault::BatchTooLong { limit: 2 }
-        );
+        assert_eq!(malformed.fault, Fault::TooLarge { size: 301, limit: 300 });
+        assert_eq!(parse("[1,2,3]", &limits).unwrap_err().fault, Fault::BatchTooLong { limit: 2 });
         let hostile = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}"#,
             "{\"_meta\":".repeat(1_000_000)
         );
+        assert_eq!(one(&hostile).unwrap_err().fault, Fault::TooDeep { limit: 128 });
         assert_eq!(
-            one(&hostile).unwrap_err().fault,
-            Fault::TooDeep { limit: 128 }
-        );
-        assert_eq!(
-            parse(b"{\"a\":\"\xff\"}".to_vec(), &limits)
-                .unwrap_err()
-                .fault,
+            parse(b"{\"a\":\"\xff\"}".to_vec(), &limits).unwrap_err().fault,
             Fault::NotUtf8 { at: 6 }
         );
     }
@@ -464,24 +333,16 @@ mod tests {
     #[test]
     fn the_items_of_a_batch_succeed_and_fail_one_by_one() {
         let text = r#"[{"jsonrpc":"2.0","id":1,"result":{}}, 7 ,{"jsonrpc":"2.0","method":"n"}]"#;
-        let items: Vec<_> = parse(text, &Limits::default())
-            .unwrap()
-            .into_messages()
-            .collect();
+        let items: Vec<_> = parse(text, &Limits::default()).unwrap().into_messages().collect();
         assert!(
             matches!(&items[0], Ok(Message::Response(response)) if response.id == Some(Id::from(1)))
         );
         assert_eq!(
             items[1].as_ref().unwrap_err().fault,
-            Fault::NotAnObject {
-                found: Kind::Number
-            }
+            Fault::NotAnObject { found: Kind::Number }
         );
         assert!(matches!(&items[2], Ok(Message::Notification(n)) if n.method == "n"));
-        assert_eq!(
-            parse("[]", &Limits::default()).unwrap_err().fault,
-            Fault::EmptyBatch
-        );
+        assert_eq!(parse("[]", &Limits::default()).unwrap_err().fault, Fault::EmptyBatch);
         assert!(matches!(
             parse("[{}", &Limits::default()).unwrap_err().fault,
             Fault::Syntax { .. }
@@ -491,24 +352,15 @@ mod tests {
     #[test]
     fn the_id_of_a_message_that_was_cut_off_is_recovered_if_it_had_come() {
         for (head, id) in [
-            (
-                r#"{"jsonrpc":"2.0","id":12,"result":{"te"#,
-                Some(Id::from(12)),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":"a","result":{"te"#,
-                Some(Id::from("a")),
-            ),
+            (r#"{"jsonrpc":"2.0","id":12,"result":{"te"#, Some(Id::from(12))),
+            (r#"{"jsonrpc":"2.0","id":"a","result":{"te"#, Some(Id::from("a"))),
             (r#"{"jsonrpc":"2.0","result":{"id":3,"#, None),
             (r#"{"jsonrpc":"2.0","id":1"#, None),
             ("", None),
         ] {
             assert_eq!(recover_id(head.as_bytes()), id, "{head}");
         }
-        assert_eq!(
-            recover_id(b"{\"id\":4,\"result\":\"\xc3"),
-            Some(Id::from(4))
-        );
+        assert_eq!(recover_id(b"{\"id\":4,\"result\":\"\xc3"), Some(Id::from(4)));
     }
 
     proptest! {

@@ -28,10 +28,7 @@ impl Raw {
         let text = utf8(bytes.into(), limits)?;
         let json = Json::parse(&text, limits)?;
         let span = span_in(&text, json);
-        Ok(Raw {
-            span: span.unwrap_or(0..text.len()),
-            text: Arc::new(text),
-        })
+        Ok(Raw { span: span.unwrap_or(0..text.len()), text: Arc::new(text) })
     }
 
     /// Any value that can be written as JSON.
@@ -48,10 +45,7 @@ impl Raw {
 
     /// For text that this crate wrote or has been over.
     pub(crate) fn trusted(text: String) -> Raw {
-        Raw {
-            span: 0..text.len(),
-            text: Arc::new(text),
-        }
+        Raw { span: 0..text.len(), text: Arc::new(text) }
     }
 
     pub(crate) fn slice(&self, span: Span) -> Raw {
@@ -76,10 +70,7 @@ impl Raw {
     /// A part of this value as a value of its own. What is not a part is copied.
     pub fn part(&self, json: Json<'_>) -> Raw {
         match span_in(&self.text, json) {
-            Some(span) => Raw {
-                text: Arc::clone(&self.text),
-                span,
-            },
+            Some(span) => Raw { text: Arc::clone(&self.text), span },
             None => Raw::from(json),
         }
     }
@@ -98,9 +89,8 @@ impl Raw {
 
 pub(crate) fn utf8(bytes: Vec<u8>, limits: &Limits) -> Result<String, Fault> {
     limits.check_size(bytes.len())?;
-    String::from_utf8(bytes).map_err(|error| Fault::NotUtf8 {
-        at: error.utf8_error().valid_up_to(),
-    })
+    String::from_utf8(bytes)
+        .map_err(|error| Fault::NotUtf8 { at: error.utf8_error().valid_up_to() })
 }
 
 /// Where `part` stands in `text`, if it is a piece of it and not just equal to one.
@@ -173,22 +163,9 @@ mod tests {
 
     #[test]
     fn limits_and_encoding_are_checked() {
-        let limits = Limits {
-            size: 8,
-            depth: 2,
-            batch: 1,
-        };
-        assert_eq!(
-            Raw::parse("[1,2,3,4,5]", &limits),
-            Err(Fault::TooLarge { size: 11, limit: 8 })
-        );
-        assert_eq!(
-            Raw::parse("[[[]]]", &limits),
-            Err(Fault::TooDeep { limit: 2 })
-        );
-        assert_eq!(
-            Raw::parse(b"\"a\xff\"".to_vec(), &limits),
-            Err(Fault::NotUtf8 { at: 2 })
-        );
+        let limits = Limits { size: 8, depth: 2, batch: 1 };
+        assert_eq!(Raw::parse("[1,2,3,4,5]", &limits), Err(Fault::TooLarge { size: 11, limit: 8 }));
+        assert_eq!(Raw::parse("[[[]]]", &limits), Err(Fault::TooDeep { limit: 2 }));
+        assert_eq!(Raw::parse(b"\"a\xff\"".to_vec(), &limits), Err(Fault::NotUtf8 { at: 2 }));
     }
 }

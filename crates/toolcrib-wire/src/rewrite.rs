@@ -22,13 +22,7 @@ pub struct Rewrite<'a> {
 
 impl<'a> Rewrite<'a> {
     pub(crate) fn new(body: &'a Body, member: &'static str) -> Self {
-        Rewrite {
-            body,
-            member,
-            id: None,
-            changes: Vec::new(),
-            meta: Vec::new(),
-        }
+        Rewrite { body, member, id: None, changes: Vec::new(), meta: Vec::new() }
     }
 
     pub fn id(mut self, id: &Id) -> Self {
@@ -106,13 +100,9 @@ impl<'a> Rewrite<'a> {
         let sets_any = self.meta.iter().any(|change| change.value.is_some());
         let old = old.filter(|old| old.json().is_object());
         if old.is_some() || sets_any {
-            let changes = self
-                .meta
-                .iter()
-                .map(|change| (change.key.as_str(), change.value.clone()));
-            let new = old
-                .unwrap_or_else(|| Json::EMPTY.into())
-                .with_members(changes);
+            let changes =
+                self.meta.iter().map(|change| (change.key.as_str(), change.value.clone()));
+            let new = old.unwrap_or_else(|| Json::EMPTY.into()).with_members(changes);
             change(&mut self.changes, "_meta", Some(new));
         }
     }
@@ -120,10 +110,9 @@ impl<'a> Rewrite<'a> {
     fn splice_id(&self, splice: &mut Splice<'_>, front: &mut Vec<Change>) {
         match (&self.id, &self.body.places.id) {
             (Some(id), Some(place)) => splice.replace(place.clone(), id.text()),
-            (Some(id), None) => front.push(Change {
-                key: "id".to_owned(),
-                value: Some(id.clone()),
-            }),
+            (Some(id), None) => {
+                front.push(Change { key: "id".to_owned(), value: Some(id.clone()) })
+            }
             (None, _) => {}
         }
     }
@@ -142,10 +131,9 @@ impl<'a> Rewrite<'a> {
                 splice.replace(body, object(&changes).text())
             }
             Some(_) => {}
-            None => front.push(Change {
-                key: self.member.to_owned(),
-                value: Some(object(&changes)),
-            }),
+            None => {
+                front.push(Change { key: self.member.to_owned(), value: Some(object(&changes)) })
+            }
         }
     }
 
@@ -179,20 +167,12 @@ impl<'a> Rewrite<'a> {
 /// The last change of a key counts.
 fn change(changes: &mut Vec<Change>, key: &str, value: Option<Raw>) {
     changes.retain(|change| change.key != key);
-    changes.push(Change {
-        key: key.to_owned(),
-        value,
-    });
+    changes.push(Change { key: key.to_owned(), value });
 }
 
 fn object(changes: &[Change]) -> Raw {
-    let set = changes
-        .iter()
-        .filter_map(|change| Some((&change.key, change.value.as_ref()?)));
-    set.fold(ObjectWriter::new(), |writer, (key, value)| {
-        writer.json(key, value.json())
-    })
-    .finish()
+    let set = changes.iter().filter_map(|change| Some((&change.key, change.value.as_ref()?)));
+    set.fold(ObjectWriter::new(), |writer, (key, value)| writer.json(key, value.json())).finish()
 }
 
 #[cfg(test)]
@@ -236,32 +216,16 @@ mod tests {
             (call.rewrite(), "", ""),
             (call.rewrite().id(&Id::from("9")), ": 1 ,", r#": "9" ,"#),
             (call.rewrite().name("b\"c"), r#""a\u0062""#, r#""b\"c""#),
-            (
-                call.rewrite().uri("u:v"),
-                r#"{ "name""#,
-                r#"{"uri":"u:v", "name""#,
-            ),
+            (call.rewrite().uri("u:v"), r#"{ "name""#, r#"{"uri":"u:v", "name""#),
             (call.rewrite().meta(raw("{}")), r#"{ "k":[ ] }"#, "{}"),
             (call.rewrite().set_meta("k", raw("7")), "[ ]", "7"),
-            (
-                call.rewrite().progress_token(&Id::from(3)),
-                r#"{ "k""#,
-                r#"{"progressToken":3, "k""#,
-            ),
+            (call.rewrite().progress_token(&Id::from(3)), r#"{ "k""#, r#"{"progressToken":3, "k""#),
             (call.rewrite().remove_meta("k"), r#"{ "k":[ ] }"#, "{  }"),
             (call.rewrite().remove_meta("absent"), "", ""),
             (call.rewrite().remove("x"), r#""x":1.0, "#, ""),
-            (
-                call.rewrite().remove("_meta"),
-                r#", "_meta":{ "k":[ ] }"#,
-                "",
-            ),
+            (call.rewrite().remove("_meta"), r#", "_meta":{ "k":[ ] }"#, ""),
             (call.rewrite().set("x", raw("2")), "1.0", "2"),
-            (
-                call.rewrite().set("new", raw("2")),
-                r#"{ "name""#,
-                r#"{"new":2, "name""#,
-            ),
+            (call.rewrite().set("new", raw("2")), r#"{ "name""#, r#"{"new":2, "name""#),
         ] {
             assert_eq!(rewrite.finish().text(), CALL.replacen(from, to, 1));
         }
@@ -288,10 +252,7 @@ mod tests {
     #[test]
     fn params_and_meta_are_made_where_there_are_none() {
         for (params, expected) in [
-            (
-                "",
-                r#"{"params":{"_meta":{"progressToken":1}},"jsonrpc":"2.0","id":1,"method":"m"}"#,
-            ),
+            ("", r#"{"params":{"_meta":{"progressToken":1}},"jsonrpc":"2.0","id":1,"method":"m"}"#),
             (
                 r#","params":null"#,
                 r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}"#,
@@ -305,24 +266,16 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}"#,
             ),
         ] {
-            let call = request(&format!(
-                r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#
-            ));
-            assert_eq!(
-                call.rewrite().progress_token(&Id::from(1)).finish().text(),
-                expected
-            );
+            let call = request(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#));
+            assert_eq!(call.rewrite().progress_token(&Id::from(1)).finish().text(), expected);
         }
     }
 
     #[test]
     fn answers_get_their_callers_id_and_what_their_era_asks_for() {
         let result = response(r#"{"result":{"content":[]},"jsonrpc":"2.0","id":1}"#);
-        let modern = result
-            .rewrite()
-            .id(&Id::from("c"))
-            .set("resultType", Raw::string("complete"))
-            .finish();
+        let modern =
+            result.rewrite().id(&Id::from("c")).set("resultType", Raw::string("complete")).finish();
         assert_eq!(
             modern.text(),
             r#"{"result":{"resultType":"complete","content":[]},"jsonrpc":"2.0","id":"c"}"#
@@ -338,11 +291,8 @@ mod tests {
         );
 
         let list = response(r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
-        let onward = list
-            .rewrite()
-            .id(&Id::from(2))
-            .set("resultType", Raw::string("complete"))
-            .finish();
+        let onward =
+            list.rewrite().id(&Id::from(2)).set("resultType", Raw::string("complete")).finish();
         assert_eq!(onward.text(), r#"{"jsonrpc":"2.0","id":2,"result":[1]}"#);
     }
 
@@ -360,11 +310,8 @@ mod tests {
     /// A request with its members in any order, among others.
     fn calls() -> impl Strategy<Value = String> {
         let params = prop::collection::btree_map("[a-c]|name|uri|\\PC{0,3}", value(), 0..5);
-        let meta = prop::option::of(prop::collection::btree_map(
-            "[a-c]|progressToken",
-            value(),
-            0..3,
-        ));
+        let meta =
+            prop::option::of(prop::collection::btree_map("[a-c]|progressToken", value(), 0..3));
         let object = |members: Vec<String>| format!("{{{}}}", members.join(" ,"));
         let member =
             |(key, value): (String, String)| format!("{} :{value}", Raw::string(&key).text());
@@ -372,14 +319,10 @@ mod tests {
             let mut params: Vec<String> = params.into_iter().map(member).collect();
             if let Some(meta) = meta {
                 let meta = object(meta.into_iter().map(member).collect());
-                params.insert(
-                    order as usize % (params.len() + 1),
-                    format!("\"_meta\": {meta}"),
-                );
+                params.insert(order as usize % (params.len() + 1), format!("\"_meta\": {meta}"));
             }
-            let mut all: Vec<String> = [r#""jsonrpc":"2.0""#, r#""id": 1"#, r#""method":"m""#]
-                .map(str::to_owned)
-                .into();
+            let mut all: Vec<String> =
+                [r#""jsonrpc":"2.0""#, r#""id": 1"#, r#""method":"m""#].map(str::to_owned).into();
             all.insert(order as usize % 4, format!("\"params\":{}", object(params)));
             object(all)
         })
@@ -387,12 +330,8 @@ mod tests {
 
     /// Everything of `json` but the members that a rewrite was asked to change.
     fn others<'a>(json: Json<'a>, changed: &[&str]) -> Vec<(String, &'a str)> {
-        let members = json
-            .members()
-            .map(|(key, value)| (key.into_owned(), value.text()));
-        members
-            .filter(|(key, _)| !changed.contains(&key.as_str()))
-            .collect()
+        let members = json.members().map(|(key, value)| (key.into_owned(), value.text()));
+        members.filter(|(key, _)| !changed.contains(&key.as_str())).collect()
     }
 
     proptest! {

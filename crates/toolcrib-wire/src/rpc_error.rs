@@ -35,25 +35,15 @@ pub struct RpcError {
 
 impl RpcError {
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        RpcError {
-            code,
-            message: message.into(),
-            data: None,
-        }
+        RpcError { code, message: message.into(), data: None }
     }
 
     pub fn with_data(self, data: Raw) -> Self {
-        RpcError {
-            data: Some(data),
-            ..self
-        }
+        RpcError { data: Some(data), ..self }
     }
 
     pub fn method_not_found(method: &str) -> Self {
-        RpcError::new(
-            code::METHOD_NOT_FOUND,
-            format!("method not found: {method}"),
-        )
+        RpcError::new(code::METHOD_NOT_FOUND, format!("method not found: {method}"))
     }
 
     pub fn invalid_params(message: impl Into<String>) -> Self {
@@ -78,39 +68,24 @@ impl RpcError {
 
     /// `required` has the form of client capabilities.
     pub fn missing_client_capability(required: Json<'_>) -> Self {
-        let data = ObjectWriter::new()
-            .json("requiredCapabilities", required)
-            .finish();
-        RpcError::new(
-            code::MISSING_CLIENT_CAPABILITY,
-            "missing required client capability",
-        )
-        .with_data(data)
+        let data = ObjectWriter::new().json("requiredCapabilities", required).finish();
+        RpcError::new(code::MISSING_CLIENT_CAPABILITY, "missing required client capability")
+            .with_data(data)
     }
 
     /// Whether only a server of the modern era answers so. Any other error to a probe says nothing but
     /// that the server may be of the legacy era.
     pub fn proves_modern(&self) -> bool {
         use code::{HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION};
-        matches!(
-            self.code,
-            HEADER_MISMATCH | MISSING_CLIENT_CAPABILITY | UNSUPPORTED_VERSION
-        )
+        matches!(self.code, HEADER_MISMATCH | MISSING_CLIENT_CAPABILITY | UNSUPPORTED_VERSION)
     }
 
     /// The versions that a server offers instead of the one it refused.
     pub fn supported_versions(&self) -> Vec<Version> {
-        let supported = self
-            .data
-            .as_ref()
-            .and_then(|data| data.json().get("supported"));
+        let supported = self.data.as_ref().and_then(|data| data.json().get("supported"));
         let versions =
             supported.map(|list| list.items().filter_map(Json::as_str).collect::<Vec<_>>());
-        versions
-            .unwrap_or_default()
-            .iter()
-            .map(|text| Version::from(&**text))
-            .collect()
+        versions.unwrap_or_default().iter().map(|text| Version::from(&**text)).collect()
     }
 
     pub fn to_raw(&self) -> Raw {

@@ -19,13 +19,7 @@ pub(crate) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str, depth_limit: usize) -> Self {
-        Scanner {
-            text,
-            at: 0,
-            entered: 0,
-            open: Vec::new(),
-            depth_limit,
-        }
+        Scanner { text, at: 0, entered: 0, open: Vec::new(), depth_limit }
     }
 
     pub(crate) fn text(&self) -> &'a str {
@@ -195,9 +189,7 @@ impl<'a> Scanner<'a> {
         let length = match rest.get(1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
             Some(b'u')
-                if rest
-                    .get(2..6)
-                    .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
+                if rest.get(2..6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
             {
                 6
             }
@@ -233,11 +225,7 @@ impl<'a> Scanner<'a> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += count;
-        if count == 0 {
-            Err(self.wrong("expected a digit"))
-        } else {
-            Ok(())
-        }
+        if count == 0 { Err(self.wrong("expected a digit")) } else { Ok(()) }
     }
 
     fn word(&mut self, word: &str) -> Result<(), Fault> {
@@ -265,9 +253,7 @@ impl<'a> Scanner<'a> {
 
     fn check_depth(&self) -> Result<(), Fault> {
         if self.entered + self.open.len() > self.depth_limit {
-            return Err(Fault::TooDeep {
-                limit: self.depth_limit,
-            });
+            return Err(Fault::TooDeep { limit: self.depth_limit });
         }
         Ok(())
     }
@@ -289,10 +275,7 @@ fn plain_run(bytes: &[u8], mut at: usize) -> usize {
         }
         at += 8;
     }
-    while bytes
-        .get(at)
-        .is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-    {
+    while bytes.get(at).is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         at += 1;
     }
     at
@@ -382,14 +365,8 @@ mod tests {
     fn depth_is_limited_and_a_million_brackets_are_an_error_not_a_crash() {
         assert_eq!(scan("[[[]]]", 3), Ok(()));
         assert_eq!(scan("[[{\"a\":[]}]]", 3), Err(Fault::TooDeep { limit: 3 }));
-        assert_eq!(
-            scan(&"[".repeat(1_000_000), 128),
-            Err(Fault::TooDeep { limit: 128 })
-        );
-        assert_eq!(
-            scan(&"{\"a\":".repeat(1_000_000), 128),
-            Err(Fault::TooDeep { limit: 128 })
-        );
+        assert_eq!(scan(&"[".repeat(1_000_000), 128), Err(Fault::TooDeep { limit: 128 }));
+        assert_eq!(scan(&"{\"a\":".repeat(1_000_000), 128), Err(Fault::TooDeep { limit: 128 }));
     }
 
     #[test]

@@ -19,10 +19,7 @@ impl Raw {
         &self,
         changes: impl IntoIterator<Item = (&'k str, Option<Raw>)>,
     ) -> Raw {
-        let changes = changes.into_iter().map(|(key, value)| Change {
-            key: key.to_owned(),
-            value,
-        });
+        let changes = changes.into_iter().map(|(key, value)| Change { key: key.to_owned(), value });
         let mut splice = Splice::new(self.text());
         splice.change_members(0..self.text().len(), changes.collect(), Vec::new());
         Raw::trusted(splice.finish())
@@ -38,10 +35,7 @@ pub(crate) struct Splice<'a> {
 
 impl<'a> Splice<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Splice {
-            text,
-            cuts: Vec::new(),
-        }
+        Splice { text, cuts: Vec::new() }
     }
 
     pub(crate) fn replace(&mut self, span: Span, text: impl Into<String>) {
@@ -64,9 +58,7 @@ impl<'a> Splice<'a> {
             let members = members(self.text, object.clone());
             is_empty = self.remove(&members, &changes);
             front.extend(
-                changes
-                    .into_iter()
-                    .filter(|change| !self.replace_values(&members, change)),
+                changes.into_iter().filter(|change| !self.replace_values(&members, change)),
             );
         }
         self.insert(object.start + 1, &front, is_empty);
@@ -103,23 +95,14 @@ impl<'a> Splice<'a> {
     /// together with what leads to the next one; the last ones go together with what leads to them.
     fn remove(&mut self, members: &[Member], changes: &[Change]) -> bool {
         let goes = |member: &Member| {
-            changes
-                .iter()
-                .any(|change| change.value.is_none() && change.key == member.key)
+            changes.iter().any(|change| change.value.is_none() && change.key == member.key)
         };
-        let kept = members
-            .iter()
-            .rposition(|member| !goes(member))
-            .map_or(0, |last| last + 1);
+        let kept = members.iter().rposition(|member| !goes(member)).map_or(0, |last| last + 1);
         for pair in members[..kept].windows(2).filter(|pair| goes(&pair[0])) {
             self.replace(pair[0].start..pair[1].start, "");
         }
         if let (Some(first), Some(last)) = (members.get(kept), members.last()) {
-            let start = if kept == 0 {
-                first.start
-            } else {
-                members[kept - 1].value.end
-            };
+            let start = if kept == 0 { first.start } else { members[kept - 1].value.end };
             self.replace(start..last.value.end, "");
         }
         kept == 0
@@ -127,9 +110,8 @@ impl<'a> Splice<'a> {
 
     fn insert(&mut self, at: usize, front: &[Change], is_empty: bool) {
         let mut text = String::new();
-        for (key, value) in front
-            .iter()
-            .filter_map(|change| Some((&change.key, change.value.as_ref()?)))
+        for (key, value) in
+            front.iter().filter_map(|change| Some((&change.key, change.value.as_ref()?)))
         {
             if !text.is_empty() {
                 text.push(',');
@@ -181,46 +163,14 @@ mod tests {
     #[test]
     fn members_are_set_added_and_removed_and_the_rest_keeps_its_bytes() {
         for (text, changes, expected) in [
-            (
-                r#"{ "a" : 1.0 , "b":2 }"#,
-                &[("a", Some("9"))][..],
-                r#"{ "a" : 9 , "b":2 }"#,
-            ),
-            (
-                r#"{ "a" : 1.0 }"#,
-                &[("n", Some("[]"))],
-                r#"{"n":[], "a" : 1.0 }"#,
-            ),
-            (
-                r#"{ }"#,
-                &[("n", Some("1")), ("m", Some("2"))],
-                r#"{"n":1,"m":2 }"#,
-            ),
-            (
-                r#"{"a":1, "b":2, "c":3}"#,
-                &[("a", None)],
-                r#"{"b":2, "c":3}"#,
-            ),
-            (
-                r#"{"a":1, "b":2, "c":3}"#,
-                &[("b", None)],
-                r#"{"a":1, "c":3}"#,
-            ),
-            (
-                r#"{"a":1, "b":2, "c":3}"#,
-                &[("c", None)],
-                r#"{"a":1, "b":2}"#,
-            ),
-            (
-                r#"{"a":1, "b":2, "c":3}"#,
-                &[("b", None), ("c", None)],
-                r#"{"a":1}"#,
-            ),
-            (
-                r#"{"a":1, "b":2, "c":3}"#,
-                &[("a", None), ("c", None)],
-                r#"{"b":2}"#,
-            ),
+            (r#"{ "a" : 1.0 , "b":2 }"#, &[("a", Some("9"))][..], r#"{ "a" : 9 , "b":2 }"#),
+            (r#"{ "a" : 1.0 }"#, &[("n", Some("[]"))], r#"{"n":[], "a" : 1.0 }"#),
+            (r#"{ }"#, &[("n", Some("1")), ("m", Some("2"))], r#"{"n":1,"m":2 }"#),
+            (r#"{"a":1, "b":2, "c":3}"#, &[("a", None)], r#"{"b":2, "c":3}"#),
+            (r#"{"a":1, "b":2, "c":3}"#, &[("b", None)], r#"{"a":1, "c":3}"#),
+            (r#"{"a":1, "b":2, "c":3}"#, &[("c", None)], r#"{"a":1, "b":2}"#),
+            (r#"{"a":1, "b":2, "c":3}"#, &[("b", None), ("c", None)], r#"{"a":1}"#),
+            (r#"{"a":1, "b":2, "c":3}"#, &[("a", None), ("c", None)], r#"{"b":2}"#),
             (r#"{"a":1 }"#, &[("a", None)], r#"{ }"#),
             (r#"{"a":1}"#, &[("a", None), ("b", Some("2"))], r#"{"b":2}"#),
             (
@@ -228,11 +178,7 @@ mod tests {
                 &[("a", None), ("c", Some("4")), ("b", Some("2"))],
                 r#"{"b":2,"c":4}"#,
             ),
-            (
-                r#"{"a":1,"\u0061":2}"#,
-                &[("a", Some("3"))],
-                r#"{"a":3,"\u0061":3}"#,
-            ),
+            (r#"{"a":1,"\u0061":2}"#, &[("a", Some("3"))], r#"{"a":3,"\u0061":3}"#),
             (r#"{"a":1}"#, &[("x", None)], r#"{"a":1}"#),
             (r#"[1]"#, &[("x", Some("1"))], r#"[1]"#),
         ] {

@@ -49,11 +49,7 @@ impl SseEvent {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(&rest[..end]);
             out.push(b'\n');
-            let after = if rest[end..].starts_with(b"\r\n") {
-                end + 2
-            } else {
-                end + 1
-            };
+            let after = if rest[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
             match rest.get(after..) {
                 Some(more) => rest = more,
                 None => break,
@@ -189,11 +185,7 @@ impl SseDecoder {
     /// A line without its end, as yet. While an event is dropped nothing of it is kept but one byte, so
     /// that the line's end is not taken for an empty line.
     fn read_open_line(&mut self, line: &[u8]) -> Option<SseTooLarge> {
-        let error = if self.skipping {
-            None
-        } else {
-            self.check_size(line)
-        };
+        let error = if self.skipping { None } else { self.check_size(line) };
         if self.skipping {
             self.start += line.len().saturating_sub(1);
         }
@@ -260,29 +252,20 @@ impl SseDecoder {
         if let Some(id) = &pending.id {
             self.last_id = Some(id.clone());
         }
-        let event = pending
-            .event
-            .filter(|event| !event.is_empty() && event != "message");
-        Some(SseEvent {
-            event,
-            data: pending.data?,
-            id: pending.id,
-        })
+        let event = pending.event.filter(|event| !event.is_empty() && event != "message");
+        Some(SseEvent { event, data: pending.data?, id: pending.id })
     }
 
     /// Drops the event if its data is over the limit together with this line, whole or not. The name of
-    /// the field is no part of the data.
+    /// the field is no part of the data. An empty line is the event's end: then it has come whole.
     fn check_size(&mut self, line: &[u8]) -> Option<SseTooLarge> {
         const NAME: usize = "data: ".len();
         let data = self.pending.data.as_deref().unwrap_or_default();
-        if data.len() + line.len().saturating_sub(NAME) <= self.limit {
+        if line.is_empty() || data.len() + line.len().saturating_sub(NAME) <= self.limit {
             return None;
         }
-        let head = if data.is_empty() { &line[NAME..] } else { data };
-        let error = SseTooLarge {
-            limit: self.limit,
-            head: head[..head.len().min(HEAD)].to_vec(),
-        };
+        let head = if data.is_empty() { line.get(NAME..).unwrap_or_default() } else { data };
+        let error = SseTooLarge { limit: self.limit, head: head[..head.len().min(HEAD)].to_vec() };
         self.skipping = true;
         self.pending = Pending::default();
         Some(error)
@@ -308,10 +291,7 @@ mod tests {
     use super::*;
 
     fn limits(size: usize) -> Limits {
-        Limits {
-            size,
-            ..Limits::default()
-        }
+        Limits { size, ..Limits::default() }
     }
 
     struct Decoded {
@@ -329,20 +309,11 @@ mod tests {
             items.extend(std::iter::from_fn(|| decoder.next()));
         }
         let (last_id, retry) = (decoder.last_id().map(str::to_owned), decoder.retry());
-        Decoded {
-            items,
-            last_id,
-            retry,
-            rest: decoder.finish(),
-        }
+        Decoded { items, last_id, retry, rest: decoder.finish() }
     }
 
     fn event(event: Option<&str>, data: &str, id: Option<&str>) -> SseEvent {
-        SseEvent {
-            event: event.map(str::to_owned),
-            data: data.into(),
-            id: id.map(str::to_owned),
-        }
+        SseEvent { event: event.map(str::to_owned), data: data.into(), id: id.map(str::to_owned) }
     }
 
     fn events(stream: &str) -> Vec<SseEvent> {
@@ -360,58 +331,30 @@ mod tests {
     fn events_are_read_whatever_ends_their_lines() {
         // DIS-48: an answer as a stream of events.
         for end in ["\n", "\r\n", "\r"] {
-            let stream = [
-                "event: endpoint",
-                "data: /m?é",
-                "id: 7",
-                "",
-                "data:a",
-                "data: b",
-                "data",
-                "",
-                "",
-            ]
-            .join(end);
-            let expected = [
-                event(Some("endpoint"), "/m?é", Some("7")),
-                event(None, "a\nb\n", None),
-            ];
+            let stream =
+                ["event: endpoint", "data: /m?é", "id: 7", "", "data:a", "data: b", "data", "", ""]
+                    .join(end);
+            let expected =
+                [event(Some("endpoint"), "/m?é", Some("7")), event(None, "a\nb\n", None)];
             assert_eq!(events(&stream), expected, "{end:?}");
         }
-        assert_eq!(
-            events("\u{feff}event: message\ndata: x\n\n"),
-            [event(None, "x", None)]
-        );
-        assert_eq!(
-            events("data:  two spaces\nunknown: y\n\n"),
-            [event(None, " two spaces", None)]
-        );
+        assert_eq!(events("\u{feff}event: message\ndata: x\n\n"), [event(None, "x", None)]);
+        assert_eq!(events("data:  two spaces\nunknown: y\n\n"), [event(None, " two spaces", None)]);
     }
 
     #[test]
     fn comments_are_signs_of_life_and_empty_events_are_none() {
         let decoded = decode([&b": hello\n\n\n\nevent: x\n\n:\ndata: d\n\n"[..]], 99);
         let data = SseItem::Event(event(None, "d", None));
-        assert_eq!(
-            decoded.items,
-            [Ok(SseItem::Comment), Ok(SseItem::Comment), Ok(data)]
-        );
+        assert_eq!(decoded.items, [Ok(SseItem::Comment), Ok(SseItem::Comment), Ok(data)]);
     }
 
     #[test]
     fn ids_and_retry_times_are_remembered_for_resuming() {
-        let decoded = decode(
-            [&b"id: a\ndata:\n\nid: b\n\nretry: 1500\nretry: x\nid: c\0\nid: d\n"[..]],
-            99,
-        );
-        assert_eq!(
-            decoded.items,
-            [Ok(SseItem::Event(event(None, "", Some("a"))))]
-        );
-        assert_eq!(
-            (decoded.last_id.as_deref(), decoded.retry),
-            (Some("b"), Some(1500))
-        );
+        let decoded =
+            decode([&b"id: a\ndata:\n\nid: b\n\nretry: 1500\nretry: x\nid: c\0\nid: d\n"[..]], 99);
+        assert_eq!(decoded.items, [Ok(SseItem::Event(event(None, "", Some("a"))))]);
+        assert_eq!((decoded.last_id.as_deref(), decoded.retry), (Some("b"), Some(1500)));
         assert_eq!(decode([&b"id: a\n\nid\n\n"[..]], 99).last_id, None);
     }
 
@@ -420,11 +363,7 @@ mod tests {
         let long = "x".repeat(30);
         for stream in [
             format!("data: {long}\ndata: y\n\ndata: z\n\n"),
-            format!(
-                "data: {}\ndata: {}\n: c\n\ndata: z\n\n",
-                &long[..15],
-                &long[..15]
-            ),
+            format!("data: {}\ndata: {}\n: c\n\ndata: z\n\n", &long[..15], &long[..15]),
         ] {
             for size in [1, 4, 1000] {
                 let items = decode(stream.as_bytes().chunks(size), 20).items;
@@ -432,12 +371,14 @@ mod tests {
                     matches!(&items[0], Err(error) if error.limit == 20 && error.head.contains(&b'x')),
                     "{stream}"
                 );
-                assert_eq!(
-                    items[1..],
-                    [Ok(SseItem::Event(event(None, "z", None)))],
-                    "{stream}"
-                );
+                assert_eq!(items[1..], [Ok(SseItem::Event(event(None, "z", None)))], "{stream}");
             }
+        }
+        // An event that ends right at the limit does not take the next one with it.
+        let stream = format!("data:{}\r\n\r\ndata: z\n\n", &long[..21]);
+        for size in [1, 4, 1000] {
+            let items = decode(stream.as_bytes().chunks(size), 20).items;
+            assert_eq!(items.last(), Some(&Ok(SseItem::Event(event(None, "z", None)))));
         }
         let mut decoder = SseDecoder::new(&limits(1000));
         for _ in 0..10_000 {
@@ -449,14 +390,8 @@ mod tests {
 
     #[test]
     fn a_stream_that_ends_early_gives_what_it_had() {
-        assert_eq!(
-            decode([&b"data: {}"[..]], 99).rest,
-            Some(event(None, "{}", None))
-        );
-        assert_eq!(
-            decode([&b"data: {}\n"[..]], 99).rest,
-            Some(event(None, "{}", None))
-        );
+        assert_eq!(decode([&b"data: {}"[..]], 99).rest, Some(event(None, "{}", None)));
+        assert_eq!(decode([&b"data: {}\n"[..]], 99).rest, Some(event(None, "{}", None)));
         assert_eq!(decode([&b"data: {}\n\n"[..]], 99).rest, None);
     }
 
@@ -465,10 +400,7 @@ mod tests {
         let mut out = KEEP_ALIVE.to_vec();
         write_retry(20, &mut out);
         let decoded = decode([&out[..]], 99);
-        assert_eq!(
-            (decoded.items, decoded.retry),
-            (vec![Ok(SseItem::Comment)], Some(20))
-        );
+        assert_eq!((decoded.items, decoded.retry), (vec![Ok(SseItem::Comment)], Some(20)));
     }
 
     proptest! {

@@ -35,12 +35,7 @@ impl SubscriptionFilter {
             .filter_map(Json::as_str)
             .map(|uri| uri.into_owned())
             .collect();
-        SubscriptionFilter {
-            tools,
-            prompts,
-            resources,
-            uris,
-        }
+        SubscriptionFilter { tools, prompts, resources, uris }
     }
 
     pub fn to_raw(&self) -> Raw {
@@ -50,18 +45,11 @@ impl SubscriptionFilter {
             ("resourcesListChanged", self.resources),
         ];
         let wanted = flags.into_iter().filter(|(_, wanted)| *wanted);
-        let writer = wanted.fold(ObjectWriter::new(), |writer, (key, _)| {
-            writer.bool(key, true)
-        });
+        let writer = wanted.fold(ObjectWriter::new(), |writer, (key, _)| writer.bool(key, true));
         if self.uris.is_empty() {
             return writer.finish();
         }
-        writer
-            .strings(
-                "resourceSubscriptions",
-                self.uris.iter().map(String::as_str),
-            )
-            .finish()
+        writer.strings("resourceSubscriptions", self.uris.iter().map(String::as_str)).finish()
     }
 
     /// The params of `subscriptions/listen`.
@@ -75,18 +63,13 @@ impl SubscriptionFilter {
         let params = ObjectWriter::new()
             .json("_meta", subscription_meta(subscription).json())
             .json("notifications", self.to_raw().json());
-        build::notification(
-            method::SUBSCRIPTION_ACKNOWLEDGED,
-            Some(params.finish().json()),
-        )
+        build::notification(method::SUBSCRIPTION_ACKNOWLEDGED, Some(params.finish().json()))
     }
 }
 
 /// The `_meta` of everything that a server sends on a subscription.
 pub fn subscription_meta(subscription: &Id) -> Raw {
-    ObjectWriter::new()
-        .id(SUBSCRIPTION_ID, subscription)
-        .finish()
+    ObjectWriter::new().id(SUBSCRIPTION_ID, subscription).finish()
 }
 
 /// Which subscription a notification belongs to, by its `_meta`.
@@ -100,41 +83,25 @@ mod tests {
 
     #[test]
     fn a_filter_reads_back_and_says_only_what_is_wanted() {
-        let filter = SubscriptionFilter {
-            tools: true,
-            uris: vec!["a:b".to_owned()],
-            ..Default::default()
-        };
+        let filter =
+            SubscriptionFilter { tools: true, uris: vec!["a:b".to_owned()], ..Default::default() };
         let raw = filter.to_raw();
-        assert_eq!(
-            raw.text(),
-            r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#
-        );
+        assert_eq!(raw.text(), r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#);
         assert_eq!(SubscriptionFilter::read(raw.json()), filter);
-        assert_eq!(
-            SubscriptionFilter::read(Json::EMPTY),
-            SubscriptionFilter::default()
-        );
+        assert_eq!(SubscriptionFilter::read(Json::EMPTY), SubscriptionFilter::default());
         assert_eq!(SubscriptionFilter::default().to_raw().text(), "{}");
     }
 
     #[test]
     fn what_comes_on_a_subscription_carries_its_id() {
-        let filter = SubscriptionFilter {
-            prompts: true,
-            ..Default::default()
-        };
+        let filter = SubscriptionFilter { prompts: true, ..Default::default() };
         let message = filter.acknowledged(&Id::from(4));
         let expected = concat!(
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":"#,
             r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":4},"notifications":{"promptsListChanged":true}}}"#
         );
         assert_eq!(message.text(), expected);
-        let meta = message
-            .json()
-            .get("params")
-            .and_then(|params| params.get("_meta"))
-            .unwrap();
+        let meta = message.json().get("params").and_then(|params| params.get("_meta")).unwrap();
         assert_eq!(subscription_of(meta), Some(Id::from(4)));
         assert_eq!(subscription_of(Json::EMPTY), None);
     }

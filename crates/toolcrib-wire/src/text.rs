@@ -5,9 +5,7 @@ use std::borrow::Cow;
 /// The text of a JSON string given with its quotes. A lone surrogate becomes U+FFFD: JavaScript
 /// servers write one when they cut a string in half, and that is no reason to lose the rest.
 pub(crate) fn unquote(quoted: &str) -> Cow<'_, str> {
-    let inner = quoted
-        .get(1..quoted.len().saturating_sub(1))
-        .unwrap_or_default();
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     if !inner.as_bytes().contains(&b'\\') {
         return Cow::Borrowed(inner);
     }
@@ -81,16 +79,11 @@ fn unicode(text: &str) -> (char, usize) {
         return (char::REPLACEMENT_CHARACTER, 6);
     }
     let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-    (
-        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
-        12,
-    )
+    (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
 }
 
 fn hex(text: &str, at: usize) -> u32 {
-    text.get(at..at + 4)
-        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-        .unwrap_or(0xd800)
+    text.get(at..at + 4).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0xd800)
 }
 
 #[cfg(test)]

@@ -145,9 +145,7 @@ fn is_date(text: &str) -> bool {
 
 impl From<&str> for Version {
     fn from(text: &str) -> Self {
-        let known = Version::KNOWN
-            .into_iter()
-            .find(|version| version.as_str() == text);
+        let known = Version::KNOWN.into_iter().find(|version| version.as_str() == text);
         known.unwrap_or_else(|| Version::Unknown(text.into()))
     }
 }
@@ -187,21 +185,11 @@ mod tests {
     #[test]
     fn duties_come_and_go_with_the_versions() {
         let having = |duty: fn(&Version) -> bool| -> Vec<_> {
-            Version::KNOWN
-                .into_iter()
-                .filter(duty)
-                .map(|version| version.to_string())
-                .collect()
+            Version::KNOWN.into_iter().filter(duty).map(|version| version.to_string()).collect()
         };
         assert_eq!(having(Version::has_batches), ["2025-03-26"]);
-        assert_eq!(
-            having(Version::has_version_header),
-            ["2025-06-18", "2025-11-25", "2026-07-28"]
-        );
-        assert_eq!(
-            having(Version::has_http_sessions),
-            ["2025-03-26", "2025-06-18", "2025-11-25"]
-        );
+        assert_eq!(having(Version::has_version_header), ["2025-06-18", "2025-11-25", "2026-07-28"]);
+        assert_eq!(having(Version::has_http_sessions), ["2025-03-26", "2025-06-18", "2025-11-25"]);
         assert_eq!(having(Version::is_modern), ["2026-07-28"]);
     }
 

@@ -15,11 +15,7 @@ pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
     } else {
         human(settings, out, &config);
     }
-    if config.has_errors() {
-        Exit::Failed
-    } else {
-        Exit::Done
-    }
+    if config.has_errors() { Exit::Failed } else { Exit::Done }
 }
 
 fn human(settings: &Settings, out: &Out, config: &Config) {
@@ -27,10 +23,7 @@ fn human(settings: &Settings, out: &Out, config: &Config) {
     out.result(&problems(config, &shown));
     if settings.verbose {
         for source in &config.sources {
-            out.note(&format!(
-                "read {} ({}): {:?}",
-                source.label, source.dialect, source.outcome
-            ));
+            out.note(&format!("read {} ({}): {:?}", source.label, source.dialect, source.outcome));
         }
     }
     if config.sources.is_empty() && config.problems.is_empty() {
@@ -40,12 +33,7 @@ fn human(settings: &Settings, out: &Out, config: &Config) {
         ));
         return;
     }
-    let (servers, files) = (
-        plural(config.servers.len(), "server"),
-        plural(config.sources.len(), "file"),
-    );
-    out.note(&format!(
-        "{servers} in {files}: {}",
-        count(&config.problems)
-    ));
+    let (servers, files) =
+        (plural(config.servers.len(), "server"), plural(config.sources.len(), "file"));
+    out.note(&format!("{servers} in {files}: {}", count(&config.problems)));
 }

@@ -11,11 +11,7 @@ use crate::settings::Settings;
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Explain) -> Exit {
     let config = settings.compile();
-    let show = if args.reveal {
-        Show::Revealed
-    } else {
-        Show::Masked
-    };
+    let show = if args.reveal { Show::Revealed } else { Show::Masked };
     let only = match &args.server {
         Some(name) => match config.server(name) {
             Some(spec) => Some(spec),
@@ -50,33 +46,20 @@ fn document(config: &Config, only: Option<&ServerSpec>, show: Show) -> Json {
 
 /// The server may be there and be wrong: then its own problems say more than that it is missing.
 fn no_such_server(config: &Config, out: &Out, name: &str) -> Exit {
-    let own: Vec<&Problem> = config
-        .problems
-        .iter()
-        .filter(|problem| problem.server.as_deref() == Some(name))
-        .collect();
+    let own: Vec<&Problem> =
+        config.problems.iter().filter(|problem| problem.server.as_deref() == Some(name)).collect();
     let ids: Vec<&str> = config.servers.iter().map(|spec| spec.id.as_str()).collect();
-    let same: Vec<String> = config
-        .servers
-        .iter()
-        .filter(|spec| spec.id == name)
-        .map(ServerSpec::key)
-        .collect();
+    let same: Vec<String> =
+        config.servers.iter().filter(|spec| spec.id == name).map(ServerSpec::key).collect();
     if !own.is_empty() {
         out.result(&problems(config, &own));
         out.error(&format!("server `{name}` cannot be used as it is written"));
     } else if !same.is_empty() {
-        out.error(&format!(
-            "several servers are called `{name}`: {}",
-            same.join(", ")
-        ));
+        out.error(&format!("several servers are called `{name}`: {}", same.join(", ")));
     } else if ids.is_empty() {
         out.error("no server is configured here");
     } else {
-        out.error(&format!(
-            "there is no server `{name}`; there are {}",
-            ids.join(", ")
-        ));
+        out.error(&format!("there is no server `{name}`; there are {}", ids.join(", ")));
     }
     Exit::Failed
 }

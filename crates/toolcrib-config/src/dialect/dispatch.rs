@@ -64,16 +64,10 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     draft.transport = TransportKeys {
         kind: kind.unwrap_or_default(),
         command: server.command.map(|at| at.map(Plain::literal)),
-        args: server
-            .args
-            .map(|at| at.map(|args| plains(args, &Value::literal))),
-        env: server
-            .env
-            .map(|at| env(at.map(|texts| values(texts, &Value::literal)))),
+        args: server.args.map(|at| at.map(|args| plains(args, &Value::literal))),
+        env: server.env.map(|at| env(at.map(|texts| values(texts, &Value::literal)))),
         url: server.url.map(|at| at.map(Plain::literal)),
-        headers: server
-            .headers
-            .map(|at| at.map(|texts| values(texts, &Value::literal))),
+        headers: server.headers.map(|at| at.map(|texts| values(texts, &Value::literal))),
         ..TransportKeys::default()
     };
     draft
@@ -97,12 +91,7 @@ pub(super) fn kind(
         Some("stdio") => Ok(Some(At::new(*node, TransportKind::Stdio))),
         Some(other) => {
             let text = format!("unsupported transport `{}`", text::clip(other));
-            cx.error(
-                *node,
-                "transport.unsupported",
-                text,
-                "use `stdio` or `http`",
-            );
+            cx.error(*node, "transport.unsupported", text, "use `stdio` or `http`");
             Err(Unsupported)
         }
         // A value of the wrong type has been told already.

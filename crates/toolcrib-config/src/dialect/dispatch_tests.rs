@@ -35,19 +35,12 @@ const SEED_FALLBACK: &str = r#"{
 "#;
 
 fn one(entry: &str) -> Config {
-    compiled(
-        Dialect::Dispatch,
-        &format!(r#"{{ "servers": {{ "s": {entry} }} }}"#),
-    )
+    compiled(Dialect::Dispatch, &format!(r#"{{ "servers": {{ "s": {entry} }} }}"#))
 }
 
 /// Everything that is found in a working directory.
 fn found(world: &Memory, root: &str) -> Config {
-    let workspace = Workspace {
-        root: root.into(),
-        home: None,
-        named: None,
-    };
+    let workspace = Workspace { root: root.into(), home: None, named: None };
     compile(&workspace, world)
 }
 
@@ -56,9 +49,7 @@ fn ids(config: &Config) -> Vec<&str> {
 }
 
 fn argv(server: &ServerSpec) -> Vec<String> {
-    let Transport::Stdio(stdio) = &server.transport else {
-        panic!("{:?}", server.transport)
-    };
+    let Transport::Stdio(stdio) = &server.transport else { panic!("{:?}", server.transport) };
     std::iter::once(&stdio.command)
         .chain(&stdio.args)
         .map(|word| word.0.as_literal().unwrap().to_string())
@@ -67,31 +58,17 @@ fn argv(server: &ServerSpec) -> Vec<String> {
 
 #[test]
 fn seed_examples() {
-    let config = found(
-        &Memory::default().with_file("/p/.dispatch/mcp.json", SEED),
-        "/p",
-    );
+    let config = found(&Memory::default().with_file("/p/.dispatch/mcp.json", SEED), "/p");
     assert_eq!(config.problems, []);
-    assert_eq!(
-        ids(&config),
-        ["freecad", "chrome-devtools", "remote-freecad"]
-    );
+    assert_eq!(ids(&config), ["freecad", "chrome-devtools", "remote-freecad"]);
     assert_eq!(argv(&config.servers[0]), ["uvx", "freecad-mcp"]);
     let env = config.servers[0].transport.env().unwrap();
     assert_eq!(env.set["FREECAD_RPC_HOST"], Value::literal("localhost"));
-    assert_eq!(
-        argv(&config.servers[1]),
-        ["npx", "chrome-devtools-mcp@latest"]
-    );
-    let Transport::StreamableHttp(http) = &config.servers[2].transport else {
-        panic!()
-    };
+    assert_eq!(argv(&config.servers[1]), ["npx", "chrome-devtools-mcp@latest"]);
+    let Transport::StreamableHttp(http) = &config.servers[2].transport else { panic!() };
     assert_eq!(http.remote.url.shown(), "http://192.168.1.100:9876/mcp");
 
-    let config = found(
-        &Memory::default().with_file("/p/opencode.json", SEED_FALLBACK),
-        "/p",
-    );
+    let config = found(&Memory::default().with_file("/p/opencode.json", SEED_FALLBACK), "/p");
     assert_eq!(config.problems, []);
     assert_eq!(argv(&config.servers[0]), ["uvx", "freecad-mcp"]);
 }
@@ -123,24 +100,15 @@ fn dis_03_to_05_the_first_file_wins_and_the_other_is_named() {
     assert_eq!(&*config.servers[0].source, "opencode.json");
     assert_eq!(config.problems, []);
 
-    let empty = fallback
-        .clone()
-        .with_file("/p/.dispatch/mcp.json", r#"{ "servers": {} }"#);
+    let empty = fallback.clone().with_file("/p/.dispatch/mcp.json", r#"{ "servers": {} }"#);
     assert_eq!(ids(&found(&empty, "/p")), ["freecad"]); // DIS-04: a file that declares none
 
-    let both = fallback.with_file(
-        "/p/.dispatch/mcp.json",
-        r#"{ "servers": { "own": { "command": "x" } } }"#,
-    );
+    let both = fallback
+        .with_file("/p/.dispatch/mcp.json", r#"{ "servers": { "own": { "command": "x" } } }"#);
     let config = found(&both, "/p");
     assert_eq!(ids(&config), ["own"]); // DIS-03, DIS-05
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
-    assert_eq!(
-        (problem.severity, problem.code.as_str()),
-        (Severity::Warning, "file.shadowed")
-    );
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.severity, problem.code.as_str()), (Severity::Warning, "file.shadowed"));
     assert!(problem.text.contains("opencode.json"), "{}", problem.text); // DIS-05
 }
 
@@ -187,26 +155,16 @@ fn dis_09_a_disabled_server_stays_visible() {
     let config = one(r#"{ "command": "x", "disabled": true }"#);
     assert_eq!(config.problems, []);
     assert!(!config.servers[0].policy.enabled);
-    assert!(
-        one(r#"{ "command": "x", "disabled": false }"#).servers[0]
-            .policy
-            .enabled
-    );
+    assert!(one(r#"{ "command": "x", "disabled": false }"#).servers[0].policy.enabled);
 }
 
 #[test]
 fn one_bad_server_keeps_its_neighbours() {
     let bad = [
-        (
-            r#"{ "transport": "sse", "url": "http://h" }"#,
-            "transport.unsupported",
-        ),
+        (r#"{ "transport": "sse", "url": "http://h" }"#, "transport.unsupported"),
         (r#"{ "url": "ws://h" }"#, "url.scheme"),
         (r#"{ "transport": "http", "command": "x" }"#, "url.missing"),
-        (
-            r#"{ "command": "x", "url": "http://h" }"#,
-            "transport.ambiguous",
-        ),
+        (r#"{ "command": "x", "url": "http://h" }"#, "transport.ambiguous"),
         (r#"{ "command": "x", "env": { "A": 1 } }"#, "value.invalid"),
         (r#"{}"#, "transport.missing"),
         (r#"7"#, "server.invalid"),
@@ -215,15 +173,9 @@ fn one_bad_server_keeps_its_neighbours() {
         let text = format!(r#"{{ "servers": {{ "s": {entry}, "good": {{ "command": "x" }} }} }}"#);
         let config = compiled(Dialect::Dispatch, &text);
         assert_eq!(ids(&config), ["good"], "{entry}");
-        assert!(
-            codes(&config).contains(&code),
-            "{entry}: {:?}",
-            config.problems
-        );
+        assert!(codes(&config).contains(&code), "{entry}: {:?}", config.problems);
         assert_eq!(config.problems[0].server.as_deref(), Some("s"), "{entry}");
-        let [rejected] = config.rejected.as_slice() else {
-            panic!("{entry}")
-        };
+        let [rejected] = config.rejected.as_slice() else { panic!("{entry}") };
         assert!(!rejected.keep_last_good, "{entry}");
     }
 }
@@ -242,10 +194,7 @@ fn dis_19_to_21_names_and_descriptions() {
     let config = compiled(Dialect::Dispatch, SEED);
     let naming = &config.servers[0].policy.naming;
     let names = |server: &str, tool: &str| naming.names(server, tool).unwrap();
-    assert_eq!(
-        names("freecad", "create_object").id,
-        "freecad__create_object"
-    ); // DIS-19
+    assert_eq!(names("freecad", "create_object").id, "freecad__create_object"); // DIS-19
     let chrome = names("chrome-devtools", "take_screenshot");
     assert_eq!(chrome.id, "chrome-devtools__take_screenshot"); // DIS-20
     assert_eq!(chrome.model, chrome.id);
@@ -264,10 +213,7 @@ fn dis_19_the_separator_is_a_setting() {
     let naming = &config.servers[0].policy.naming;
     let named = |server, tool| naming.names(server, tool).unwrap().id;
     assert_eq!(named("freecad", "create_object"), "freecad_create_object");
-    assert_eq!(
-        named("chrome-devtools", "take_screenshot"),
-        "chrome-devtools_take_screenshot"
-    ); // DIS-20
+    assert_eq!(named("chrome-devtools", "take_screenshot"), "chrome-devtools_take_screenshot"); // DIS-20
 }
 
 #[test]

@@ -100,10 +100,10 @@ fn policy(namespace: &str, node: NodeId, server: &mut Server) -> PolicyKeys {
         stale_after: millis(server.stale_timeout_ms.take()),
     };
     let lifecycle = lifecycle(node, given(server.restart.take()), liveness);
-    let expose = server.enabled_tools.take().map(|at| ExposeKeys {
-        tools: Some(tools(namespace, at)),
-        ..ExposeKeys::default()
-    });
+    let expose = server
+        .enabled_tools
+        .take()
+        .map(|at| ExposeKeys { tools: Some(tools(namespace, at)), ..ExposeKeys::default() });
     PolicyKeys {
         timeouts: Some(At::new(node, timeouts)),
         lifecycle: Some(At::new(node, lifecycle)),
@@ -129,9 +129,8 @@ fn transport(node: NodeId, server: Server) -> TransportKeys {
         )),
         ..TransportKeys::default()
     };
-    let command = server
-        .command
-        .unwrap_or_else(|| At::new(node, Either::Scalar(COMMAND.to_string())));
+    let command =
+        server.command.unwrap_or_else(|| At::new(node, Either::Scalar(COMMAND.to_string())));
     container_command(
         &mut transport,
         command.map(|command| match command {
@@ -166,20 +165,11 @@ fn lifecycle(node: NodeId, restart: Restart, liveness: LivenessKeys) -> Lifecycl
     let max_delay = match backoff {
         Some((node, Backoff::Exponential)) => {
             let first = initial.as_ref().and_then(|at| at.value);
-            Some(At::new(
-                node,
-                first.map_or(LONGEST_WAIT, |first| first.max(LONGEST_WAIT)),
-            ))
+            Some(At::new(node, first.map_or(LONGEST_WAIT, |first| first.max(LONGEST_WAIT))))
         }
         _ => initial.clone(),
     };
-    let retry = RetryKeys {
-        max,
-        initial,
-        max_delay,
-        factor,
-        jitter: None,
-    };
+    let retry = RetryKeys { max, initial, max_delay, factor, jitter: None };
     let reconnect = ReconnectKeys {
         max: retry.max.clone(),
         initial: retry.initial.clone(),

@@ -29,21 +29,8 @@ fn exec(server: &ServerSpec) -> &DockerExec {
 fn retry(max: u32, initial: u64, max_delay: u64, factor: f64) -> (Retry, Reconnect) {
     let (initial, max_delay) = (Period::millis(initial), Period::millis(max_delay));
     let jitter = 0.0;
-    let retry = Retry {
-        max,
-        initial,
-        max_delay,
-        factor,
-        jitter,
-    };
-    let reconnect = Reconnect {
-        auto: true,
-        max,
-        initial,
-        max_delay,
-        factor,
-        jitter,
-    };
+    let retry = Retry { max, initial, max_delay, factor, jitter };
+    let reconnect = Reconnect { auto: true, max, initial, max_delay, factor, jitter };
     (retry, reconnect)
 }
 
@@ -90,10 +77,7 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
     assert_eq!(docker.framing, Framing::ContentLength);
     let (times, live) = (&server.policy.timeouts, &server.policy.lifecycle.liveness);
     assert_eq!(times.request, Period::millis(1500)); // DKR-22
-    assert_eq!(
-        (times.startup, times.connect),
-        (Period::secs(20), Period::secs(20))
-    ); // DKR-23
+    assert_eq!((times.startup, times.connect), (Period::secs(20), Period::secs(20))); // DKR-23
     assert_eq!(live.ping_every, Period::secs(10)); // DKR-24
     assert_eq!(live.stale_after, Period::secs(30)); // DKR-25
     assert_eq!(restarts(server), retry(3, 700, 700, 1.0)); // DKR-27, DKR-28
@@ -104,10 +88,7 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
     assert_eq!(tools.verdict("drop_users"), Verdict::NotAllowed);
     // DKR-16
     let named = server.policy.naming.names("crm", "get_user").unwrap();
-    assert_eq!(
-        (named.id.as_str(), named.model.as_str()),
-        ("crm:get_user", "crm_get_user")
-    );
+    assert_eq!((named.id.as_str(), named.model.as_str()), ("crm:get_user", "crm_get_user"));
 }
 
 #[test]
@@ -116,21 +97,12 @@ fn ext_21_what_holds_where_nothing_is_said() {
     assert_eq!(server.id, "mcp");
     let docker = exec(&server);
     assert_eq!(docker.command.shown(), "mcp start --stdio");
-    assert_eq!(
-        (docker.shell.as_deref(), docker.args.len()),
-        (Some("sh -lc"), 0)
-    );
+    assert_eq!((docker.shell.as_deref(), docker.args.len()), (Some("sh -lc"), 0));
     let times = &server.policy.timeouts;
-    assert_eq!(
-        (times.startup, times.request),
-        (Period::secs(15), Period::secs(30))
-    );
+    assert_eq!((times.startup, times.request), (Period::secs(15), Period::secs(30)));
     assert_eq!(restarts(&server), retry(5, 2000, 2000, 1.0));
     assert_eq!(server.policy.session.scope, SessionScope::PerCall);
-    assert_eq!(
-        server.policy.availability.on_config_error,
-        OnConfigError::FailLoad
-    );
+    assert_eq!(server.policy.availability.on_config_error, OnConfigError::FailLoad);
 }
 
 #[test]
@@ -145,40 +117,24 @@ fn dkr_28_and_29_waits_are_equal_or_double() {
         ("backoffMs: 45000", retry(5, 45_000, 45_000, 1.0)), // DKR-28
         ("maxAttempts: 2", retry(2, 2000, 2000, 1.0)),       // DKR-27
         ("backoff: exponential", retry(5, 2000, 300_000, 2.0)), // DKR-29
-        (
-            "backoff: exponential, backoffMs: 500",
-            retry(5, 500, 300_000, 2.0),
-        ), // DKR-29
-        (
-            "backoff: exponential, backoffMs: 600000",
-            retry(5, 600_000, 600_000, 2.0),
-        ),
+        ("backoff: exponential, backoffMs: 500", retry(5, 500, 300_000, 2.0)), // DKR-29
+        ("backoff: exponential, backoffMs: 600000", retry(5, 600_000, 600_000, 2.0)),
     ] {
-        assert_eq!(
-            restarts(&one(&format!("restart: {{ {keys} }}"))),
-            expected,
-            "{keys}"
-        );
+        assert_eq!(restarts(&one(&format!("restart: {{ {keys} }}"))), expected, "{keys}");
     }
 }
 
 #[test]
 fn a_request_may_last_as_long_as_its_own_limit_says() {
     let times = one("requestTimeoutMs: 1200000").policy.timeouts;
-    assert_eq!(
-        (times.request, times.request_max),
-        (Period::secs(1200), Period::secs(1200))
-    );
+    assert_eq!((times.request, times.request_max), (Period::secs(1200), Period::secs(1200)));
 }
 
 #[test]
 fn a_list_is_run_as_it_is() {
     let server = one("command: [mcp-server, '--name', 'a b']");
     let docker = exec(&server);
-    assert_eq!(
-        (docker.command.shown(), &docker.shell),
-        ("mcp-server".into(), &None)
-    );
+    assert_eq!((docker.command.shown(), &docker.shell), ("mcp-server".into(), &None));
     let args: Vec<_> = docker.args.iter().map(|arg| arg.shown()).collect();
     assert_eq!(args, ["--name", "a b"]);
 }
@@ -208,10 +164,7 @@ fn one_mistake_fails_the_file() {
         ("[{ image: i, command: '' }]", "command.missing"),
         ("[{ image: i, command: [] }]", "command.missing"),
         ("[{ image: i, staleTimeoutMs: -1 }]", "value.invalid"),
-        (
-            "[{ image: i, restart: { backoff: linear } }]",
-            "value.invalid",
-        ),
+        ("[{ image: i, restart: { backoff: linear } }]", "value.invalid"),
         ("[{ image: i, env: { A: { vault: x } } }]", "value.invalid"),
         ("[{ image: i }, { image: j }]", "name.duplicate"),
         ("{ a: { image: i } }", "value.invalid"),

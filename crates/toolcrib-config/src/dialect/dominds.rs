@@ -98,11 +98,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     if !version_is_one(cx, root.value.version.as_ref()) || !root.sound {
         return Loaded::refused(Outcome::Rejected);
     }
-    let servers = root
-        .value
-        .servers
-        .and_then(|at| at.value)
-        .unwrap_or_default();
+    let servers = root.value.servers.and_then(|at| at.value).unwrap_or_default();
     let mut loaded = Loaded::new();
     for (id, At { node, .. }) in servers {
         cx.enter(&id);
@@ -124,19 +120,11 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     draft.extras = entry.extras;
     draft.policy.enabled = server.enabled;
     draft.policy.session = server.truely_stateless.and_then(|at| session(&at));
-    draft.policy.naming = server.transform.map(|at| {
-        At::new(
-            at.node,
-            NamingKeys {
-                transforms: Some(at),
-                ..NamingKeys::default()
-            },
-        )
-    });
-    draft.policy.expose = Some(At::new(
-        node,
-        expose(server.tools, server.prompts, server.resources),
-    ));
+    draft.policy.naming = server
+        .transform
+        .map(|at| At::new(at.node, NamingKeys { transforms: Some(at), ..NamingKeys::default() }));
+    draft.policy.expose =
+        Some(At::new(node, expose(server.tools, server.prompts, server.resources)));
     draft.policy.manual = server.manual.map(|at| {
         at.map(|manual| match manual {
             Either::Scalar(text) => Manual::Text(text),
@@ -151,20 +139,12 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     draft.transport = TransportKeys {
         kind,
         command: server.command.map(|at| at.map(Plain::literal)),
-        args: server
-            .args
-            .map(|at| at.map(|args| args.into_iter().map(Plain::literal).collect())),
+        args: server.args.map(|at| at.map(|args| args.into_iter().map(Plain::literal).collect())),
         cwd: server
             .cwd
             .map(|at| at.map(|cwd| Plain::literal(cx.absolute(&cwd).display().to_string()))),
         env: server.env.map(|at| {
-            At::new(
-                at.node,
-                EnvKeys {
-                    set: Some(at.map(values)),
-                    ..EnvKeys::default()
-                },
-            )
+            At::new(at.node, EnvKeys { set: Some(at.map(values)), ..EnvKeys::default() })
         }),
         url: server.url.map(|at| at.map(Plain::literal)),
         headers: server.headers.map(|at| at.map(values)),
@@ -180,38 +160,23 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
 /// `stdio` or `streamable_http`, spelled out; everything else is refused by name.
 fn kind(cx: &mut Cx<'_>, node: NodeId, given: Option<&At<String>>) -> Option<At<TransportKind>> {
     let (node, text) = match given {
-        Some(At {
-            node,
-            value: Some(word),
-        }) => match word.as_str() {
+        Some(At { node, value: Some(word) }) => match word.as_str() {
             "stdio" => return Some(At::new(*node, TransportKind::Stdio)),
             "streamable_http" => return Some(At::new(*node, TransportKind::StreamableHttp)),
-            other => (
-                *node,
-                format!("unsupported transport `{}`", text::clip(other)),
-            ),
+            other => (*node, format!("unsupported transport `{}`", text::clip(other))),
         },
         // A value of the wrong type has been told already.
         Some(At { value: None, .. }) => return None,
         None => (node, "`transport` is missing".to_string()),
     };
-    cx.error(
-        node,
-        "transport.unsupported",
-        text,
-        "use `stdio` or `streamable_http`",
-    );
+    cx.error(node, "transport.unsupported", text, "use `stdio` or `streamable_http`");
     None
 }
 
 /// Only a server that is truly stateless is shared; no dialog has to release it.
 fn session(at: &At<bool>) -> Option<At<SessionKeys>> {
     let stateless = at.value?;
-    let scope = if stateless {
-        SessionScope::Shared
-    } else {
-        SessionScope::PerConversation
-    };
+    let scope = if stateless { SessionScope::Shared } else { SessionScope::PerConversation };
     let keys = SessionKeys {
         scope: Some(At::new(at.node, scope)),
         reminder: Some(At::new(at.node, !stateless)),
@@ -223,15 +188,11 @@ fn session(at: &At<bool>) -> Option<At<SessionKeys>> {
 fn values(given: IndexMap<String, At<Source>>) -> IndexMap<String, At<Value>> {
     let value = |source: Source| match source {
         Either::Scalar(text) => Value::literal(text),
-        Either::Nested(FromHost { env, prefix }) => Value::FromEnv {
-            name: env,
-            prefix: Hidden::new(prefix),
-        },
+        Either::Nested(FromHost { env, prefix }) => {
+            Value::FromEnv { name: env, prefix: Hidden::new(prefix) }
+        }
     };
-    given
-        .into_iter()
-        .map(|(name, at)| (name, at.map(value)))
-        .collect()
+    given.into_iter().map(|(name, at)| (name, at.map(value))).collect()
 }
 
 fn expose(
@@ -253,11 +214,7 @@ fn expose(
                     let enabled = at.value?.enabled?;
                     Some(At::new(
                         at.node,
-                        if enabled {
-                            PromptsAs::Skill
-                        } else {
-                            PromptsAs::Snippet
-                        },
+                        if enabled { PromptsAs::Skill } else { PromptsAs::Snippet },
                     ))
                 }),
                 allow: prompts.whitelist,

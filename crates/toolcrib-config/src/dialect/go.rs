@@ -19,9 +19,8 @@ impl GoDuration {
         if text == "0" {
             return Some(Self(Period::ZERO));
         }
-        let mut units = text
-            .split(|c: char| c.is_ascii_digit() || c == '.')
-            .filter(|unit| !unit.is_empty());
+        let mut units =
+            text.split(|c: char| c.is_ascii_digit() || c == '.').filter(|unit| !unit.is_empty());
         let known = units.all(|unit| UNITS.contains(&unit));
         // Go takes both letters that look like a mu.
         let period = known.then(|| Period::parse(&text.replace('μ', "µ")))?;
@@ -31,9 +30,7 @@ impl GoDuration {
 
 /// A time that a file gives. Go cannot tell zero from nothing, so that zero leaves the default.
 pub(crate) fn period(given: Option<At<GoDuration>>) -> Option<At<Period>> {
-    given
-        .map(|at| at.map(|GoDuration(period)| period))
-        .filter(|at| at.value != Some(Period::ZERO))
+    given.map(|at| at.map(|GoDuration(period)| period)).filter(|at| at.value != Some(Period::ZERO))
 }
 
 impl<'de> Deserialize<'de> for GoDuration {
@@ -84,9 +81,9 @@ mod tests {
 
     #[test]
     fn what_go_refuses_is_refused() {
-        for text in [
-            "''", "'30'", "-1s", "-5", "1.5", "1d", "2 s", "1min", "s", "1h 5m", "true", "[]",
-        ] {
+        for text in
+            ["''", "'30'", "-1s", "-5", "1.5", "1d", "2 s", "1min", "s", "1h 5m", "true", "[]"]
+        {
             assert_eq!(read(text), None, "{text}");
         }
     }

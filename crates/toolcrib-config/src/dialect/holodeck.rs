@@ -76,12 +76,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
             Kind::Seq(items) => loaded.servers.extend(tools(cx, items, list)),
             _ => {
                 let text = format!("`{key}` must be a list, found {}", describe(cx.doc, node));
-                cx.error(
-                    node,
-                    "value.invalid",
-                    text,
-                    "begin each tool with `- name: …`",
-                );
+                cx.error(node, "value.invalid", text, "begin each tool with `- name: …`");
                 return Loaded::refused(Outcome::Failed);
             }
         }
@@ -157,9 +152,7 @@ fn is_first(cx: &mut Cx<'_>, node: NodeId, before: &[NodeId]) -> bool {
     let Some(name) = word(cx.doc, node, "name") else {
         return true;
     };
-    let same = before
-        .iter()
-        .find(|other| word(cx.doc, **other, "name") == Some(name));
+    let same = before.iter().find(|other| word(cx.doc, **other, "name") == Some(name));
     if let Some(other) = same {
         let text = format!(
             "ValidationError: 'name' must be unique; '{}' is taken by the tool in line {}",
@@ -167,12 +160,7 @@ fn is_first(cx: &mut Cx<'_>, node: NodeId, before: &[NodeId]) -> bool {
             cx.doc.place(*other).line
         );
         let at = cx.doc.get(node, "name").unwrap_or(node);
-        cx.error(
-            at,
-            "name.duplicate",
-            text,
-            "give one of the two another name",
-        );
+        cx.error(at, "name.duplicate", text, "give one of the two another name");
     }
     same.is_none()
 }
@@ -223,9 +211,7 @@ fn has_server(cx: &mut Cx<'_>, node: NodeId, server: Option<&At<String>>, list: 
         None => node,
         // A value of the wrong type has been told already.
         Some(At { value: None, .. }) => return false,
-        Some(At {
-            value: Some(name), ..
-        }) if !name.trim().is_empty() => return true,
+        Some(At { value: Some(name), .. }) if !name.trim().is_empty() => return true,
         Some(At { node, .. }) => *node,
     };
     let text = "ValidationError: 'server' must be a non-empty identifier";
@@ -251,23 +237,14 @@ fn policy(cx: &mut Cx<'_>, tool: Tool, folder: &Folder) -> PolicyKeys {
     let allow = tool.config.as_ref().and_then(|at| allowed_tools(cx, at));
     let expose = |allow: At<Vec<String>>| {
         let node = allow.node;
-        let tools = ToolFilterKeys {
-            allow: Some(allow),
-            ..ToolFilterKeys::default()
-        };
-        let keys = ExposeKeys {
-            tools: Some(At::new(node, tools)),
-            ..ExposeKeys::default()
-        };
+        let tools = ToolFilterKeys { allow: Some(allow), ..ToolFilterKeys::default() };
+        let keys = ExposeKeys { tools: Some(At::new(node, tools)), ..ExposeKeys::default() };
         At::new(node, keys)
     };
     let init = |at: At<Map<String, Json>>| {
         let config = at.map(|map| Free::of_json(&map, &|text| folder.value(text)));
         let node = config.node;
-        let keys = InitKeys {
-            config: Some(config),
-            ..InitKeys::default()
-        };
+        let keys = InitKeys { config: Some(config), ..InitKeys::default() };
         At::new(node, keys)
     };
     let request = tool.request_timeout.map(|at| at.map(|seconds| seconds.0));
@@ -300,17 +277,11 @@ fn allowed_tools(cx: &mut Cx<'_>, config: &At<Map<String, Json>>) -> Option<At<V
     let node = cx.doc.get(config.node, "allowed_tools")?;
     let given = config.value.as_ref()?.get("allowed_tools")?;
     let name = |name: &Json| name.as_str().map(str::to_string);
-    let names: Option<Vec<String>> = given
-        .as_array()
-        .and_then(|names| names.iter().map(name).collect());
+    let names: Option<Vec<String>> =
+        given.as_array().and_then(|names| names.iter().map(name).collect());
     if names.is_none() {
         let text = "`config.allowed_tools` is no list of names; every tool is offered";
-        cx.warning(
-            node,
-            "config.allowed_tools",
-            text,
-            "write the names of tools as texts",
-        );
+        cx.warning(node, "config.allowed_tools", text, "write the names of tools as texts");
     }
     names.map(|names| At::new(node, names))
 }

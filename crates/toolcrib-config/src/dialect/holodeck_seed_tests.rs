@@ -158,9 +158,7 @@ fn world() -> Memory {
         "CLOUD_API_KEY",
     ]
     .into_iter()
-    .fold(Memory::default(), |world, name| {
-        world.with_env(name, &format!("<{name}>"))
-    })
+    .fold(Memory::default(), |world, name| world.with_env(name, &format!("<{name}>")))
     .with_file("/ws/.env", "FROM_FILE=1\n")
 }
 
@@ -168,9 +166,7 @@ fn world() -> Memory {
 fn loaded(text: &str, told: &[&str]) -> ServerSpec {
     let config = compiled_in(&world(), Dialect::Holodeck, text);
     assert_eq!(codes(&config), told, "{text}\n{:?}", config.problems);
-    let [server] = config.servers.as_slice() else {
-        panic!("{text}")
-    };
+    let [server] = config.servers.as_slice() else { panic!("{text}") };
     server.clone()
 }
 
@@ -183,9 +179,7 @@ fn resolved(value: &Value) -> String {
 }
 
 fn argv(server: &ServerSpec) -> Vec<String> {
-    let Transport::Stdio(stdio) = &server.transport else {
-        panic!("{:?}", server.transport)
-    };
+    let Transport::Stdio(stdio) = &server.transport else { panic!("{:?}", server.transport) };
     let words = std::iter::once(&stdio.command).chain(&stdio.args);
     words.map(|word| resolved(&word.0)).collect()
 }
@@ -201,12 +195,7 @@ fn config(server: &ServerSpec) -> serde_json::Value {
 #[test]
 fn seed_examples_of_hol_23() {
     let cases = [
-        (
-            FILES,
-            "files",
-            vec!["npx", "-y", "@modelcontextprotocol/server-filesystem"],
-            None,
-        ),
+        (FILES, "files", vec!["npx", "-y", "@modelcontextprotocol/server-filesystem"], None),
         (
             GITHUB,
             "github",
@@ -261,26 +250,17 @@ fn seed_examples_hol_37_the_workspace_folder_is_the_agents() {
 fn seed_examples_of_each_transport() {
     let stdio = loaded(STDIO, &[]);
     assert_eq!(stdio.policy.description, "File system operations via MCP");
-    assert_eq!(
-        stdio.policy.package,
-        "@modelcontextprotocol/server-filesystem"
-    );
+    assert_eq!(stdio.policy.package, "@modelcontextprotocol/server-filesystem");
     assert_eq!(env(&stdio, "ALLOWED_PATHS"), "/workspace");
     let file = stdio.transport.env().unwrap().file.clone().unwrap();
     assert_eq!(file.path.to_str(), Some("/ws/.env")); // HOL-09
-    assert_eq!(
-        config(&stdio),
-        serde_json::json!({ "allowed_directories": ["/workspace/data"] })
-    ); // HOL-16
+    assert_eq!(config(&stdio), serde_json::json!({ "allowed_directories": ["/workspace/data"] })); // HOL-16
 
     let sse = loaded(SSE, &[]);
     assert_eq!(sse.transport.kind(), TransportKind::Sse);
     let remote = sse.transport.remote().unwrap();
     assert_eq!(remote.url.shown(), "https://mcp.example.com/sse");
-    assert_eq!(
-        resolved(&remote.headers["Authorization"]),
-        "Bearer <API_TOKEN>"
-    ); // HOL-12
+    assert_eq!(resolved(&remote.headers["Authorization"]), "Bearer <API_TOKEN>"); // HOL-12
     assert_eq!(resolved(&remote.headers["X-Custom-Header"]), "value");
     assert_eq!(sse.policy.timeouts.connect, Period::secs(30)); // HOL-13
     assert_eq!(sse.policy.timeouts.sse_read, Period::secs(120)); // HOL-14
@@ -294,10 +274,7 @@ fn seed_examples_of_each_transport() {
         panic!() // HOL-29
     };
     assert!(http.terminate_on_close); // HOL-15
-    assert_eq!(
-        resolved(&http.remote.headers["Authorization"]),
-        "Bearer <TOKEN>"
-    );
+    assert_eq!(resolved(&http.remote.headers["Authorization"]), "Bearer <TOKEN>");
 
     let cloud = loaded(CLOUD, &[]);
     assert_eq!(cloud.transport.kind(), TransportKind::Sse); // HOL-27
@@ -310,9 +287,6 @@ fn seed_examples_of_each_transport() {
 fn seed_examples_of_the_old_form() {
     let server = loaded(LEGACY, &["holodeck.legacy"]); // HOL-42, HOL-43
     assert_eq!(server.transport.kind(), TransportKind::Stdio); // HOL-40
-    assert_eq!(
-        argv(&server),
-        ["npx", "-y", "@modelcontextprotocol/server-memory"]
-    ); // HOL-41
+    assert_eq!(argv(&server), ["npx", "-y", "@modelcontextprotocol/server-memory"]); // HOL-41
     assert_eq!(config(&server), serde_json::json!({ "key": "value" }));
 }

@@ -39,13 +39,8 @@ fn one_in(world: &Memory, keys: &str) -> ServerSpec {
 /// The only problem of a file that failed, which names its tool.
 fn failure_in(world: &Memory, text: &str) -> Problem {
     let config = agent_in(world, text);
-    let [problem] = config.problems.as_slice() else {
-        panic!("{text}: {:?}", config.problems)
-    };
-    assert!(
-        problem.is_error() && problem.server.is_some(),
-        "{problem:?}"
-    );
+    let [problem] = config.problems.as_slice() else { panic!("{text}: {:?}", config.problems) };
+    assert!(problem.is_error() && problem.server.is_some(), "{problem:?}");
     assert_eq!(config.sources[0].outcome, Outcome::Failed, "{text}");
     assert_eq!(config.servers.len(), 0, "{text}");
     problem.clone()
@@ -63,22 +58,12 @@ fn found_in<'w>(world: &'w Memory) -> impl Fn(&Reference) -> Option<String> + 'w
 }
 
 fn resolved(world: &Memory, value: &Value) -> String {
-    value
-        .resolve(&found_in(world))
-        .unwrap()
-        .reveal()
-        .to_string()
+    value.resolve(&found_in(world)).unwrap().reveal().to_string()
 }
 
 fn args(world: &Memory, server: &ServerSpec) -> Vec<String> {
-    let Transport::Stdio(stdio) = &server.transport else {
-        panic!("{:?}", server.transport)
-    };
-    stdio
-        .args
-        .iter()
-        .map(|arg| resolved(world, &arg.0))
-        .collect()
+    let Transport::Stdio(stdio) = &server.transport else { panic!("{:?}", server.transport) };
+    stdio.args.iter().map(|arg| resolved(world, &arg.0)).collect()
 }
 
 #[test]
@@ -91,11 +76,7 @@ fn hol_01_tools_of_other_types_are_left_alone() {
     assert_eq!(config.servers[0].id, "t");
     for text in ["", "name: a\n", "tools:\n", "tools: []\n"] {
         let config = agent(text);
-        assert_eq!(
-            (config.problems.len(), config.servers.len()),
-            (0, 0),
-            "{text}"
-        );
+        assert_eq!((config.problems.len(), config.servers.len()), (0, 0), "{text}");
     }
 }
 
@@ -127,18 +108,11 @@ fn hol_03_04_and_30_every_required_field_is_named() {
         ("url", "url: 'https://h'"),
     ];
     for (dropped, _) in whole {
-        let rest: Vec<&str> = whole
-            .iter()
-            .filter(|(key, _)| *key != dropped)
-            .map(|(_, text)| *text)
-            .collect();
+        let rest: Vec<&str> =
+            whole.iter().filter(|(key, _)| *key != dropped).map(|(_, text)| *text).collect();
         let text = format!("tools:\n  - {{ {} }}\n", rest.join(", "));
         let problem = failure_in(&Memory::default(), &text);
-        assert!(
-            problem.text.contains(&format!("'{dropped}'")),
-            "{dropped}: {}",
-            problem.text
-        );
+        assert!(problem.text.contains(&format!("'{dropped}'")), "{dropped}: {}", problem.text);
     }
     let undescribed = "tools:\n  - { name: t, type: mcp, server: p, command: uvx }\n";
     let problem = failure_in(&Memory::default(), undescribed);
@@ -170,25 +144,13 @@ fn hol_06_the_other_groups_keys_are_errors() {
         ("transport: sse, url: 'https://h', command: npx", "command"),
         ("transport: http, url: 'https://h', args: [a]", "args"),
         ("transport: http, url: 'https://h', env: { A: b }", "env"),
-        (
-            "transport: websocket, url: 'wss://h', envFile: .env",
-            "envFile",
-        ),
-        (
-            "transport: http, url: 'https://h', encoding: utf-8",
-            "encoding",
-        ),
+        ("transport: websocket, url: 'wss://h', envFile: .env", "envFile"),
+        ("transport: http, url: 'https://h', encoding: utf-8", "encoding"),
         ("command: npx, url: 'https://h'", "url"),
-        (
-            "transport: stdio, command: npx, headers: { A: b }",
-            "headers",
-        ),
+        ("transport: stdio, command: npx, headers: { A: b }", "headers"),
         ("command: npx, timeout: 3", "timeout"),
         ("command: npx, sse_read_timeout: 3", "sse_read_timeout"),
-        (
-            "command: npx, terminate_on_close: true",
-            "terminate_on_close",
-        ),
+        ("command: npx, terminate_on_close: true", "terminate_on_close"),
     ];
     for (keys, field) in cases {
         let text = failure(keys);
@@ -206,17 +168,7 @@ fn hol_07_and_24_arguments_reach_the_program_as_they_are() {
         &world,
         r#"command: npx, args: ["-y", "a;b", "$(id)", "$HOME", "${DATA:-x}", "$${DATA}", "--dir=${DATA}", "${", "${a b}"]"#,
     );
-    let expected = [
-        "-y",
-        "a;b",
-        "$(id)",
-        "$HOME",
-        "${DATA:-x}",
-        "$/d",
-        "--dir=/d",
-        "${",
-        "${a b}",
-    ];
+    let expected = ["-y", "a;b", "$(id)", "$HOME", "${DATA:-x}", "$/d", "--dir=/d", "${", "${a b}"];
     assert_eq!(args(&world, &server), expected); // HOL-07, HOL-24
     assert!(failure("command: npx, args: [1]").contains("args"));
     assert!(failure("command: npx, args: x").contains("args"));
@@ -225,17 +177,11 @@ fn hol_07_and_24_arguments_reach_the_program_as_they_are() {
 #[test]
 fn hol_08_and_31_variables_stand_anywhere_in_a_text() {
     let world = Memory::default().with_env("A", "1").with_env("B", "2");
-    let server = one_in(
-        &world,
-        "command: npx, env: { X: 'a ${A} b ${B}${A}', Y: plain }",
-    );
+    let server = one_in(&world, "command: npx, env: { X: 'a ${A} b ${B}${A}', Y: plain }");
     let set = &server.transport.env().unwrap().set;
     assert_eq!(resolved(&world, &set["X"]), "a 1 b 21");
     assert_eq!(set["Y"], Value::literal("plain"));
-    let server = one_in(
-        &world,
-        "transport: http, url: 'https://h/${A}', headers: { H: 'x${B}' }",
-    );
+    let server = one_in(&world, "transport: http, url: 'https://h/${A}', headers: { H: 'x${B}' }");
     let remote = server.transport.remote().unwrap();
     assert_eq!(resolved(&world, &remote.headers["H"]), "x2"); // HOL-12, HOL-31
     assert_eq!(resolved(&world, &remote.url.0), "https://h/1");
@@ -243,9 +189,8 @@ fn hol_08_and_31_variables_stand_anywhere_in_a_text() {
 
 #[test]
 fn hol_09_and_36_the_environment_file_lies_beside_the_agent() {
-    let world = Memory::default()
-        .with_file("/ws/conf/.env", "A=1\n")
-        .with_file("/abs/.env", "A=2\n");
+    let world =
+        Memory::default().with_file("/ws/conf/.env", "A=1\n").with_file("/abs/.env", "A=2\n");
     for (key, path, value) in [
         ("envFile: conf/.env", "/ws/conf/.env", "1"),
         ("envFile: /abs/.env", "/abs/.env", "2"),
@@ -258,10 +203,7 @@ fn hol_09_and_36_the_environment_file_lies_beside_the_agent() {
     }
     let text = failure("command: npx, envFile: gone.env");
     assert!(text.contains("/ws/gone.env"), "{text}"); // HOL-36
-    let both = agent_in(
-        &world,
-        &tool("command: npx, envFile: conf/.env, env_file: /abs/.env"),
-    );
+    let both = agent_in(&world, &tool("command: npx, envFile: conf/.env, env_file: /abs/.env"));
     assert_eq!(codes(&both), ["key.duplicate"]);
 }
 
@@ -282,9 +224,7 @@ fn hol_10_the_encoding_has_to_be_known() {
 fn hol_12_headers_on_a_websocket_are_warned_of() {
     let keys = "transport: websocket, url: 'wss://h', headers: { A: b }";
     let config = agent(&tool(keys));
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
     assert_eq!(problem.severity, Severity::Warning);
     assert!(problem.text.contains("'headers'"));
 }
@@ -298,11 +238,7 @@ fn hol_13_14_and_19_times_are_seconds_above_zero() {
     assert_eq!(timeouts.connect, Period::millis(2500)); // HOL-13
     assert_eq!(timeouts.sse_read, Period::millis(250)); // HOL-14
     assert_eq!(timeouts.request, Period::secs(7)); // HOL-19
-    assert_eq!(
-        timeouts.request_max,
-        Period::secs(7),
-        "progress does not extend it"
-    );
+    assert_eq!(timeouts.request_max, Period::secs(7), "progress does not extend it");
     let timeouts = &one("command: npx").policy.timeouts;
     assert_eq!(timeouts.request, Period::secs(60)); // HOL-19
     for value in ["0", "-1", "1.5", "'60'", "true"] {
@@ -324,9 +260,7 @@ fn hol_13_14_and_19_times_are_seconds_above_zero() {
 fn hol_15_a_session_is_ended_on_close_unless_the_tool_says_otherwise() {
     for (keys, expected) in [("", true), (", terminate_on_close: false", false)] {
         let server = one(&format!("transport: http, url: 'https://h'{keys}"));
-        let Transport::StreamableHttp(http) = &server.transport else {
-            panic!()
-        };
+        let Transport::StreamableHttp(http) = &server.transport else { panic!() };
         assert_eq!(http.terminate_on_close, expected);
     }
 }
@@ -338,12 +272,7 @@ fn hol_16_config_is_passed_on_as_it_is() {
         &world,
         "command: npx, config: { n: 3, f: 1.5, b: true, z: null, deep: { list: ['x${A}', 2] } }",
     );
-    let config = server
-        .policy
-        .init
-        .config
-        .resolve(&found_in(&world))
-        .unwrap();
+    let config = server.policy.init.config.resolve(&found_in(&world)).unwrap();
     let expected = serde_json::json!({ "n": 3, "f": 1.5, "b": true, "z": null, "deep": { "list": ["xv", 2] } });
     assert_eq!(config, expected);
     assert_eq!(server.policy.init.config_delivery, ConfigDelivery::Both); // EXT-16
@@ -354,9 +283,7 @@ fn hol_16_config_is_passed_on_as_it_is() {
 fn hol_17_and_18_what_is_discovered() {
     let both = one("command: npx").policy.discovery;
     assert!(both.tools && both.prompts);
-    let none = one("command: npx, load_tools: false, load_prompts: false")
-        .policy
-        .discovery;
+    let none = one("command: npx, load_tools: false, load_prompts: false").policy.discovery;
     assert!(!none.tools); // HOL-17
     assert!(!none.prompts); // HOL-18
 }
@@ -386,23 +313,11 @@ fn hol_11_20_and_39_the_messages_of_the_contract() {
             "MCPConfigError: Invalid command 'bash'. Supported commands: npx, uvx, docker",
         ),
         // HOL-20
-        (
-            "transport: stdio",
-            "MCPConfigError: 'command' is required for stdio transport",
-        ),
+        ("transport: stdio", "MCPConfigError: 'command' is required for stdio transport"),
         // HOL-11
-        (
-            "transport: sse",
-            "MCPConfigError: 'url' is required for sse transport",
-        ),
-        (
-            "transport: websocket",
-            "MCPConfigError: 'url' is required for websocket transport",
-        ),
-        (
-            "transport: http",
-            "MCPConfigError: 'url' is required for http transport",
-        ),
+        ("transport: sse", "MCPConfigError: 'url' is required for sse transport"),
+        ("transport: websocket", "MCPConfigError: 'url' is required for websocket transport"),
+        ("transport: http", "MCPConfigError: 'url' is required for http transport"),
         (
             "command: npx, env: { A: '${VAR_NAME}' }",
             "ConfigError: Environment variable 'VAR_NAME' not found",
@@ -420,10 +335,7 @@ fn hol_11_20_and_39_the_messages_of_the_contract() {
             "tools:\n  - {{ name: t, description: d, type: mcp, server: {server}, command: npx }}\n"
         );
         let problem = failure_in(&Memory::default(), &text);
-        assert_eq!(
-            problem.text,
-            "ValidationError: 'server' must be a non-empty identifier"
-        ); // HOL-04
+        assert_eq!(problem.text, "ValidationError: 'server' must be a non-empty identifier"); // HOL-04
     }
 }
 
@@ -439,18 +351,10 @@ fn hol_25_and_26_addresses_by_their_parsed_parts() {
             "ws://localhost",
             "no address",
         ] {
-            assert_eq!(
-                failure(&format!("transport: {word}, url: '{url}'")),
-                secure,
-                "{url}"
-            );
+            assert_eq!(failure(&format!("transport: {word}, url: '{url}'")), secure, "{url}");
         }
-        for url in [
-            "https://example.com",
-            "http://localhost:1",
-            "http://127.0.0.1",
-            "http://[::1]",
-        ] {
+        for url in ["https://example.com", "http://localhost:1", "http://127.0.0.1", "http://[::1]"]
+        {
             one(&format!("transport: {word}, url: '{url}'"));
         }
     }
@@ -503,14 +407,9 @@ fn hol_35_env_goes_before_the_file_and_the_file_before_the_host() {
     let host =
         ["PATH", "HOME", "USER", "SECRET"].map(|name| (name.to_string(), "host".to_string()));
     let variables = env.variables(host, &|_| None).unwrap();
-    let variables: Vec<_> = variables
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.reveal()))
-        .collect();
-    assert_eq!(
-        variables,
-        [("HOME", "file"), ("PATH", "own"), ("USER", "host")]
-    );
+    let variables: Vec<_> =
+        variables.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+    assert_eq!(variables, [("HOME", "file"), ("PATH", "own"), ("USER", "host")]);
 }
 
 #[test]
@@ -520,28 +419,15 @@ fn hol_38_one_bad_tool_fails_its_whole_file_with_tool_and_place() {
     );
     assert_eq!(config.servers.len(), 0);
     assert_eq!(config.sources[0].outcome, Outcome::Failed);
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
     assert_eq!(problem.server.as_deref(), Some("bad"));
-    assert_eq!(
-        (problem.line, problem.id.ends_with("tools[1].command")),
-        (Some(7), true)
-    );
-    let rejected: Vec<_> = config
-        .rejected
-        .iter()
-        .map(|r| (r.id.as_str(), r.keep_last_good))
-        .collect();
+    assert_eq!((problem.line, problem.id.ends_with("tools[1].command")), (Some(7), true));
+    let rejected: Vec<_> =
+        config.rejected.iter().map(|r| (r.id.as_str(), r.keep_last_good)).collect();
     assert_eq!(rejected, [("bad", false), ("good", false)]);
     let policy = one("command: npx").policy.availability.on_config_error;
     assert_eq!(policy, OnConfigError::FailLoad);
-    for text in [
-        "tools: 7\n",
-        "tools: { a: b }\n",
-        "tools: [x]\n",
-        "tools: [\n",
-    ] {
+    for text in ["tools: 7\n", "tools: { a: b }\n", "tools: [x]\n", "tools: [\n"] {
         let config = agent(text);
         assert_eq!(config.sources[0].outcome, Outcome::Failed, "{text}");
         assert!(config.has_errors(), "{text}");
@@ -551,21 +437,13 @@ fn hol_38_one_bad_tool_fails_its_whole_file_with_tool_and_place() {
 #[test]
 fn hol_40_to_44_the_old_form() {
     let legacy = |server: &str| {
-        agent(&format!(
-            "tools:\n  - {{ name: t, type: mcp, server: '{server}' }}\n"
-        ))
+        agent(&format!("tools:\n  - {{ name: t, type: mcp, server: '{server}' }}\n"))
     };
     for server in ["@scope/name", "mcp-server", "pkg@1.2.3", "@s/n@latest"] {
         let config = legacy(server);
         assert_eq!(codes(&config), ["holodeck.legacy"], "{server}"); // HOL-42
         assert_eq!(config.problems[0].severity, Severity::Warning);
-        assert!(
-            config.problems[0]
-                .fix
-                .as_ref()
-                .unwrap()
-                .contains("`command: npx`")
-        );
+        assert!(config.problems[0].fix.as_ref().unwrap().contains("`command: npx`"));
         assert_eq!(config.servers[0].transport.kind(), TransportKind::Stdio); // HOL-40, HOL-43
         assert_eq!(args(&Memory::default(), &config.servers[0]), ["-y", server]); // HOL-41
     }
@@ -592,10 +470,7 @@ fn hol_40_to_44_the_old_form() {
         assert_eq!(config.servers.len(), 0);
     }
     let with_args = agent("tools:\n  - { name: t, type: mcp, server: p, args: [a] }\n");
-    assert_eq!(
-        args(&Memory::default(), &with_args.servers[0]),
-        ["-y", "p", "a"]
-    );
+    assert_eq!(args(&Memory::default(), &with_args.servers[0]), ["-y", "p", "a"]);
 }
 
 #[test]
@@ -623,22 +498,14 @@ fn ext_16_relative_arguments_and_allowed_tools() {
         &world,
         "command: npx, args: [./src/a.js, ../b, './${D}/c', x/./y, '.'], config: { allowed_tools: [read, list_*] }",
     );
-    assert_eq!(
-        args(&world, &server),
-        ["/ws/src/a.js", "/b", "/ws/./d/c", "x/./y", "."]
-    );
+    assert_eq!(args(&world, &server), ["/ws/src/a.js", "/b", "/ws/./d/c", "x/./y", "."]);
     let tools = &server.policy.expose.tools;
     assert_eq!(tools.verdict("read"), Verdict::Offered);
     assert_eq!(tools.verdict("write"), Verdict::NotAllowed);
     let config = server.policy.init.config.resolve(&|_| None).unwrap();
-    assert_eq!(
-        config["allowed_tools"][0], "read",
-        "the server learns of it too"
-    );
+    assert_eq!(config["allowed_tools"][0], "read", "the server learns of it too");
     for odd in ["[1]", "read"] {
-        let config = agent(&tool(&format!(
-            "command: npx, config: {{ allowed_tools: {odd} }}"
-        )));
+        let config = agent(&tool(&format!("command: npx, config: {{ allowed_tools: {odd} }}")));
         assert_eq!(codes(&config), ["config.allowed_tools"], "{odd}");
     }
 }
@@ -653,23 +520,14 @@ fn ext_17_a_persons_own_servers_lie_under_the_agents() {
             "/ws/agent.yaml",
             "tools:\n  - { name: both, description: d, type: mcp, server: p, command: uvx, args: [agent] }\n",
         );
-    let workspace = |root: &str| Workspace {
-        root: root.into(),
-        home: None,
-        named: None,
-    };
+    let workspace = |root: &str| Workspace { root: root.into(), home: None, named: None };
     let config = compile(&workspace("/ws"), &world);
     assert_eq!(config.problems, []);
     let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["both", "more"]);
     assert_eq!(args(&world, &config.servers[0]), ["agent"]);
     assert_eq!(args(&world, &config.servers[1]), ["/ws/x", "/ws"]);
-    assert!(
-        config
-            .depends
-            .iter()
-            .any(|path| path.ends_with(".holodeck/config.yaml"))
-    );
+    assert!(config.depends.iter().any(|path| path.ends_with(".holodeck/config.yaml")));
     assert_eq!(
         compile(&workspace("/other"), &world).servers.len(),
         0,
@@ -681,10 +539,7 @@ fn ext_17_a_persons_own_servers_lie_under_the_agents() {
 fn a_persons_own_server_needs_a_command_or_a_package() {
     let config = agent("mcp_servers:\n  - { name: t, description: d }\n");
     let texts: Vec<_> = config.problems.iter().map(|p| p.text.as_str()).collect();
-    assert_eq!(
-        texts,
-        ["MCPConfigError: 'command' is required for stdio transport"]
-    );
+    assert_eq!(texts, ["MCPConfigError: 'command' is required for stdio transport"]);
     assert_eq!(config.sources[0].outcome, Outcome::Failed);
 }
 

@@ -11,10 +11,7 @@ pub(super) type Texts = IndexMap<String, At<String>>;
 
 /// Texts as values, by the rules of their file.
 pub(super) fn values(texts: Texts, value: &dyn Fn(String) -> Value) -> IndexMap<String, At<Value>> {
-    texts
-        .into_iter()
-        .map(|(name, at)| (name, at.map(value)))
-        .collect()
+    texts.into_iter().map(|(name, at)| (name, at.map(value))).collect()
 }
 
 pub(super) fn plains(texts: Vec<String>, value: &dyn Fn(String) -> Value) -> Vec<Plain> {
@@ -23,12 +20,6 @@ pub(super) fn plains(texts: Vec<String>, value: &dyn Fn(String) -> Value) -> Vec
 
 /// Variables that a server's process is given, and nothing else about its environment.
 pub(super) fn env(set: At<IndexMap<String, At<Value>>>) -> At<EnvKeys> {
-    let keys = EnvKeys {
-        set: Some(At {
-            node: set.node,
-            value: set.value,
-        }),
-        ..EnvKeys::default()
-    };
+    let keys = EnvKeys { set: Some(At { node: set.node, value: set.value }), ..EnvKeys::default() };
     At::new(set.node, keys)
 }

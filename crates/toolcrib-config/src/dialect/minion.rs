@@ -142,22 +142,15 @@ fn grants(cx: &mut Cx<'_>, agents: Option<At<Vec<At<Agent>>>>) -> Option<GrantsK
         let name = nonempty(agent.name).and_then(|at| at.value);
         let problem = match name {
             Some(name) if !members.contains_key(&name) => {
-                let member = MemberKeys {
-                    capabilities: agent.capabilities,
-                    ..MemberKeys::default()
-                };
+                let member =
+                    MemberKeys { capabilities: agent.capabilities, ..MemberKeys::default() };
                 members.insert(name, At::new(node, member));
                 continue;
             }
             Some(name) => format!("the agent `{}` is listed twice", text::clip(&name)),
             None => "an agent needs a `Name`".to_string(),
         };
-        cx.error(
-            node,
-            "agent.name",
-            problem,
-            "give each agent a name of its own",
-        );
+        cx.error(node, "agent.name", problem, "give each agent a name of its own");
         sound = false;
     }
     let members = Some(At::new(node, members));
@@ -198,12 +191,7 @@ fn is_complete(cx: &mut Cx<'_>, node: NodeId, server: &Server, named: bool) -> b
         None => "the server has no `Transport`".to_string(),
     };
     let node = word.map_or(node, |at| at.node);
-    cx.error(
-        node,
-        "transport.unsupported",
-        problem,
-        "use `stdio` or `http`",
-    );
+    cx.error(node, "transport.unsupported", problem, "use `stdio` or `http`");
     false
 }
 
@@ -212,16 +200,10 @@ fn policy(draft: &mut Draft, server: &mut Server, manager: &Manager) {
     let policy = &mut draft.policy;
     policy.description = nonempty(server.description.take());
     policy.init = server.capabilities.take().map(|at| {
-        let keys = InitKeys {
-            require_server: Some(at),
-            ..InitKeys::default()
-        };
+        let keys = InitKeys { require_server: Some(at), ..InitKeys::default() };
         At::new(node, keys)
     });
-    policy.expose = server
-        .required_capabilities
-        .take()
-        .map(|at| At::new(node, requires(at)));
+    policy.expose = server.required_capabilities.take().map(|at| At::new(node, requires(at)));
     let default = || period(manager.default_timeout.clone());
     let timeouts = timeouts(
         period(server.connect_timeout.take()).or_else(default),
@@ -234,9 +216,7 @@ fn policy(draft: &mut Draft, server: &mut Server, manager: &Manager) {
 
 fn transport(cx: &Cx<'_>, node: NodeId, server: Server) -> TransportKeys {
     TransportKeys {
-        kind: server
-            .transport
-            .and_then(|at| Some(At::new(at.node, kind(at.value.as_deref()?)?))),
+        kind: server.transport.and_then(|at| Some(At::new(at.node, kind(at.value.as_deref()?)?))),
         command: nonempty(server.command).map(|at| at.map(Plain::literal)),
         args: server
             .args
@@ -245,10 +225,7 @@ fn transport(cx: &Cx<'_>, node: NodeId, server: Server) -> TransportKeys {
         cwd: nonempty(server.working_dir)
             .map(|at| at.map(|path| Plain::literal(cx.absolute(&path).display().to_string()))),
         env: server.env.map(|at| {
-            let keys = EnvKeys {
-                set: Some(at.map(verbatim)),
-                ..EnvKeys::default()
-            };
+            let keys = EnvKeys { set: Some(at.map(verbatim)), ..EnvKeys::default() };
             At::new(node, keys)
         }),
         url: nonempty(server.url).map(|at| at.map(Plain::literal)),
@@ -303,14 +280,8 @@ fn retry(policy: RetryPolicy) -> RetryKeys {
 
 fn requires(at: At<BTreeMap<String, Vec<String>>>) -> ExposeKeys {
     let node = at.node;
-    let tools = ToolFilterKeys {
-        requires: Some(at),
-        ..ToolFilterKeys::default()
-    };
-    ExposeKeys {
-        tools: Some(At::new(node, tools)),
-        ..ExposeKeys::default()
-    }
+    let tools = ToolFilterKeys { requires: Some(at), ..ToolFilterKeys::default() };
+    ExposeKeys { tools: Some(At::new(node, tools)), ..ExposeKeys::default() }
 }
 
 #[cfg(test)]

@@ -41,11 +41,7 @@ pub(super) fn auth(
     kind: Option<At<String>>,
     config: AuthConfig,
 ) -> bool {
-    let Some(At {
-        node,
-        value: Some(kind),
-    }) = kind
-    else {
+    let Some(At { node, value: Some(kind) }) = kind else {
         config.tell_unused(cx, "none");
         return true;
     };
@@ -97,10 +93,7 @@ impl AuthConfig {
                 client_metadata_url: None,
                 scopes: given(self.scopes),
                 issuer: nonempty(self.issuer).and_then(|at| at.value),
-                grant: self
-                    .grant
-                    .and_then(|at| at.value)
-                    .unwrap_or(OAuthGrant::Code),
+                grant: self.grant.and_then(|at| at.value).unwrap_or(OAuthGrant::Code),
             }),
         }
     }
@@ -129,17 +122,12 @@ impl AuthConfig {
             ("Key", self.key.as_ref().map(|at| at.node)),
             ("Header", self.header.as_ref().map(|at| at.node)),
             ("ClientID", self.client_id.as_ref().map(|at| at.node)),
-            (
-                "ClientSecret",
-                self.client_secret.as_ref().map(|at| at.node),
-            ),
+            ("ClientSecret", self.client_secret.as_ref().map(|at| at.node)),
             ("Scopes", self.scopes.as_ref().map(|at| at.node)),
             ("Issuer", self.issuer.as_ref().map(|at| at.node)),
             ("Grant", self.grant.as_ref().map(|at| at.node)),
         ];
-        nodes
-            .into_iter()
-            .filter_map(|(key, node)| Some((key, node?)))
+        nodes.into_iter().filter_map(|(key, node)| Some((key, node?)))
     }
 }
 

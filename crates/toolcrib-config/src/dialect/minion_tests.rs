@@ -26,9 +26,7 @@ fn one(keys: &str) -> ServerSpec {
 }
 
 fn http(keys: &str) -> Config {
-    minion(&format!(
-        "servers: [{{ ServerName: s, Transport: http, URL: 'http://h/mcp', {keys} }}]"
-    ))
+    minion(&format!("servers: [{{ ServerName: s, Transport: http, URL: 'http://h/mcp', {keys} }}]"))
 }
 
 fn stdio(server: &ServerSpec) -> &Stdio {
@@ -53,18 +51,12 @@ fn the_seeds_servers_and_agents_load() {
   ]
 }"#,
     );
-    let [github, custom] = config.servers.as_slice() else {
-        panic!("{:?}", config.servers)
-    };
+    let [github, custom] = config.servers.as_slice() else { panic!("{:?}", config.servers) };
     assert_eq!(stdio(github).command.shown(), "npx");
     assert_eq!(stdio(github).args.len(), 2);
     let url = &custom.transport.remote().unwrap().url;
     assert_eq!(url.shown(), "http://mcp.example.com/api"); // MIN-12
-    let named = github
-        .policy
-        .naming
-        .names("github", "create_issue")
-        .unwrap();
+    let named = github.policy.naming.names("github", "create_issue").unwrap();
     assert_eq!(named.id, "mcp_github_create_issue"); // MIN-43
     let description = github.policy.naming.description("github", "Opens an issue");
     assert_eq!(description, "[MCP:github] Opens an issue"); // MIN-44
@@ -135,14 +127,10 @@ fn with_folder(text: &str) -> Config {
 #[test]
 fn min_05_and_09_every_field_has_its_effect() {
     let config = with_folder(EVERY_FIELD);
-    let [local, far] = config.servers.as_slice() else {
-        panic!("{:?}", config.servers)
-    };
+    let [local, far] = config.servers.as_slice() else { panic!("{:?}", config.servers) };
     // MIN-05
     assert_eq!(config.host.max_servers, 4);
-    let Reconnect {
-        auto, max, initial, ..
-    } = local.policy.lifecycle.reconnect;
+    let Reconnect { auto, max, initial, .. } = local.policy.lifecycle.reconnect;
     assert_eq!((auto, max, initial), (false, 7, Period::millis(250)));
     let retry = |max| Retry {
         max,
@@ -156,10 +144,7 @@ fn min_05_and_09_every_field_has_its_effect() {
     // MIN-09
     let process = stdio(local);
     assert_eq!(local.policy.description, "Files");
-    assert_eq!(
-        (process.command.shown(), process.args.len()),
-        ("srv".into(), 1)
-    );
+    assert_eq!((process.command.shown(), process.args.len()), ("srv".into(), 1));
     assert_eq!(process.cwd.as_ref().unwrap().shown(), "/ws/sub"); // MIN-14
     assert_eq!(process.env.set["A"], Value::literal("${HOME}"));
     assert_eq!(process.env.inherit, Inherit::All); // MIN-13
@@ -211,9 +196,7 @@ fn snake(text: &str) -> String {
 
 #[test]
 fn snake_case_says_the_same() {
-    let text = EVERY_FIELD
-        .replace("\"Files\"", "\"files\"")
-        .replace("\"A\"", "\"a\"");
+    let text = EVERY_FIELD.replace("\"Files\"", "\"files\"").replace("\"A\"", "\"a\"");
     let snake = snake(&text);
     assert!(snake.contains("enable_auto_reconnect") && snake.contains("required_capabilities"));
     let (go, snake) = (with_folder(&text), with_folder(&snake));
@@ -227,14 +210,9 @@ fn min_10_another_transport_is_refused_in_minions_words_and_fails_the_file() {
     let config = minion(
         "servers:\n  - { ServerName: a, Transport: stdio, Command: x }\n  - { ServerName: b, Transport: sse, URL: 'http://h' }\n",
     );
-    let [problem] = config.problems.as_slice() else {
-        panic!("{:?}", config.problems)
-    };
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
     assert_eq!(problem.text, "unsupported transport: sse");
-    assert_eq!(
-        (problem.server.as_deref(), problem.line),
-        (Some("b"), Some(3))
-    );
+    assert_eq!((problem.server.as_deref(), problem.line), (Some("b"), Some(3)));
     assert_eq!(config.servers.len(), 0);
     assert_eq!(config.sources[0].outcome, Outcome::Failed);
     let mut gone: Vec<_> = config.rejected.iter().map(|r| r.id.as_str()).collect();
@@ -246,26 +224,14 @@ fn min_10_another_transport_is_refused_in_minions_words_and_fails_the_file() {
 fn min_11_a_missing_field_fails_at_once() {
     for (entry, code) in [
         ("{ ServerName: s, Transport: stdio }", "command.missing"),
-        (
-            "{ ServerName: s, Transport: stdio, Command: '' }",
-            "command.missing",
-        ),
+        ("{ ServerName: s, Transport: stdio, Command: '' }", "command.missing"),
         ("{ ServerName: s, Transport: http }", "url.missing"),
         ("{ ServerName: s, Transport: http, URL: '' }", "url.missing"),
         ("{ ServerName: s, Command: x }", "transport.unsupported"),
         ("{ Transport: stdio, Command: x }", "name.missing"),
-        (
-            "{ ServerName: '', Transport: stdio, Command: x }",
-            "name.missing",
-        ),
-        (
-            "{ ServerName: 's', Transport: 7, Command: x }",
-            "value.invalid",
-        ),
-        (
-            "{ ServerName: 's', URL: 'http://a', HTTPUrl: 'http://b' }",
-            "value.invalid",
-        ),
+        ("{ ServerName: '', Transport: stdio, Command: x }", "name.missing"),
+        ("{ ServerName: 's', Transport: 7, Command: x }", "value.invalid"),
+        ("{ ServerName: 's', URL: 'http://a', HTTPUrl: 'http://b' }", "value.invalid"),
         ("7", "value.invalid"),
     ] {
         let config = minion(&format!("servers:\n  - {entry}\n"));
@@ -302,46 +268,21 @@ fn min_15_to_18_credentials_by_their_type() {
         assert_eq!(config.problems, [], "{keys}");
         config.servers[0].policy.auth.clone()
     };
-    let bearer = |text| Auth::Bearer {
-        token: Value::literal(text),
-    };
+    let bearer = |text| Auth::Bearer { token: Value::literal(text) };
     assert_eq!(auth("AuthType: none"), Auth::None); // MIN-15
     assert_eq!(auth("AuthType: ''"), Auth::None); // MIN-15
-    assert_eq!(
-        auth("AuthType: bearer, AuthConfig: { Token: $t }"),
-        bearer("$t")
-    ); // MIN-16
-    assert_eq!(
-        auth("auth_type: bearer, auth_config: { token: t }"),
-        bearer("t")
-    ); // MIN-16
-    let key = |header: &str| Auth::ApiKey {
-        key: Value::literal("k"),
-        header: header.to_string(),
-    };
-    assert_eq!(
-        auth("AuthType: apikey, AuthConfig: { Key: k }"),
-        key("X-API-Key")
-    ); // MIN-17
-    assert_eq!(
-        auth("AuthType: apikey, AuthConfig: { key: k, Header: X-K }"),
-        key("X-K")
-    ); // MIN-17
+    assert_eq!(auth("AuthType: bearer, AuthConfig: { Token: $t }"), bearer("$t")); // MIN-16
+    assert_eq!(auth("auth_type: bearer, auth_config: { token: t }"), bearer("t")); // MIN-16
+    let key = |header: &str| Auth::ApiKey { key: Value::literal("k"), header: header.to_string() };
+    assert_eq!(auth("AuthType: apikey, AuthConfig: { Key: k }"), key("X-API-Key")); // MIN-17
+    assert_eq!(auth("AuthType: apikey, AuthConfig: { key: k, Header: X-K }"), key("X-K")); // MIN-17
     // MIN-18
-    assert_eq!(
-        auth("AuthType: oauth, AuthConfig: { Token: t }"),
-        bearer("t")
-    );
+    assert_eq!(auth("AuthType: oauth, AuthConfig: { Token: t }"), bearer("t"));
     let client = "AuthType: oauth, AuthConfig: { ClientID: c, client_secret: { secret: 'vault:s' }, Scopes: [r], Issuer: 'https://i', Grant: client_credentials }";
-    let Auth::OAuth(oauth) = auth(client) else {
-        panic!()
-    };
+    let Auth::OAuth(oauth) = auth(client) else { panic!() };
     assert_eq!(oauth.client_id, Some(Value::literal("c")));
     assert_eq!(oauth.client_secret.unwrap().references().len(), 1);
-    assert_eq!(
-        (oauth.scopes, oauth.issuer),
-        (vec!["r".into()], Some("https://i".into()))
-    );
+    assert_eq!((oauth.scopes, oauth.issuer), (vec!["r".into()], Some("https://i".into())));
     assert_eq!(oauth.grant, OAuthGrant::ClientCredentials);
 }
 
@@ -349,14 +290,8 @@ fn min_15_to_18_credentials_by_their_type() {
 fn min_16_and_17_missing_credentials_are_a_mistake() {
     for (keys, code) in [
         ("AuthType: bearer", "auth.missing"), // MIN-16
-        (
-            "AuthType: bearer, AuthConfig: { Token: '' }",
-            "auth.missing",
-        ), // MIN-16
-        (
-            "AuthType: apikey, AuthConfig: { Header: X }",
-            "auth.missing",
-        ), // MIN-17
+        ("AuthType: bearer, AuthConfig: { Token: '' }", "auth.missing"), // MIN-16
+        ("AuthType: apikey, AuthConfig: { Header: X }", "auth.missing"), // MIN-17
         ("AuthType: basic", "auth.unsupported"),
     ] {
         let config = http(keys);
@@ -383,9 +318,7 @@ fn min_61_and_ext_19_what_holds_where_nothing_is_said() {
     let config = good("servers: [{ ServerName: s, Transport: stdio, Command: x }]");
     assert_eq!(config.host.max_servers, 10); // EXT-19
     let policy = &config.servers[0].policy;
-    let Timeouts {
-        connect, request, ..
-    } = policy.timeouts;
+    let Timeouts { connect, request, .. } = policy.timeouts;
     assert_eq!((connect, request), (Period::secs(30), Period::secs(60))); // EXT-19
     let retry = Retry {
         max: 3,
@@ -395,18 +328,9 @@ fn min_61_and_ext_19_what_holds_where_nothing_is_said() {
         jitter: 0.0,
     };
     assert_eq!(policy.lifecycle.retry, retry); // MIN-61
-    let Reconnect {
-        auto,
-        max,
-        initial,
-        jitter,
-        ..
-    } = policy.lifecycle.reconnect;
+    let Reconnect { auto, max, initial, jitter, .. } = policy.lifecycle.reconnect;
     // EXT-19 has 2 s and chance here; MIN-61's waits of exactly 1, 2 and 4 s win.
-    assert_eq!(
-        (auto, max, initial, jitter),
-        (true, 3, Period::secs(1), 0.0)
-    );
+    assert_eq!((auto, max, initial, jitter), (true, 3, Period::secs(1), 0.0));
     assert_eq!(policy.calls.retry, CallRetry::OnConnectionLoss);
     assert_eq!(policy.availability.on_config_error, OnConfigError::FailLoad);
 }
@@ -418,11 +342,7 @@ fn included(native: &str, minion: &str) -> u32 {
     let world = Memory::default()
         .with_file("/ws/toolcrib.yaml", native)
         .with_file("/ws/minion.yaml", minion);
-    let workspace = Workspace {
-        root: "/ws".into(),
-        home: None,
-        named: None::<Named>,
-    };
+    let workspace = Workspace { root: "/ws".into(), home: None, named: None::<Named> };
     let config = compile(&workspace, &world);
     assert_eq!(config.problems, []);
     config.host.max_servers
@@ -432,10 +352,7 @@ fn included(native: &str, minion: &str) -> u32 {
 fn a_limit_on_servers_beside_other_files_is_one_that_somebody_wrote() {
     assert_eq!(included("", "servers: []"), 0);
     assert_eq!(included("", "manager: { MaxServers: 3 }"), 3);
-    assert_eq!(
-        included("host: { max_servers: 20 }", "manager: { MaxServers: 3 }"),
-        20
-    );
+    assert_eq!(included("host: { max_servers: 20 }", "manager: { MaxServers: 3 }"), 20);
 }
 
 #[test]
@@ -455,19 +372,12 @@ fn a_mistake_outside_the_servers_fails_the_file_too() {
         ("manager: { DefaultTimeout: soon }", "value.invalid"),
         ("manager: { MaxServers: -1 }", "value.invalid"),
         ("agents: [{ Capabilities: [mcp_s] }]", "agent.name"),
-        (
-            "agents: [{ Name: a }, { Name: a, Capabilities: [mcp_s] }]",
-            "agent.name",
-        ),
+        ("agents: [{ Name: a }, { Name: a, Capabilities: [mcp_s] }]", "agent.name"),
     ] {
         let config = minion(&format!("{text}\n{server}\n"));
         assert_eq!(codes(&config), [code], "{text}");
         assert_eq!(config.sources[0].outcome, Outcome::Failed, "{text}");
-        assert_eq!(
-            (config.servers.len(), config.rejected.len()),
-            (0, 1),
-            "{text}"
-        );
+        assert_eq!((config.servers.len(), config.rejected.len()), (0, 1), "{text}");
         assert!(config.host.grants.members.is_empty(), "{text}");
     }
 }

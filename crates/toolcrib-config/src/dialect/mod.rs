@@ -1,8 +1,15 @@
 //! The formats that are read, and what reading one gives.
 
+mod claude;
+mod clients;
+mod codex;
+mod cursor;
 mod dispatch;
 mod docker;
 mod dominds;
+mod editor;
+mod expand;
+mod gemini;
 mod go;
 mod holodeck;
 mod lower;
@@ -13,6 +20,7 @@ mod native;
 mod native_tests;
 mod opencode;
 mod team;
+mod vscode;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -53,15 +61,12 @@ impl Dialect {
     /// The dialect that a file has because of where it is; never because of what it holds.
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
-        let folder = path
-            .parent()
-            .and_then(Path::file_name)
-            .and_then(|f| f.to_str())
-            .unwrap_or_default();
+        let folder =
+            path.parent().and_then(Path::file_name).and_then(|f| f.to_str()).unwrap_or_default();
         match (folder, name) {
             (".minds", "mcp.yaml") => Some(Self::Dominds),
             (".dispatch", "mcp.json") => Some(Self::Dispatch),
-            (".vscode", "mcp.json") => Some(Self::VsCode),
+            (".vscode" | "User", "mcp.json") => Some(Self::VsCode),
             (".cursor", "mcp.json") => Some(Self::Cursor),
             (".codex", "config.toml") => Some(Self::Codex),
             (".gemini", "settings.json") => Some(Self::Gemini),
@@ -74,9 +79,7 @@ impl Dialect {
     }
 
     pub(crate) fn syntax(self, path: &Path) -> Syntax {
-        let json = path
-            .extension()
-            .is_some_and(|ext| ext == "json" || ext == "jsonc");
+        let json = path.extension().is_some_and(|ext| ext == "json" || ext == "jsonc");
         match self {
             Self::Codex => Syntax::Toml,
             Self::Native | Self::Dominds | Self::Holodeck | Self::Minion | Self::Docker
@@ -167,21 +170,13 @@ impl Loaded {
 
     /// Nothing of the file counts.
     pub(crate) fn refused(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            ..Self::new()
-        }
+        Self { outcome, ..Self::new() }
     }
 
     /// Nothing of the file counts, and its servers are named among those that are rejected.
     pub(crate) fn failed(mut self) -> Self {
-        self.servers
-            .iter_mut()
-            .for_each(|draft| draft.sound = false);
-        Self {
-            servers: self.servers,
-            ..Self::refused(Outcome::Failed)
-        }
+        self.servers.iter_mut().for_each(|draft| draft.sound = false);
+        Self { servers: self.servers, ..Self::refused(Outcome::Failed) }
     }
 
     /// In a list of servers a name may be given twice, which a map does not allow.
@@ -239,10 +234,7 @@ fn peek(cx: &Cx<'_>, node: NodeId, keys: &[&str]) -> Option<String> {
 }
 
 fn verbatim(values: IndexMap<String, At<Verbatim>>) -> IndexMap<String, At<Value>> {
-    values
-        .into_iter()
-        .map(|(name, at)| (name, at.map(|Verbatim(value)| value)))
-        .collect()
+    values.into_iter().map(|(name, at)| (name, at.map(|Verbatim(value)| value))).collect()
 }
 
 /// Reads one file that parsed.
@@ -255,7 +247,11 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         Dialect::Holodeck => holodeck::read(cx),
         Dialect::Minion => minion::read(cx),
         Dialect::Docker => docker::read(cx),
-        _ => Loaded::new(),
+        Dialect::Claude => claude::read(cx),
+        Dialect::VsCode => vscode::read(cx),
+        Dialect::Cursor => cursor::read(cx),
+        Dialect::Codex => codex::read(cx),
+        Dialect::Gemini => gemini::read(cx),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `toolcrib.yaml`: the format that can say everything, in a short and in a long form.
 
+use std::collections::HashSet;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -94,22 +96,13 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         return Loaded::refused(Outcome::Rejected);
     }
     let mut loaded = Loaded::new();
-    loaded.includes = root
-        .include
-        .map(|list| includes(cx, list))
-        .unwrap_or_default();
+    loaded.includes = root.include.map(|list| includes(cx, list)).unwrap_or_default();
     loaded.host = root.host;
     loaded.gateway = root.gateway;
-    loaded.inputs = given(root.inputs)
-        .into_iter()
-        .filter_map(|(id, input)| Some((id, input.value?)))
-        .collect();
-    loaded.profiles = nodes(root.profiles)
-        .map(|(name, node)| profile(cx, &name, node))
-        .collect();
-    loaded.servers = nodes(root.servers)
-        .map(|(id, node)| server(cx, &id, node))
-        .collect();
+    loaded.inputs =
+        given(root.inputs).into_iter().filter_map(|(id, input)| Some((id, input.value?))).collect();
+    loaded.profiles = nodes(root.profiles).map(|(name, node)| profile(cx, &name, node)).collect();
+    loaded.servers = nodes(root.servers).map(|(id, node)| server(cx, &id, node)).collect();
     loaded
 }
 
@@ -125,12 +118,7 @@ pub(crate) fn version_is_one(cx: &mut Cx<'_>, version: Option<&At<u64>>) -> bool
         None => "`version` is missing".to_string(),
     };
     let node = version.map_or(Doc::ROOT, |at| at.node);
-    cx.error(
-        node,
-        "version.unsupported",
-        text,
-        "write `version: 1` at the top of the file",
-    );
+    cx.error(node, "version.unsupported", text, "write `version: 1` at the top of the file");
     false
 }
 
@@ -138,24 +126,12 @@ fn includes(cx: &mut Cx<'_>, list: At<Vec<At<IncludeKeys>>>) -> Vec<Include> {
     let mut found = Vec::new();
     for At { node, value } in list.value.unwrap_or_default() {
         match value {
-            Some(IncludeKeys {
-                path: Some(path),
-                dialect,
-                scope,
-            }) => {
-                found.push(Include {
-                    node,
-                    path,
-                    dialect,
-                    scope,
-                });
+            Some(IncludeKeys { path: Some(path), dialect, scope }) => {
+                found.push(Include { node, path, dialect, scope });
             }
-            Some(_) => cx.error(
-                node,
-                "include.path",
-                "an include needs a `path`",
-                "add `path: FILE`",
-            ),
+            Some(_) => {
+                cx.error(node, "include.path", "an include needs a `path`", "add `path: FILE`")
+            }
             None => {}
         }
     }
@@ -168,17 +144,9 @@ fn profile(cx: &mut Cx<'_>, name: &str, node: NodeId) -> ProfileDraft {
     struct Head {
         base: Option<String>,
     }
-    let base = doc::read::<Head>(cx.doc, node)
-        .value
-        .and_then(|head| head.base);
+    let base = doc::read::<Head>(cx.doc, node).value.and_then(|head| head.base);
     let (policy, transport, _) = policy_and_transport(cx, node, &["base"]);
-    ProfileDraft {
-        name: name.to_string(),
-        node,
-        base,
-        policy: policy.0,
-        transport: transport.0,
-    }
+    ProfileDraft { name: name.to_string(), node, base, policy: policy.0, transport: transport.0 }
 }
 
 fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
@@ -188,56 +156,32 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
         None => (None, id),
     };
     cx.enter(id);
-    let mut draft = Draft {
-        source,
-        ..Draft::new(id, node, Dialect::Native)
-    };
+    let mut draft = Draft { source, ..Draft::new(id, node, Dialect::Native) };
     if !cx.is_map(node, "give it a `command`, a `url` or `docker`") {
         draft.sound = false;
         cx.leave();
         return draft;
     }
-    let Reading {
-        value,
-        wrongs,
-        unknown: _,
-    } = doc::read::<EntryKeys>(cx.doc, node);
+    let Reading { value, wrongs, unknown: _ } = doc::read::<EntryKeys>(cx.doc, node);
     draft.sound = wrongs.is_empty();
     cx.tell_wrongs(wrongs);
     let keys = value.unwrap_or_default();
     let (policy, flat, extras) = policy_and_transport(cx, node, ENTRY);
     draft.sound &= policy.1 && flat.1;
     draft.policy = policy.0;
-    draft.profile = keys
-        .profile
-        .and_then(|at| at.value)
-        .unwrap_or(draft.profile);
+    draft.profile = keys.profile.and_then(|at| at.value).unwrap_or(draft.profile);
     draft.extras = extras;
     draft.extras.extend(given(keys.original));
     let env = short_env(keys.env, keys.env_file, keys.inherit_env);
-    let docker = keys
-        .docker
-        .and_then(|at| at.value)
-        .map(docker)
-        .unwrap_or_default();
-    draft.transport = flat.0.or(docker).or(TransportKeys {
-        env,
-        ..TransportKeys::default()
-    });
+    let docker = keys.docker.and_then(|at| at.value).map(docker).unwrap_or_default();
+    draft.transport = flat.0.or(docker).or(TransportKeys { env, ..TransportKeys::default() });
     absolute_paths(cx, &mut draft);
     cx.leave();
     draft
 }
 
-const ENTRY: &[&str] = &[
-    "profile",
-    "transport",
-    "env",
-    "env_file",
-    "inherit_env",
-    "docker",
-    "x-original",
-];
+const ENTRY: &[&str] =
+    &["profile", "transport", "env", "env_file", "inherit_env", "docker", "x-original"];
 
 type Read<T> = (T, bool);
 
@@ -256,32 +200,18 @@ fn policy_and_transport(
     let in_env = |other: NodeId| env.is_some_and(|env| cx.doc.is_within(other, env));
     let (inside, mut unknown): (Vec<_>, Vec<_>) =
         policy.unknown.into_iter().partition(|u| u.map != node);
-    let own: Vec<&str> = flat
-        .unknown
-        .iter()
-        .filter(|u| u.map == node)
-        .map(|u| u.key.as_str())
-        .collect();
-    unknown.retain(|u| own.contains(&u.key.as_str()) && !others.contains(&u.key.as_str()));
-    let flat_wrongs: Vec<_> = flat
-        .wrongs
-        .into_iter()
-        .filter(|w| !w.node.is_some_and(in_env))
-        .collect();
+    let own: HashSet<&str> =
+        flat.unknown.iter().filter(|u| u.map == node).map(|u| u.key.as_str()).collect();
+    unknown.retain(|u| own.contains(u.key.as_str()) && !others.contains(&u.key.as_str()));
+    let flat_wrongs: Vec<_> =
+        flat.wrongs.into_iter().filter(|w| !w.node.is_some_and(in_env)).collect();
     let sound = (policy.wrongs.is_empty(), flat_wrongs.is_empty() && long.1);
     cx.tell_wrongs(policy.wrongs);
     cx.tell_wrongs(flat_wrongs);
     let mut extras = cx.tell_unknown(node, &inside);
     extras.extend(tell_unknown_in_entry(cx, node, &unknown, others));
-    let flat = TransportKeys {
-        env: None,
-        ..flat.value.unwrap_or_default()
-    };
-    (
-        (policy.value.unwrap_or_default(), sound.0),
-        (long.0.or(flat), sound.1),
-        extras,
-    )
+    let flat = TransportKeys { env: None, ..flat.value.unwrap_or_default() };
+    ((policy.value.unwrap_or_default(), sound.0), (long.0.or(flat), sound.1), extras)
 }
 
 fn tell_unknown_in_entry(
@@ -291,20 +221,13 @@ fn tell_unknown_in_entry(
     others: &[&'static str],
 ) -> Map<String, Json> {
     let mut extras = Map::new();
-    for doc::Unknown { key, known, .. } in unknown {
-        let known: Vec<&str> = known
-            .iter()
-            .chain(TransportKeys::NAMES)
-            .chain(others)
-            .copied()
-            .collect();
-        extras.extend(
-            cx.doc
-                .get(node, key)
-                .map(|value| (key.clone(), cx.doc.json(value))),
-        );
+    let known: Vec<&str> =
+        PolicyKeys::NAMES.iter().chain(TransportKeys::NAMES).chain(others).copied().collect();
+    for doc::Unknown { entry, key, .. } in unknown {
+        let value = cx.doc.entries(node).get(*entry);
+        extras.extend(value.map(|(_, value)| (key.clone(), cx.doc.json(*value))));
         if !key.starts_with("x-") {
-            cx.unknown_key(node, key, &known);
+            cx.unknown_entry(node, *entry, &known);
         }
     }
     extras
@@ -328,10 +251,8 @@ fn long_transport(cx: &mut Cx<'_>, node: NodeId) -> Read<TransportKeys> {
         let text = crate::model::setting::no_such_word(word, TransportKind::WORDS);
         cx.error(at, "transport.unsupported", text, "use one of these words");
     }
-    let keys = TransportKeys {
-        kind: kind.map(|kind| At::new(at, kind)),
-        ..TransportKeys::default()
-    };
+    let keys =
+        TransportKeys { kind: kind.map(|kind| At::new(at, kind)), ..TransportKeys::default() };
     (keys, kind.is_some())
 }
 
@@ -345,15 +266,7 @@ fn short_env(
         .map(|at| at.node)
         .or(file.as_ref().map(|at| at.node))
         .or(inherit.as_ref().map(|at| at.node))?;
-    Some(At::new(
-        node,
-        EnvKeys {
-            set,
-            file,
-            inherit,
-            unset: None,
-        },
-    ))
+    Some(At::new(node, EnvKeys { set, file, inherit, unset: None }))
 }
 
 fn docker(keys: DockerKeys) -> TransportKeys {
@@ -381,9 +294,7 @@ pub(crate) fn container_command(
     match value {
         Some(Either::Scalar(command)) => {
             transport.command = Some(At::new(node, command));
-            transport
-                .shell
-                .get_or_insert_with(|| At::new(node, SHELL.to_string()));
+            transport.shell.get_or_insert_with(|| At::new(node, SHELL.to_string()));
         }
         Some(Either::Nested(argv)) => {
             let mut argv = argv.into_iter();
@@ -397,30 +308,16 @@ pub(crate) fn container_command(
 /// Relative paths start from the file's folder wherever the host was started.
 fn absolute_paths(cx: &Cx<'_>, draft: &mut Draft) {
     let absolute = |path: &str| cx.absolute(path).display().to_string();
-    if let Some(Plain(Value::Literal(path))) = draft
-        .transport
-        .cwd
-        .as_mut()
-        .and_then(|at| at.value.as_mut())
+    if let Some(Plain(Value::Literal(path))) =
+        draft.transport.cwd.as_mut().and_then(|at| at.value.as_mut())
     {
         *path = crate::value::Hidden::new(absolute(path.reveal()));
     }
-    let env = draft
-        .transport
-        .env
-        .as_mut()
-        .and_then(|at| at.value.as_mut());
-    if let Some(path) = env
-        .and_then(|env| env.file.as_mut())
-        .and_then(|at| at.value.as_mut())
-    {
+    let env = draft.transport.env.as_mut().and_then(|at| at.value.as_mut());
+    if let Some(path) = env.and_then(|env| env.file.as_mut()).and_then(|at| at.value.as_mut()) {
         *path = absolute(path);
     }
-    if let Some(Manual::File(path)) = draft
-        .policy
-        .manual
-        .as_mut()
-        .and_then(|at| at.value.as_mut())
+    if let Some(Manual::File(path)) = draft.policy.manual.as_mut().and_then(|at| at.value.as_mut())
     {
         *path = absolute(path);
     }

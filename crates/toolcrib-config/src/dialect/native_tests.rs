@@ -11,9 +11,7 @@ fn native(text: &str) -> Config {
 }
 
 fn good(text: &str) -> Config {
-    let world = Memory::default()
-        .with_env("DOCS_TOKEN", "t0ps3cret")
-        .with_file("/ws/.env", "A=1");
+    let world = Memory::default().with_env("DOCS_TOKEN", "t0ps3cret").with_file("/ws/.env", "A=1");
     let config = compiled_in(&world, Dialect::Native, text);
     assert_eq!(config.problems, [], "{text}");
     config
@@ -43,36 +41,24 @@ servers:
     );
     let kinds: Vec<_> = config.servers.iter().map(|s| s.transport.kind()).collect();
     use TransportKind::*;
-    assert_eq!(
-        kinds,
-        [Stdio, StreamableHttp, WebSocket, DockerExec, DockerExec]
-    );
-    let Transport::Stdio(files) = &config.servers[0].transport else {
-        panic!()
-    };
+    assert_eq!(kinds, [Stdio, StreamableHttp, WebSocket, DockerExec, DockerExec]);
+    let Transport::Stdio(files) = &config.servers[0].transport else { panic!() };
     assert_eq!(files.env.set["LEVEL"], Value::literal("3"));
     assert_eq!(files.env.inherit, Inherit::All);
-    assert_eq!(
-        files.env.file.as_ref().unwrap().path.to_str(),
-        Some("/ws/.env")
-    );
+    assert_eq!(files.env.file.as_ref().unwrap().path.to_str(), Some("/ws/.env"));
     assert_eq!(files.allow_commands, AnyOf::Any);
     assert_eq!(
         config.servers[0].policy.timeouts.startup,
         Period::secs(120),
         "npx may download first"
     );
-    let Transport::DockerExec(db) = &config.servers[3].transport else {
-        panic!()
-    };
+    let Transport::DockerExec(db) = &config.servers[3].transport else { panic!() };
     assert_eq!(
         (db.command.shown(), db.args.len(), &db.shell),
         ("mcp-server-postgres".into(), 1, &None)
     );
     assert!(matches!(&db.target, Container::Existing(name) if name.shown() == "pg-tools"));
-    let Transport::DockerExec(text) = &config.servers[4].transport else {
-        panic!()
-    };
+    let Transport::DockerExec(text) = &config.servers[4].transport else { panic!() };
     assert_eq!(text.shell.as_deref(), Some("sh -lc"));
 }
 
@@ -82,10 +68,6 @@ fn one_bad_server_keeps_its_neighbours() {
         "version: 1\nservers:\n  git: { command: git-mcp }\n  db: { command: 7 }\n  none: {}\n  seven: 7\n",
     );
     let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
-    assert_eq!(
-        ids,
-        ["git", "db"],
-        "a number is read as the text that was written"
-    );
+    assert_eq!(ids, ["git", "db"], "a number is read as the text that was written");
     assert_eq!(codes(&config), ["server.invalid", "transport.missing"]);
 }

@@ -57,12 +57,7 @@ fn only_switches(cx: &mut Cx<'_>, node: NodeId) -> bool {
     if only {
         let text =
             "the entry only switches a server that is configured elsewhere; it has no effect";
-        cx.info(
-            node,
-            "server.switch",
-            text,
-            "give it a `command` or a `url`",
-        );
+        cx.info(node, "server.switch", text, "give it a `command` or a `url`");
     }
     only
 }
@@ -97,9 +92,7 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
         env: both(server.environment, server.env)
             .map(|at| env(at.map(|texts| values(texts, value)))),
         url: server.url.map(|at| at.map(|url| Plain(value(url)))),
-        headers: server
-            .headers
-            .map(|at| at.map(|texts| values(texts, value))),
+        headers: server.headers.map(|at| at.map(|texts| values(texts, value))),
         ..TransportKeys::default()
     };
     draft
@@ -119,12 +112,7 @@ fn kind(
         Some("remote") => Ok(Some(At::new(*node, TransportKind::StreamableHttp))),
         Some(other) => {
             let text = format!("unsupported type `{}`", text::clip(other));
-            cx.error(
-                *node,
-                "transport.unsupported",
-                text,
-                "use `local` or `remote`",
-            );
+            cx.error(*node, "transport.unsupported", text, "use `local` or `remote`");
             Err(dispatch::Unsupported)
         }
         None => Err(dispatch::Unsupported),
@@ -146,16 +134,10 @@ fn command(
         None => Vec::new(),
     }
     .into_iter();
-    let command = node
-        .zip(words.next())
-        .map(|(node, word)| At::new(node, Plain(value(word))));
+    let command = node.zip(words.next()).map(|(node, word)| At::new(node, Plain(value(word))));
     let node = args.as_ref().map(|at| at.node).or(node);
-    let rest: Vec<String> = words
-        .chain(args.and_then(|at| at.value).unwrap_or_default())
-        .collect();
-    let args = node
-        .filter(|_| !rest.is_empty())
-        .map(|node| At::new(node, plains(rest, value)));
+    let rest: Vec<String> = words.chain(args.and_then(|at| at.value).unwrap_or_default()).collect();
+    let args = node.filter(|_| !rest.is_empty()).map(|node| At::new(node, plains(rest, value)));
     (command, args)
 }
 
@@ -172,10 +154,7 @@ fn both(environment: Option<At<Texts>>, env: Option<At<Texts>>) -> Option<At<Tex
 }
 
 /// opencode replaces `{env:NAME}`, by nothing where the variable is not set.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "used beside `Value::literal`"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "used beside `Value::literal`")]
 fn expanded(text: String) -> Value {
     let mut parts = Vec::new();
     let mut rest = text.as_str();
@@ -186,10 +165,7 @@ fn expanded(text: String) -> Value {
             continue;
         };
         parts.push(Part::Text(Hidden::new(before)));
-        parts.push(Part::Env {
-            name: name.to_string(),
-            default: Some(Hidden::default()),
-        });
+        parts.push(Part::Env { name: name.to_string(), default: Some(Hidden::default()) });
         rest = tail;
     }
     parts.push(Part::Text(Hidden::new(rest)));

@@ -6,10 +6,7 @@ use crate::value::Reference;
 use crate::{Config, Dialect, Severity, Value};
 
 fn one(entry: &str) -> Config {
-    compiled(
-        Dialect::Opencode,
-        &format!(r#"{{ "mcp": {{ "s": {entry} }} }}"#),
-    )
+    compiled(Dialect::Opencode, &format!(r#"{{ "mcp": {{ "s": {entry} }} }}"#))
 }
 
 fn argv(config: &Config) -> Vec<String> {
@@ -23,10 +20,9 @@ fn argv(config: &Config) -> Vec<String> {
 
 fn resolved(value: &Value, env: &[(&str, &str)]) -> String {
     let find = |reference: &Reference| match reference {
-        Reference::Env(name) => env
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.to_string()),
+        Reference::Env(name) => {
+            env.iter().find(|(known, _)| known == name).map(|(_, value)| value.to_string())
+        }
         _ => None,
     };
     value.resolve(&find).unwrap().reveal().to_string()
@@ -57,18 +53,13 @@ fn opencodes_own_shape_with_comments() {
 }"#,
     );
     let server = config.server("everything").unwrap();
-    assert_eq!(
-        argv(&config),
-        ["npx", "-y", "@modelcontextprotocol/server-everything"]
-    );
+    assert_eq!(argv(&config), ["npx", "-y", "@modelcontextprotocol/server-everything"]);
     let env = server.transport.env().unwrap();
     assert_eq!(env.set["MY_ENV_VAR"], Value::literal("my_env_var_value"));
     assert!(server.policy.enabled);
     let remote = config.server("remote").unwrap();
     assert!(!remote.policy.enabled);
-    let Transport::StreamableHttp(http) = &remote.transport else {
-        panic!()
-    };
+    let Transport::StreamableHttp(http) = &remote.transport else { panic!() };
     let header = &http.remote.headers["Authorization"];
     assert_eq!(resolved(header, &[("MY_API_KEY", "k")]), "Bearer k");
     assert_eq!(resolved(header, &[]), "Bearer ", "as opencode does");
@@ -116,10 +107,7 @@ fn either_word_switches_a_server_off() {
 #[test]
 fn what_is_wrong_is_told() {
     let cases = [
-        (
-            r#"{ "type": "stdio", "command": ["x"] }"#,
-            "transport.unsupported",
-        ),
+        (r#"{ "type": "stdio", "command": ["x"] }"#, "transport.unsupported"),
         (r#"{ "type": "local", "command": [] }"#, "command.missing"),
         (r#"{ "type": "remote" }"#, "url.missing"),
         (r#"{ "type": 1, "command": ["x"] }"#, "value.invalid"),
@@ -133,8 +121,5 @@ fn what_is_wrong_is_told() {
     assert_eq!((switch.servers.len(), switch.rejected.len()), (0, 0));
     assert_eq!(switch.problems[0].severity, Severity::Info);
     assert!(compiled(Dialect::Opencode, r#"{ "mcp": [] }"#).has_errors());
-    assert_eq!(
-        compiled(Dialect::Opencode, r#"{ "model": "m" }"#).problems,
-        []
-    );
+    assert_eq!(compiled(Dialect::Opencode, r#"{ "model": "m" }"#).problems, []);
 }

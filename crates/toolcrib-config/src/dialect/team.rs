@@ -20,13 +20,8 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Option<At<HostKeys>> {
         .into_iter()
         .map(|(name, node)| (name, At::new(node, member(cx, node))))
         .collect();
-    let grants = GrantsKeys {
-        members: Some(At::new(members, found)),
-    };
-    let host = HostKeys {
-        grants: Some(At::new(members, grants)),
-        ..HostKeys::default()
-    };
+    let grants = GrantsKeys { members: Some(At::new(members, found)) };
+    let host = HostKeys { grants: Some(At::new(members, grants)), ..HostKeys::default() };
     Some(At::new(members, host))
 }
 
@@ -34,8 +29,5 @@ fn member(cx: &mut Cx<'_>, node: NodeId) -> MemberKeys {
     let reading = crate::doc::read::<Member>(cx.doc, node);
     cx.tell_wrongs(reading.wrongs);
     let toolsets = reading.value.and_then(|member| member.toolsets);
-    MemberKeys {
-        toolsets,
-        capabilities: None,
-    }
+    MemberKeys { toolsets, capabilities: None }
 }

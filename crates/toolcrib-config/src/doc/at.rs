@@ -3,7 +3,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{
+    Deserialize, Deserializer, Error as _, Expected, IgnoredAny, MapAccess, Unexpected, Visitor,
+};
 use serde::{Serialize, Serializer};
 
 use super::NodeId;
@@ -25,21 +27,17 @@ pub struct At<T> {
 pub(crate) struct Wrong {
     pub(crate) node: Option<NodeId>,
     pub text: String,
+    /// Whether the text is only what was expected; whoever knows the node adds what was found.
+    pub(crate) mismatch: bool,
 }
 
 impl<T> At<T> {
     pub fn new(node: NodeId, value: T) -> Self {
-        Self {
-            node,
-            value: Some(value),
-        }
+        Self { node, value: Some(value) }
     }
 
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
-        At {
-            node: self.node,
-            value: self.value.map(f),
-        }
+        At { node: self.node, value: self.value.map(f) }
     }
 }
 
@@ -53,10 +51,13 @@ impl std::error::Error for Wrong {}
 
 impl serde::de::Error for Wrong {
     fn custom<T: fmt::Display>(text: T) -> Self {
-        Self {
-            node: None,
-            text: text.to_string(),
-        }
+        Self { node: None, text: text.to_string(), mismatch: false }
+    }
+
+    /// serde's own words are "invalid type: integer `7`, expected a string"; ours name the value as it
+    /// stands in the file.
+    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self { node: None, text: format!("expected {expected}"), mismatch: true }
     }
 }
 
@@ -99,16 +100,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<At<T>, A::Error> {
-        let node: Option<(String, u32)> = map.next_entry()?;
+        let node: Option<(IgnoredAny, u32)> = map.next_entry()?;
         let Some((_, node)) = node else {
             return Err(A::Error::custom("no place"));
         };
         let node = NodeId(node);
-        map.next_key::<String>()?;
+        map.next_key::<IgnoredAny>()?;
         // The reader has noted what is wrong before the error came up to here.
-        Ok(At {
-            node,
-            value: map.next_value::<T>().ok(),
-        })
+        Ok(At { node, value: map.next_value::<T>().ok() })
     }
 }

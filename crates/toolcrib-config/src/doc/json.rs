@@ -1,12 +1,11 @@
 //! JSON, with the comments and trailing commas that editors allow, to a tree.
 
-use std::collections::HashSet;
-
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
+use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::{Flaw, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, too_deep};
+use super::{Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, note, too_deep};
 use crate::text;
 
 pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
@@ -22,23 +21,24 @@ pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Resul
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| {
-        let text = format!(
-            "this is not valid JSON: {}",
-            text::clip(&error.kind().to_string())
-        );
-        let fix = "check commas, quotes and brackets here and in the line above";
-        Box::new(Flaw::new("json.syntax", error.range().start, text, fix))
-    })?;
-    let mut builder = Builder {
-        tree,
-        flaws,
-        path: Vec::new(),
-    };
+    let parsed =
+        parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| syntax(&error))?;
+    let mut builder = Builder { tree, flaws, path: Vec::new() };
     match parsed.value {
         Some(value) => builder.node(&value).map(drop),
         None => builder.tree.add(0, Kind::Null).map(drop),
     }
+}
+
+fn syntax(error: &ParseError) -> Box<Flaw> {
+    let offset = error.range().start;
+    if matches!(error.kind(), ParseErrorKind::NestingDepthExceeded) {
+        return too_deep(offset);
+    }
+    let kind = error.kind().to_string();
+    let text = format!("this is not valid JSON: {}", text::clip(&kind));
+    let fix = "check commas, quotes and brackets here and in the line above";
+    Box::new(Flaw::new("json.syntax", offset, text, fix))
 }
 
 struct Builder<'a> {
@@ -74,21 +74,18 @@ impl Builder<'_> {
     }
 
     fn entries(&mut self, object: &Object<'_>) -> Result<Vec<(Key, NodeId)>, Box<Flaw>> {
-        let mut seen = HashSet::new();
-        let mut entries: Vec<(Key, NodeId)> = Vec::new();
+        let mut map = Growing::default();
         for property in &object.properties {
-            let (name, offset) = (
-                property.name.as_str().to_string(),
-                property.name.range().start,
-            );
-            if !seen.insert(name.clone()) {
-                self.flaws.push(duplicate(&name, offset, self.path.clone()));
-                entries.retain(|(key, _)| key.name != name);
+            let name = property.name.as_str().to_string();
+            let key = Key::new(name, property.name.range().start)?;
+            if map.holds(&key.name) {
+                let flaw = duplicate(&key.name, key.offset, self.path.clone());
+                note(self.flaws, flaw)?;
             }
-            let id = self.child(name.clone(), &property.value)?;
-            entries.push((Key { name, offset }, id));
+            let id = self.child(key.name.clone(), &property.value)?;
+            map.put(key, id);
         }
-        Ok(entries)
+        Ok(map.entries)
     }
 
     fn child(&mut self, step: String, value: &Value<'_>) -> Result<NodeId, Box<Flaw>> {

@@ -10,6 +10,8 @@ pub use at::At;
 pub(crate) use at::Wrong;
 pub(crate) use read::{Either, Reading, Unknown, describe, read};
 
+use std::collections::HashMap;
+
 use crate::place::Place;
 
 /// Larger files are refused: a thousand servers fit in a tenth of this.
@@ -18,6 +20,12 @@ pub(crate) const MAX_BYTES: usize = 8 << 20;
 pub(crate) const MAX_DEPTH: usize = 128;
 /// More nodes are refused; an alias counts for every node that it stands for.
 pub(crate) const MAX_NODES: usize = 500_000;
+/// More text is refused; an alias counts for all the text that it stands for.
+pub(crate) const MAX_TEXT: usize = 2 * MAX_BYTES;
+/// Longer keys are refused: a key is repeated in paths, origins and problems.
+pub(crate) const MAX_KEY: usize = 4096;
+/// A file with more flaws is refused: nobody reads on.
+pub(crate) const MAX_FLAWS: usize = 1000;
 
 /// The syntax of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +53,7 @@ impl NodeId {
 }
 
 /// What a node holds. Numbers keep their text, so that nothing is rounded on the way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Null,
     Bool(bool),
@@ -55,16 +63,29 @@ pub(crate) enum Kind {
     Map(Vec<(Key, NodeId)>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) name: String,
     pub(crate) offset: usize,
+}
+
+impl Key {
+    pub(crate) fn new(name: String, offset: usize) -> Result<Self, Box<Flaw>> {
+        if name.len() <= MAX_KEY {
+            return Ok(Self { name, offset });
+        }
+        let text = format!("the key has {} bytes; at most {MAX_KEY} are read", name.len());
+        let fix = "shorten it; was a quote or a colon forgotten?";
+        Err(Box::new(Flaw::new("key.too_long", offset, text, fix)))
+    }
 }
 
 #[derive(Debug)]
 struct Node {
     offset: usize,
     parent: Option<NodeId>,
+    /// Which of its parent's children the node is.
+    index: u32,
     /// Levels of collections below and including this node; copying an alias adds them to its depth.
     height: usize,
     kind: Kind,
@@ -77,7 +98,7 @@ pub(crate) struct Flaw {
     pub text: String,
     pub fix: String,
     pub offset: usize,
-    /// The keys down to the map that is flawed; empty for the whole file.
+    /// The keys down to the map that is flawed, or the first of them; empty for the whole file.
     pub path: Vec<String>,
     pub severity: crate::Severity,
 }
@@ -85,14 +106,7 @@ pub(crate) struct Flaw {
 impl Flaw {
     pub(crate) fn new(code: &'static str, offset: usize, text: String, fix: &str) -> Self {
         let (path, severity) = (Vec::new(), crate::Severity::Error);
-        Self {
-            code,
-            text,
-            fix: fix.to_string(),
-            offset,
-            path,
-            severity,
-        }
+        Self { code, text, fix: fix.to_string(), offset, path, severity }
     }
 }
 
@@ -111,11 +125,7 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8]) -> Parsed {
         Ok(text) => text,
         Err((valid, flaw)) => {
             flaws.push(flaw);
-            return Parsed {
-                doc: None,
-                flaws,
-                lines: Lines::of(valid),
-            };
+            return Parsed { doc: None, flaws, lines: Lines::of(valid) };
         }
     };
     let lines = Lines::of(text);
@@ -127,50 +137,27 @@ pub(crate) fn parse(syntax: Syntax, bytes: &[u8]) -> Parsed {
     };
     match outcome {
         Ok(()) => {
-            let doc = Doc {
-                nodes: tree.nodes,
-                lines: lines.clone(),
-            };
-            Parsed {
-                doc: Some(doc),
-                flaws,
-                lines,
-            }
+            let doc = Doc { nodes: tree.nodes, lines: lines.clone() };
+            Parsed { doc: Some(doc), flaws, lines }
         }
         Err(flaw) => {
             flaws.push(*flaw);
-            Parsed {
-                doc: None,
-                flaws,
-                lines,
-            }
+            Parsed { doc: None, flaws, lines }
         }
     }
 }
 
 fn decode(bytes: &[u8]) -> Result<&str, (&str, Flaw)> {
     if bytes.len() > MAX_BYTES {
-        let text = format!(
-            "the file has {} bytes; at most {MAX_BYTES} are read",
-            bytes.len()
-        );
-        return Err((
-            "",
-            Flaw::new("file.too_large", 0, text, "split it with `include`"),
-        ));
+        let text = format!("the file has {} bytes; at most {MAX_BYTES} are read", bytes.len());
+        return Err(("", Flaw::new("file.too_large", 0, text, "split it with `include`")));
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|error| {
         let good = error.valid_up_to();
-        let valid = bytes
-            .get(..good)
-            .and_then(|b| std::str::from_utf8(b).ok())
-            .unwrap_or_default();
+        let valid = bytes.get(..good).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default();
         let text = "the file is not UTF-8 text".to_string();
-        (
-            valid,
-            Flaw::new("file.not_utf8", good, text, "save the file as UTF-8"),
-        )
+        (valid, Flaw::new("file.not_utf8", good, text, "save the file as UTF-8"))
     })
 }
 
@@ -178,9 +165,7 @@ impl Doc {
     pub(crate) const ROOT: NodeId = NodeId(0);
 
     pub(crate) fn kind(&self, id: NodeId) -> &Kind {
-        self.nodes
-            .get(id.0 as usize)
-            .map_or(&Kind::Null, |node| &node.kind)
+        self.nodes.get(id.0 as usize).map_or(&Kind::Null, |node| &node.kind)
     }
 
     /// The entries of a map; nothing for any other node.
@@ -192,16 +177,12 @@ impl Doc {
     }
 
     pub(crate) fn get(&self, id: NodeId, key: &str) -> Option<NodeId> {
-        self.entries(id)
-            .iter()
-            .find(|(k, _)| k.name == key)
-            .map(|(_, v)| *v)
+        self.entries(id).iter().find(|(k, _)| k.name == key).map(|(_, v)| *v)
     }
 
     /// Where a node stands in the text.
     pub(crate) fn place(&self, id: NodeId) -> Place {
-        self.lines
-            .place(self.nodes.get(id.0 as usize).map_or(0, |node| node.offset))
+        self.lines.place(self.nodes.get(id.0 as usize).map_or(0, |node| node.offset))
     }
 
     pub(crate) fn key_place(&self, key: &Key) -> Place {
@@ -227,20 +208,13 @@ impl Doc {
     }
 
     fn step(&self, parent: NodeId, child: NodeId) -> String {
+        let index = self.nodes.get(child.0 as usize).map_or(0, |node| node.index);
         match self.kind(parent) {
             Kind::Map(entries) => {
-                let key = entries
-                    .iter()
-                    .find(|(_, v)| *v == child)
-                    .map(|(k, _)| k.name.as_str());
+                let key = entries.get(index as usize).map(|(k, _)| k.name.as_str());
                 format!(".{}", crate::text::clip(key.unwrap_or("?")))
             }
-            Kind::Seq(items) => {
-                format!(
-                    "[{}]",
-                    items.iter().position(|v| *v == child).unwrap_or_default()
-                )
-            }
+            Kind::Seq(_) => format!("[{index}]"),
             _ => String::new(),
         }
     }
@@ -255,10 +229,7 @@ impl Doc {
             Kind::Text(t) => Value::String(t.clone()),
             Kind::Seq(items) => Value::Array(items.iter().map(|v| self.json(*v)).collect()),
             Kind::Map(entries) => Value::Object(
-                entries
-                    .iter()
-                    .map(|(k, v)| (k.name.clone(), self.json(*v)))
-                    .collect(),
+                entries.iter().map(|(k, v)| (k.name.clone(), self.json(*v))).collect(),
             ),
         }
     }
@@ -269,11 +240,7 @@ fn number(text: &str) -> Option<serde_json::Number> {
         .map(Into::into)
         .or_else(|_| text.parse::<i64>().map(Into::into))
         .ok()
-        .or_else(|| {
-            text.parse::<f64>()
-                .ok()
-                .and_then(serde_json::Number::from_f64)
-        })
+        .or_else(|| text.parse::<f64>().ok().and_then(serde_json::Number::from_f64))
 }
 
 /// Where each line begins, so that an offset can be shown as line and column.
@@ -281,45 +248,84 @@ fn number(text: &str) -> Option<serde_json::Number> {
 pub struct Lines {
     text: std::sync::Arc<str>,
     starts: std::sync::Arc<[usize]>,
+    /// The characters before every `MARK`th byte: a line may be as long as the file.
+    marks: std::sync::Arc<[usize]>,
 }
+
+const MARK: usize = 1024;
 
 impl Lines {
     fn of(text: &str) -> Self {
-        let rest = text
-            .bytes()
-            .enumerate()
-            .filter(|(_, b)| *b == b'\n')
-            .map(|(i, _)| i + 1);
+        let rest = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
         let starts: Vec<usize> = std::iter::once(0).chain(rest).collect();
-        Self {
-            text: text.into(),
-            starts: starts.into(),
-        }
+        let marks = text.as_bytes().chunks(MARK).scan(0, |before, chunk| {
+            let mark = *before;
+            *before += characters(chunk);
+            Some(mark)
+        });
+        Self { text: text.into(), starts: starts.into(), marks: marks.collect() }
     }
 
     pub(crate) fn place(&self, offset: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or(0);
-        let column = self
-            .text
-            .get(start..offset.min(self.text.len()))
-            .map_or(0, |s| s.chars().count());
-        Place {
-            line: line as u32,
-            column: column as u32 + 1,
-        }
+        let column = self.before(offset).saturating_sub(self.before(start));
+        Place { line: line as u32, column: column as u32 + 1 }
+    }
+
+    /// The characters in front of an offset.
+    fn before(&self, offset: usize) -> usize {
+        let offset = offset.min(self.text.len());
+        let mark = self.marks.get(offset / MARK).copied();
+        let from = mark.map_or(0, |_| offset / MARK * MARK);
+        let rest = self.text.as_bytes().get(from..offset).unwrap_or_default();
+        mark.unwrap_or_default() + characters(rest)
     }
 
     /// The text of one line, counted from 1, without its end.
     pub fn line(&self, line: u32) -> Option<&str> {
         let index = (line as usize).checked_sub(1)?;
         let start = *self.starts.get(index)?;
-        let end = self
-            .starts
-            .get(index + 1)
-            .copied()
-            .unwrap_or(self.text.len());
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
         Some(self.text.get(start..end)?.trim_end_matches(['\n', '\r']))
+    }
+}
+
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|b| **b & 0xc0 != 0x80).count()
+}
+
+/// A map while it grows: the last of two equal keys counts.
+#[derive(Default)]
+pub(crate) struct Growing {
+    pub(crate) entries: Vec<(Key, NodeId)>,
+    /// Where each key stands; only filled where looking at all of them would take long.
+    places: HashMap<String, usize>,
+}
+
+impl Growing {
+    const FEW: usize = 16;
+
+    pub(crate) fn holds(&mut self, name: &str) -> bool {
+        self.position(name).is_some()
+    }
+
+    pub(crate) fn put(&mut self, key: Key, id: NodeId) {
+        let known = self.position(&key.name);
+        match known.and_then(|at| self.entries.get_mut(at)) {
+            Some(entry) => *entry = (key, id),
+            None => self.entries.push((key, id)),
+        }
+    }
+
+    fn position(&mut self, name: &str) -> Option<usize> {
+        if self.entries.len() <= Self::FEW {
+            return self.entries.iter().position(|(key, _)| key.name == name);
+        }
+        for (at, (key, _)) in self.entries.iter().enumerate().skip(self.places.len()) {
+            self.places.insert(key.name.clone(), at);
+        }
+        self.places.get(name).copied()
     }
 }
 
@@ -327,51 +333,64 @@ impl Lines {
 #[derive(Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
+    text: usize,
 }
 
 impl Tree {
     pub(crate) fn add(&mut self, offset: usize, kind: Kind) -> Result<NodeId, Box<Flaw>> {
         if self.nodes.len() >= MAX_NODES {
             let text = format!("the file stands for more than {MAX_NODES} values");
-            let fix = "use fewer aliases, or split the file with `include`";
-            return Err(Box::new(Flaw::new(
-                "file.too_many_values",
-                offset,
-                text,
-                fix,
-            )));
+            return Err(too_much(offset, text));
+        }
+        if let Kind::Text(text) | Kind::Number(text) = &kind {
+            self.spend(text.len(), offset)?;
         }
         let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node {
-            offset,
-            parent: None,
-            height: 0,
-            kind,
-        });
+        self.nodes.push(Node { offset, parent: None, index: 0, height: 0, kind });
         Ok(id)
     }
 
-    /// Gives a collection its children; they learn their parent. A collection below a key is told of
-    /// by that key, not by the first thing in it.
+    /// Counts text towards its limit.
+    fn spend(&mut self, bytes: usize, offset: usize) -> Result<(), Box<Flaw>> {
+        self.text += bytes;
+        if self.text <= MAX_TEXT {
+            return Ok(());
+        }
+        let text = format!("the file stands for more than {MAX_TEXT} bytes of text");
+        Err(too_much(offset, text))
+    }
+
+    /// Gives a collection its children; they learn their parent.
     pub(crate) fn fill(&mut self, id: NodeId, kind: Kind) {
-        let children: Vec<(NodeId, Option<usize>)> = match &kind {
-            Kind::Seq(items) => items.iter().map(|v| (*v, None)).collect(),
-            Kind::Map(entries) => entries.iter().map(|(k, v)| (*v, Some(k.offset))).collect(),
-            _ => Vec::new(),
+        let below = match &kind {
+            Kind::Seq(items) => self.adopt(id, items.iter().map(|v| (*v, None))),
+            Kind::Map(entries) => self.adopt(id, entries.iter().map(|(k, v)| (*v, Some(k.offset)))),
+            _ => 0,
         };
+        if let Some(node) = self.nodes.get_mut(id.0 as usize) {
+            node.height = usize::from(matches!(kind, Kind::Seq(_) | Kind::Map(_))) + below;
+            node.kind = kind;
+        }
+    }
+
+    /// Tells children their parent; the height of the highest. A collection below a key is told of by
+    /// that key, not by the first thing in it.
+    fn adopt(
+        &mut self,
+        parent: NodeId,
+        children: impl Iterator<Item = (NodeId, Option<usize>)>,
+    ) -> usize {
         let mut below = 0;
-        for (child, key) in children {
+        for (index, (child, key)) in children.enumerate() {
             if let Some(node) = self.nodes.get_mut(child.0 as usize) {
-                node.parent = Some(id);
+                node.parent = Some(parent);
+                node.index = index as u32;
                 below = below.max(node.height);
                 let collection = matches!(node.kind, Kind::Seq(_) | Kind::Map(_));
                 node.offset = key.filter(|_| collection).unwrap_or(node.offset);
             }
         }
-        if let Some(node) = self.nodes.get_mut(id.0 as usize) {
-            node.height = usize::from(matches!(kind, Kind::Seq(_) | Kind::Map(_))) + below;
-            node.kind = kind;
-        }
+        below
     }
 
     pub(crate) fn height(&self, id: NodeId) -> usize {
@@ -382,43 +401,61 @@ impl Tree {
         self.nodes.get(id.0 as usize).map(|node| &node.kind)
     }
 
+    pub(crate) fn offset(&self, id: NodeId) -> usize {
+        self.nodes.get(id.0 as usize).map_or(0, |node| node.offset)
+    }
+
     /// A copy of a subtree, so that an alias has nodes of its own. Depth is bounded by the original.
     pub(crate) fn copy(&mut self, id: NodeId, offset: usize) -> Result<NodeId, Box<Flaw>> {
-        let new = self.add(offset, Kind::Null)?;
-        let kind = match self.kind(id) {
-            None | Some(Kind::Null) => Kind::Null,
-            Some(Kind::Bool(b)) => Kind::Bool(*b),
-            Some(Kind::Number(n)) => Kind::Number(n.clone()),
-            Some(Kind::Text(t)) => Kind::Text(t.clone()),
-            Some(Kind::Seq(items)) => {
-                let items = items.clone();
-                Kind::Seq(
-                    items
-                        .iter()
-                        .map(|v| self.copy(*v, offset))
-                        .collect::<Result<_, _>>()?,
-                )
-            }
-            Some(Kind::Map(entries)) => {
-                let entries: Vec<_> = entries.iter().map(|(k, v)| (k.name.clone(), *v)).collect();
-                let copied: Result<_, Box<Flaw>> = entries
-                    .into_iter()
-                    .map(|(name, v)| Ok((Key { name, offset }, self.copy(v, offset)?)))
-                    .collect();
-                Kind::Map(copied?)
-            }
+        let original = self.kind(id).cloned().unwrap_or(Kind::Null);
+        let (scalar, collection) = match original {
+            Kind::Seq(_) | Kind::Map(_) => (Kind::Null, Some(original)),
+            scalar => (scalar, None),
         };
-        self.fill(new, kind);
+        let new = self.add(offset, scalar)?;
+        let copied = match collection {
+            Some(Kind::Seq(mut items)) => {
+                for item in &mut items {
+                    *item = self.copy(*item, offset)?;
+                }
+                Kind::Seq(items)
+            }
+            Some(Kind::Map(mut entries)) => {
+                for (key, value) in &mut entries {
+                    self.spend(key.name.len(), offset)?;
+                    key.offset = offset;
+                    *value = self.copy(*value, offset)?;
+                }
+                Kind::Map(entries)
+            }
+            _ => return Ok(new),
+        };
+        self.fill(new, copied);
         Ok(new)
     }
 }
 
+/// Adds a flaw, or gives up on the file where there are too many.
+pub(crate) fn note(flaws: &mut Vec<Flaw>, mut flaw: Flaw) -> Result<(), Box<Flaw>> {
+    if flaws.len() < MAX_FLAWS {
+        // The first steps tell the server; all of them, a thousand times, would be too much to keep.
+        flaw.path.truncate(8);
+        flaws.push(flaw);
+        return Ok(());
+    }
+    let text = format!("there are more than {MAX_FLAWS} mistakes in the file's keys");
+    let fix = "correct those above first; is this a configuration?";
+    Err(Box::new(Flaw::new("file.too_many_flaws", flaw.offset, text, fix)))
+}
+
+fn too_much(offset: usize, text: String) -> Box<Flaw> {
+    let fix = "use fewer aliases, or split the file with `include`";
+    Box::new(Flaw::new("file.too_many_values", offset, text, fix))
+}
+
 /// Two equal keys in one map: which value counts is a guess, so it is an error at the second.
 pub(crate) fn duplicate(name: &str, offset: usize, path: Vec<String>) -> Flaw {
-    let text = format!(
-        "the key `{}` stands twice in one map",
-        crate::text::clip(name)
-    );
+    let text = format!("the key `{}` stands twice in one map", crate::text::clip(name));
     let mut flaw = Flaw::new("key.duplicate", offset, text, "keep one of the two");
     flaw.path = path;
     flaw
@@ -426,12 +463,7 @@ pub(crate) fn duplicate(name: &str, offset: usize, path: Vec<String>) -> Flaw {
 
 pub(crate) fn too_deep(offset: usize) -> Box<Flaw> {
     let text = format!("the file is nested more than {MAX_DEPTH} levels deep");
-    Box::new(Flaw::new(
-        "file.too_deep",
-        offset,
-        text,
-        "a configuration needs fewer than ten",
-    ))
+    Box::new(Flaw::new("file.too_deep", offset, text, "a configuration needs fewer than ten"))
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub(crate) struct Reading<T> {
 pub(crate) struct Unknown {
     /// The map that holds the key.
     pub(crate) map: NodeId,
+    /// Which of the map's entries it is.
+    pub(crate) entry: usize,
     pub(crate) key: String,
     pub(crate) known: &'static [&'static str],
 }
@@ -34,20 +36,10 @@ pub(crate) struct Unknown {
 /// Reads a node as `T`.
 pub(crate) fn read<'de, T: Deserialize<'de>>(doc: &'de Doc, node: NodeId) -> Reading<T> {
     let notes = RefCell::new(Notes::default());
-    let value = T::deserialize(Reader {
-        doc,
-        node,
-        notes: &notes,
-    });
+    let value = T::deserialize(Reader { doc, node, notes: &notes });
     let mut notes = notes.into_inner();
-    let value = value
-        .map_err(|wrong| notes.wrongs.push(wrong.at(node)))
-        .ok();
-    Reading {
-        value,
-        wrongs: notes.wrongs,
-        unknown: notes.unknown,
-    }
+    let value = value.map_err(|wrong| notes.wrongs.push(wrong.at(node))).ok();
+    Reading { value, wrongs: notes.wrongs, unknown: notes.unknown }
 }
 
 /// A node in the words of a person: "the number 7".
@@ -73,6 +65,15 @@ impl Wrong {
         self.node.get_or_insert(node);
         self
     }
+
+    /// The same with its place, and with what stands there where that is the mistake.
+    fn found(mut self, reader: &Reader<'_, '_>) -> Self {
+        if std::mem::take(&mut self.mismatch) {
+            let found = describe(reader.doc, self.node.unwrap_or(reader.node));
+            self.text = format!("{}, found {found}", self.text);
+        }
+        self.at(reader.node)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -88,11 +89,7 @@ impl<'de> Reader<'de, '_> {
     }
 
     fn wrong(&self, expected: &dyn serde::de::Expected) -> Wrong {
-        let found = describe(self.doc, self.node);
-        Wrong {
-            node: Some(self.node),
-            text: format!("expected {expected}, found {found}"),
-        }
+        Wrong::invalid_type(serde::de::Unexpected::Unit, expected).found(self)
     }
 
     fn visit_number<V: Visitor<'de>>(self, number: &str, visitor: V) -> Result<V::Value, Wrong> {
@@ -100,21 +97,14 @@ impl<'de> Reader<'de, '_> {
             visitor.visit_u64(n)
         } else if let Ok(n) = number.parse::<i64>() {
             visitor.visit_i64(n)
-        } else if let Ok(n) = number.parse::<f64>() {
-            visitor.visit_f64(n)
         } else {
-            visitor.visit_str(number)
+            match number.parse::<f64>() {
+                Ok(n) if n.is_finite() => visitor.visit_f64(n),
+                _ => {
+                    Err(Wrong::custom(format!("the number {} is out of range", text::clip(number))))
+                }
+            }
         }
-    }
-}
-
-/// serde's own type errors say "invalid type: integer `7`, expected a string"; ours name the value
-/// as it stands in the file, so a visitor that refuses a kind of node is asked what it expected.
-struct Expecting<'v, V>(&'v V);
-
-impl<'de, V: Visitor<'de>> serde::de::Expected for Expecting<'_, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(f)
     }
 }
 
@@ -122,27 +112,20 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     type Error = Wrong;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        let expected = self.wrong(&Expecting(&visitor));
         let result = match self.doc.kind(self.node) {
             Kind::Null => visitor.visit_unit(),
             Kind::Bool(b) => visitor.visit_bool(*b),
             Kind::Number(n) => self.visit_number(n, visitor),
             Kind::Text(t) => visitor.visit_borrowed_str(t),
-            Kind::Seq(items) => visitor.visit_seq(Items {
-                reader: self,
-                items: items.iter(),
-            }),
-            Kind::Map(entries) => visitor.visit_map(Entries {
-                reader: self,
-                entries: entries.iter(),
-                value: None,
-                known: None,
-            }),
+            Kind::Seq(items) => visitor.visit_seq(Items { reader: self, items: items.iter() }),
+            Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, None)),
         };
-        result.map_err(|wrong| match wrong.text.starts_with("invalid type") {
-            true => expected,
-            false => wrong.at(self.node),
-        })
+        result.map_err(|wrong| wrong.found(&self))
+    }
+
+    /// What nobody asked for is not looked at.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
@@ -167,25 +150,12 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         visitor: V,
     ) -> Result<V::Value, Wrong> {
         if name == AT {
-            return visitor.visit_map(WithPlace {
-                reader: self,
-                step: 0,
-            });
+            return visitor.visit_map(WithPlace { reader: self, step: 0 });
         }
         match self.doc.kind(self.node) {
-            Kind::Map(entries) => visitor.visit_map(Entries {
-                reader: self,
-                entries: entries.iter(),
-                value: None,
-                known: Some(fields),
-            }),
+            Kind::Map(entries) => visitor.visit_map(Entries::of(self, entries, Some(fields))),
             // An empty key (`servers:` and nothing below it) is an empty map to whoever wrote it.
-            Kind::Null => visitor.visit_map(Entries {
-                reader: self,
-                entries: [].iter(),
-                value: None,
-                known: None,
-            }),
+            Kind::Null => visitor.visit_map(Entries::of(self, &[], None)),
             _ => Err(self.wrong(&"a map")),
         }
     }
@@ -206,10 +176,9 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         match self.doc.kind(self.node) {
             Kind::Text(word) => visitor.visit_enum(word.as_str().into_deserializer()),
             Kind::Map(entries) => match entries.as_slice() {
-                [(key, value)] => visitor.visit_enum(Variant {
-                    name: &key.name,
-                    reader: self.on(*value),
-                }),
+                [(key, value)] => {
+                    visitor.visit_enum(Variant { name: &key.name, reader: self.on(*value) })
+                }
                 _ => Err(self.wrong(&"one word, or a map with one key")),
             },
             _ => Err(self.wrong(&"one word, or a map with one key")),
@@ -219,7 +188,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct identifier ignored_any
+        unit unit_struct seq tuple tuple_struct identifier
     }
 }
 
@@ -238,18 +207,26 @@ impl<'de> SeqAccess<'de> for Items<'de, '_> {
         let Some(node) = self.items.next() else {
             return Ok(None);
         };
-        seed.deserialize(self.reader.on(*node))
-            .map(Some)
-            .map_err(|wrong| wrong.at(*node))
+        seed.deserialize(self.reader.on(*node)).map(Some).map_err(|wrong| wrong.at(*node))
     }
 }
 
 struct Entries<'de, 'n> {
     reader: Reader<'de, 'n>,
-    entries: std::slice::Iter<'de, (super::Key, NodeId)>,
+    entries: std::iter::Enumerate<std::slice::Iter<'de, (super::Key, NodeId)>>,
     value: Option<NodeId>,
     /// The fields of a struct; other keys are noted and passed over.
     known: Option<&'static [&'static str]>,
+}
+
+impl<'de, 'n> Entries<'de, 'n> {
+    fn of(
+        reader: Reader<'de, 'n>,
+        entries: &'de [(super::Key, NodeId)],
+        known: Option<&'static [&'static str]>,
+    ) -> Self {
+        Self { reader, entries: entries.iter().enumerate(), value: None, known }
+    }
 }
 
 impl<'de> MapAccess<'de> for Entries<'de, '_> {
@@ -259,15 +236,12 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Wrong> {
-        for (key, value) in self.entries.by_ref() {
+        for (entry, (key, value)) in self.entries.by_ref() {
             if let Some(known) = self.known
                 && !known.contains(&key.name.as_str())
             {
-                let unknown = Unknown {
-                    map: self.reader.node,
-                    key: key.name.clone(),
-                    known,
-                };
+                let unknown =
+                    Unknown { map: self.reader.node, entry, key: key.name.clone(), known };
                 self.reader.notes.borrow_mut().unknown.push(unknown);
                 continue;
             }
@@ -278,12 +252,8 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
-        let node = self
-            .value
-            .take()
-            .ok_or_else(|| Wrong::custom("a value without its key"))?;
-        seed.deserialize(self.reader.on(node))
-            .map_err(|wrong| wrong.at(node))
+        let node = self.value.take().ok_or_else(|| Wrong::custom("a value without its key"))?;
+        seed.deserialize(self.reader.on(node)).map_err(|wrong| wrong.at(node))
     }
 }
 
@@ -327,10 +297,7 @@ impl<'de> EnumAccess<'de> for Variant<'de, '_> {
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Wrong> {
-        Ok((
-            seed.deserialize(StrDeserializer::<Wrong>::new(self.name))?,
-            self,
-        ))
+        Ok((seed.deserialize(StrDeserializer::<Wrong>::new(self.name))?, self))
     }
 }
 
@@ -338,10 +305,7 @@ impl<'de> VariantAccess<'de> for Variant<'de, '_> {
     type Error = Wrong;
 
     fn unit_variant(self) -> Result<(), Wrong> {
-        Err(Wrong::custom(format!(
-            "`{}` takes no value",
-            text::clip(self.name)
-        )))
+        Err(Wrong::custom(format!("`{}` takes no value", text::clip(self.name))))
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Wrong> {

@@ -7,20 +7,22 @@ use super::{Flaw, Key, Kind, MAX_DEPTH, NodeId, Tree, too_deep};
 use crate::text;
 
 pub(crate) fn build(text: &str, tree: &mut Tree) -> Result<(), Box<Flaw>> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        let text = format!("this is not valid TOML: {}", text::clip(error.message()));
-        Box::new(Flaw::new(
-            "toml.syntax",
-            offset,
-            text,
-            "check quotes, brackets and repeated keys",
-        ))
-    })?;
+    let table = DeTable::parse(text).map_err(|error| syntax(&error))?;
     let id = tree.add(0, Kind::Null)?;
     let kind = Kind::Map(entries(tree, table.get_ref(), 0)?);
     tree.fill(id, kind);
     Ok(())
+}
+
+fn syntax(error: &toml::de::Error) -> Box<Flaw> {
+    let offset = error.span().map_or(0, |span| span.start);
+    // The parser has a lower limit of its own, and no other name for it than these words.
+    if error.message().contains("recurs") {
+        return too_deep(offset);
+    }
+    let text = format!("this is not valid TOML: {}", text::clip(error.message()));
+    let fix = "check quotes, brackets and repeated keys";
+    Box::new(Flaw::new("toml.syntax", offset, text, fix))
 }
 
 fn entries(
@@ -28,17 +30,14 @@ fn entries(
     table: &DeTable<'_>,
     depth: usize,
 ) -> Result<Vec<(Key, NodeId)>, Box<Flaw>> {
-    let mut entries = Vec::new();
+    let mut entries: Vec<(Key, NodeId)> = Vec::new();
     for (key, value) in table {
         let id = node(tree, value, depth + 1)?;
-        entries.push((
-            Key {
-                name: key.get_ref().to_string(),
-                offset: key.span().start,
-            },
-            id,
-        ));
+        let key = Key::new(key.get_ref().to_string(), key.span().start)?;
+        entries.push((key, id));
     }
+    // The parser sorts by name; servers count in the order of the file.
+    entries.sort_by_key(|(key, _)| key.offset);
     Ok(entries)
 }
 

@@ -1,20 +1,15 @@
 //! YAML 1.2 to a tree: core-schema scalars, aliases by copy, merge keys, duplicate keys as flaws.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
-use super::{Flaw, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, too_deep};
+use super::{Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, note, too_deep};
 use crate::{Severity, text};
 
 pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
-    let mut builder = Builder {
-        tree,
-        flaws,
-        open: Vec::new(),
-        anchors: HashMap::new(),
-        documents: 0,
-    };
+    let mut builder =
+        Builder { tree, flaws, open: Vec::new(), anchors: HashMap::new(), documents: 0 };
     let options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH + 1, block_nesting_limit: MAX_DEPTH + 1 };
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| syntax(&error))?;
@@ -43,12 +38,7 @@ struct Open {
 
 enum Content {
     Seq(Vec<NodeId>),
-    Map {
-        entries: Vec<(Key, NodeId)>,
-        seen: HashSet<String>,
-        merges: Vec<NodeId>,
-        key: Slot,
-    },
+    Map { own: Growing, merges: Vec<NodeId>, slot: Slot },
 }
 
 /// What a map waits for.
@@ -66,11 +56,8 @@ impl Builder<'_> {
         match event {
             Event::DocumentStart(..) => self.document(offset)?,
             Event::Alias(anchor) => {
-                let target = self
-                    .anchors
-                    .get(&anchor)
-                    .copied()
-                    .ok_or_else(|| self_alias(offset))?;
+                let target =
+                    self.anchors.get(&anchor).copied().ok_or_else(|| self_alias(offset))?;
                 self.room(self.tree.height(target), offset)?;
                 let id = self.tree.copy(target, offset)?;
                 self.place(id, offset, true)?;
@@ -78,11 +65,10 @@ impl Builder<'_> {
             Event::Scalar(value, style, anchor, tag) => {
                 let tagged_text = tag.as_ref().is_some_and(|t| t.suffix() == "str");
                 let plain = matches!(style, ScalarStyle::Plain) && !tagged_text;
-                let kind = if plain {
-                    resolve(&value)
-                } else {
-                    Kind::Text(value.into_owned())
-                };
+                let kind = if plain { resolve(&value) } else { Kind::Text(value.into_owned()) };
+                if anchor == 0 && self.waits_for_key() {
+                    return self.key(kind, offset, plain);
+                }
                 let id = self.tree.add(offset, kind)?;
                 self.remember(anchor, id);
                 self.place(id, offset, plain)?;
@@ -91,13 +77,8 @@ impl Builder<'_> {
                 self.start(offset, anchor, Content::Seq(Vec::new()))?
             }
             Event::MappingStart(_, anchor, _) => {
-                let (entries, merges) = (Vec::new(), Vec::new());
-                let content = Content::Map {
-                    entries,
-                    merges,
-                    seen: HashSet::new(),
-                    key: Slot::Key,
-                };
+                let content =
+                    Content::Map { own: Growing::default(), merges: Vec::new(), slot: Slot::Key };
                 self.start(offset, anchor, content)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(offset)?,
@@ -118,11 +99,7 @@ impl Builder<'_> {
 
     /// Whether a subtree of this height fits at the present depth.
     fn room(&self, height: usize, offset: usize) -> Result<(), Box<Flaw>> {
-        if self.open.len() + height > MAX_DEPTH {
-            Err(too_deep(offset))
-        } else {
-            Ok(())
-        }
+        if self.open.len() + height > MAX_DEPTH { Err(too_deep(offset)) } else { Ok(()) }
     }
 
     fn remember(&mut self, anchor: usize, id: NodeId) {
@@ -134,11 +111,7 @@ impl Builder<'_> {
     fn start(&mut self, offset: usize, anchor: usize, content: Content) -> Result<(), Box<Flaw>> {
         self.room(1, offset)?;
         let id = self.tree.add(offset, Kind::Null)?;
-        self.open.push(Open {
-            id,
-            anchor,
-            content,
-        });
+        self.open.push(Open { id, anchor, content });
         Ok(())
     }
 
@@ -148,9 +121,7 @@ impl Builder<'_> {
         };
         let kind = match open.content {
             Content::Seq(items) => Kind::Seq(items),
-            Content::Map {
-                entries, merges, ..
-            } => Kind::Map(self.merged(entries, &merges, offset)?),
+            Content::Map { own, merges, .. } => Kind::Map(self.merged(own, &merges)?),
         };
         self.tree.fill(open.id, kind);
         self.remember(open.anchor, open.id);
@@ -159,45 +130,58 @@ impl Builder<'_> {
 
     /// Puts a finished node where the innermost open collection wants it.
     fn place(&mut self, id: NodeId, offset: usize, plain: bool) -> Result<(), Box<Flaw>> {
-        let path = self.path();
         let Some(open) = self.open.last_mut() else {
             return Ok(());
         };
         match &mut open.content {
             Content::Seq(items) => items.push(id),
-            Content::Map {
-                entries,
-                seen,
-                merges,
-                key,
-            } => match std::mem::replace(key, Slot::Key) {
-                Slot::Value(name) => entries.push((name, id)),
+            Content::Map { own, merges, slot } => match std::mem::replace(slot, Slot::Key) {
+                Slot::Value(key) => own.put(key, id),
                 Slot::Merge => merges.push(id),
                 Slot::Dropped => {}
                 Slot::Key => {
-                    let (slot, flaw) = key_slot(self.tree.kind(id), offset, plain);
-                    self.flaws.extend(flaw);
-                    if let Slot::Value(name) = &slot
-                        && !seen.insert(name.name.clone())
-                    {
-                        entries.retain(|(k, _)| k.name != name.name);
-                        self.flaws.push(duplicate(&name.name, offset, path));
-                    }
-                    *key = slot;
+                    let kind = self.tree.kind(id).cloned().unwrap_or(Kind::Null);
+                    return self.key(kind, offset, plain);
                 }
             },
         }
         Ok(())
     }
 
+    fn waits_for_key(&self) -> bool {
+        let open = self.open.last().map(|open| &open.content);
+        matches!(open, Some(Content::Map { slot: Slot::Key, .. }))
+    }
+
+    /// Takes a key of the innermost map.
+    fn key(&mut self, kind: Kind, offset: usize, plain: bool) -> Result<(), Box<Flaw>> {
+        let (next, flaw) = key_slot(kind, offset, plain)?;
+        if let Some(mut flaw) = flaw {
+            flaw.path = self.path();
+            note(self.flaws, flaw)?;
+        }
+        let Some(Open { content: Content::Map { own, slot, .. }, .. }) = self.open.last_mut()
+        else {
+            return Ok(());
+        };
+        let again = match &next {
+            Slot::Value(key) if own.holds(&key.name) => Some(key.name.clone()),
+            _ => None,
+        };
+        *slot = next;
+        match again {
+            Some(name) => note(self.flaws, duplicate(&name, offset, self.path())),
+            None => Ok(()),
+        }
+    }
+
+    /// The keys down to the innermost open collection.
     fn path(&self) -> Vec<String> {
-        self.open
+        let above = self.open.split_last().map_or(&[][..], |(_, above)| above);
+        above
             .iter()
             .filter_map(|open| match &open.content {
-                Content::Map {
-                    key: Slot::Value(key),
-                    ..
-                } => Some(key.name.clone()),
+                Content::Map { slot: Slot::Value(key), .. } => Some(key.name.clone()),
                 Content::Seq(items) => Some(items.len().to_string()),
                 Content::Map { .. } => None,
             })
@@ -207,83 +191,57 @@ impl Builder<'_> {
     /// `<<`: the merged maps fill in what the map itself does not say, the first of them first.
     fn merged(
         &mut self,
-        mut entries: Vec<(Key, NodeId)>,
+        mut own: Growing,
         merges: &[NodeId],
-        offset: usize,
     ) -> Result<Vec<(Key, NodeId)>, Box<Flaw>> {
         for merge in merges {
-            for part in self.merge_parts(*merge, offset)? {
+            for part in self.merge_parts(*merge)? {
                 let Some(Kind::Map(from)) = self.tree.kind(part) else {
-                    continue;
+                    return Err(bad_merge(self.tree.offset(part)));
                 };
-                let fresh: Vec<(String, usize, NodeId)> = from
-                    .iter()
-                    .filter(|(k, _)| entries.iter().all(|(own, _)| own.name != k.name))
-                    .map(|(k, v)| (k.name.clone(), k.offset, *v))
-                    .collect();
-                entries.extend(
-                    fresh
-                        .into_iter()
-                        .map(|(name, offset, v)| (Key { name, offset }, v)),
-                );
+                for (key, value) in from {
+                    if !own.holds(&key.name) {
+                        own.put(key.clone(), *value);
+                    }
+                }
             }
         }
-        Ok(entries)
+        Ok(own.entries)
     }
 
-    fn merge_parts(&self, merge: NodeId, offset: usize) -> Result<Vec<NodeId>, Box<Flaw>> {
+    fn merge_parts(&self, merge: NodeId) -> Result<Vec<NodeId>, Box<Flaw>> {
         match self.tree.kind(merge) {
             Some(Kind::Map(_)) => Ok(vec![merge]),
             Some(Kind::Seq(items)) => Ok(items.clone()),
-            _ => {
-                let text = "`<<` takes a map or a list of maps".to_string();
-                Err(Box::new(Flaw::new(
-                    "yaml.merge",
-                    offset,
-                    text,
-                    "refer to a map: `<<: *name`",
-                )))
-            }
+            _ => Err(bad_merge(self.tree.offset(merge))),
         }
     }
 }
 
-fn key_slot(kind: Option<&Kind>, offset: usize, plain: bool) -> (Slot, Option<Flaw>) {
-    let odd = |name: &str, what: &str| {
-        let text = format!(
-            "the key `{}` is {what}; it is read as text",
-            text::clip(name)
-        );
-        let mut flaw = Flaw::new("key.not_text", offset, text, "put it in quotes");
-        flaw.severity = Severity::Warning;
-        (
-            Slot::Value(Key {
-                name: name.to_string(),
-                offset,
-            }),
-            Some(flaw),
-        )
-    };
-    match kind {
-        Some(Kind::Text(name)) if plain && name == "<<" => (Slot::Merge, None),
-        Some(Kind::Text(name)) => (
-            Slot::Value(Key {
-                name: name.clone(),
-                offset,
-            }),
-            None,
-        ),
-        Some(Kind::Number(name)) => odd(name, "a number"),
-        Some(Kind::Bool(b)) => odd(&b.to_string(), "a boolean"),
-        Some(Kind::Null) | None => odd("null", "null"),
-        Some(Kind::Seq(_) | Kind::Map(_)) => {
+fn bad_merge(offset: usize) -> Box<Flaw> {
+    let text = "`<<` takes a map or a list of maps".to_string();
+    let fix = "refer to a map: `<<: *name`";
+    Box::new(Flaw::new("yaml.merge", offset, text, fix))
+}
+
+fn key_slot(kind: Kind, offset: usize, plain: bool) -> Result<(Slot, Option<Flaw>), Box<Flaw>> {
+    let (name, what) = match kind {
+        Kind::Text(name) if plain && name == "<<" => return Ok((Slot::Merge, None)),
+        Kind::Text(name) => return Ok((Slot::Value(Key::new(name, offset)?), None)),
+        Kind::Number(name) => (name, "a number"),
+        Kind::Bool(b) => (b.to_string(), "a boolean"),
+        Kind::Null => ("null".to_string(), "null"),
+        Kind::Seq(_) | Kind::Map(_) => {
             let text = "a key is a list or a map; its entry is left out".to_string();
-            (
-                Slot::Dropped,
-                Some(Flaw::new("key.not_text", offset, text, "use a text as key")),
-            )
+            let flaw = Flaw::new("key.not_text", offset, text, "use a text as key");
+            return Ok((Slot::Dropped, Some(flaw)));
         }
-    }
+    };
+    let shown = text::clip(&name);
+    let text = format!("the key `{shown}` is {what}; it is read as text");
+    let mut flaw = Flaw::new("key.not_text", offset, text, "put it in quotes");
+    flaw.severity = Severity::Warning;
+    Ok((Slot::Value(Key::new(name, offset)?), Some(flaw)))
 }
 
 /// The YAML 1.2 core schema for plain scalars.
@@ -298,11 +256,8 @@ fn resolve(text: &str) -> Kind {
 
 /// The decimal text of a number; octal and hexadecimal are converted.
 fn number(text: &str) -> Option<String> {
-    let radix = |digits: &str, radix| {
-        u64::from_str_radix(digits, radix)
-            .ok()
-            .map(|n| n.to_string())
-    };
+    let radix =
+        |digits: &str, radix| u64::from_str_radix(digits, radix).ok().map(|n| n.to_string());
     if let Some(hex) = text.strip_prefix("0x") {
         return radix(hex, 16);
     }
@@ -310,14 +265,9 @@ fn number(text: &str) -> Option<String> {
         return radix(octal, 8);
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let starts = unsigned
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_digit() || b == b'.');
+    let starts = unsigned.bytes().next().is_some_and(|b| b.is_ascii_digit() || b == b'.');
     let digits = unsigned.bytes().any(|b| b.is_ascii_digit());
-    let shape = unsigned
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"eE.+-".contains(&b));
+    let shape = unsigned.bytes().all(|b| b.is_ascii_digit() || b"eE.+-".contains(&b));
     let number = starts && digits && shape && text.parse::<f64>().is_ok();
     number.then(|| text.strip_prefix('+').unwrap_or(text).to_string())
 }

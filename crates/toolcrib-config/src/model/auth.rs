@@ -81,41 +81,21 @@ impl TryFrom<AuthKeys> for Auth {
     type Error = String;
 
     fn try_from(keys: AuthKeys) -> Result<Self, String> {
-        let none = || AuthKeys {
-            kind: keys.kind,
-            ..AuthKeys::default()
-        };
+        let none = || AuthKeys { kind: keys.kind, ..AuthKeys::default() };
         let only = |rest: AuthKeys, kind: &str| match rest == none() {
             true => Ok(()),
-            false => Err(format!(
-                "`auth` of kind `{kind}` does not take one of these keys"
-            )),
+            false => Err(format!("`auth` of kind `{kind}` does not take one of these keys")),
         };
         match keys.kind {
             None => Err("`auth` needs a `kind`: none, bearer, api_key or oauth".to_string()),
             Some(AuthKind::None) => only(keys.clone(), "none").map(|()| Self::None),
             Some(AuthKind::Bearer) => {
-                only(
-                    AuthKeys {
-                        token: None,
-                        ..keys.clone()
-                    },
-                    "bearer",
-                )?;
-                let token = keys
-                    .token
-                    .ok_or("`auth` of kind `bearer` needs a `token`")?;
+                only(AuthKeys { token: None, ..keys.clone() }, "bearer")?;
+                let token = keys.token.ok_or("`auth` of kind `bearer` needs a `token`")?;
                 Ok(Self::Bearer { token })
             }
             Some(AuthKind::ApiKey) => {
-                only(
-                    AuthKeys {
-                        key: None,
-                        header: None,
-                        ..keys.clone()
-                    },
-                    "api_key",
-                )?;
+                only(AuthKeys { key: None, header: None, ..keys.clone() }, "api_key")?;
                 let key = keys.key.ok_or("`auth` of kind `api_key` needs a `key`")?;
                 Ok(Self::ApiKey {
                     key,
@@ -145,21 +125,13 @@ impl TryFrom<AuthKeys> for Auth {
 
 impl From<Auth> for AuthKeys {
     fn from(auth: Auth) -> Self {
-        let of = |kind| Self {
-            kind: Some(kind),
-            ..Self::default()
-        };
+        let of = |kind| Self { kind: Some(kind), ..Self::default() };
         match auth {
             Auth::None => of(AuthKind::None),
-            Auth::Bearer { token } => Self {
-                token: Some(token),
-                ..of(AuthKind::Bearer)
-            },
-            Auth::ApiKey { key, header } => Self {
-                key: Some(key),
-                header: Some(header),
-                ..of(AuthKind::ApiKey)
-            },
+            Auth::Bearer { token } => Self { token: Some(token), ..of(AuthKind::Bearer) },
+            Auth::ApiKey { key, header } => {
+                Self { key: Some(key), header: Some(header), ..of(AuthKind::ApiKey) }
+            }
             Auth::OAuth(oauth) => Self {
                 client_id: oauth.client_id,
                 client_secret: oauth.client_secret,
@@ -208,10 +180,6 @@ impl Setting for Auth {
     }
 
     fn keys(&self, show: Show) -> Option<Self> {
-        Some(if show == Show::Masked {
-            self.masked()
-        } else {
-            self.clone()
-        })
+        Some(if show == Show::Masked { self.masked() } else { self.clone() })
     }
 }

@@ -34,6 +34,7 @@ pub enum Inherit {
     /// What programs need to run at all: `PATH`, `HOME`, locale, proxies, certificates.
     Minimal,
     None,
+    /// These; one that ends in `*` stands for every one that begins so.
     These(Vec<String>),
 }
 
@@ -47,7 +48,7 @@ pub enum Manual {
 }
 
 impl Inherit {
-    /// The names that `minimal` stands for; a name that ends in `*` stands for every one that begins so.
+    /// The names that `minimal` stands for.
     pub const MINIMAL: &'static [&'static str] = &[
         "PATH",
         "HOME",
@@ -74,16 +75,15 @@ impl Inherit {
 
     /// Whether a variable of the host reaches the server.
     pub fn admits(&self, name: &str) -> bool {
+        let is = |known: &str| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => known == name,
+        };
         match self {
             Self::All => true,
             Self::None => false,
-            Self::These(names) => names.iter().any(|n| n == name),
-            Self::Minimal => Self::MINIMAL
-                .iter()
-                .any(|known| match known.strip_suffix('*') {
-                    Some(start) => name.starts_with(start),
-                    None => *known == name,
-                }),
+            Self::These(names) => names.iter().any(|known| is(known)),
+            Self::Minimal => Self::MINIMAL.iter().any(|known| is(known)),
         }
     }
 }
@@ -115,11 +115,7 @@ impl<'de> Deserialize<'de> for Protocol {
 
 fn is_date(text: &str) -> bool {
     let shape = |(i, b): (usize, u8)| {
-        if i == 4 || i == 7 {
-            b == b'-'
-        } else {
-            b.is_ascii_digit()
-        }
+        if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() }
     };
     text.len() == 10 && text.bytes().enumerate().all(shape)
 }
@@ -162,9 +158,7 @@ impl<'de> Deserialize<'de> for Inherit {
                 "all" => Ok(Self::All),
                 "minimal" => Ok(Self::Minimal),
                 "none" => Ok(Self::None),
-                _ => Err(D::Error::custom(
-                    "expected `all`, `minimal`, `none` or a list of names",
-                )),
+                _ => Err(D::Error::custom("expected `all`, `minimal`, `none` or a list of names")),
             },
         }
     }

@@ -96,10 +96,7 @@ mod tests {
     #[test]
     fn dom_29_an_allow_list_alone_offers_nothing_else() {
         let tools = ["open", "openAll", "shut", "zoom", "pan"];
-        let left: Vec<_> = tools
-            .iter()
-            .filter(|t| offered(&["open*"], &[], t))
-            .collect();
+        let left: Vec<_> = tools.iter().filter(|t| offered(&["open*"], &[], t)).collect();
         assert_eq!(left, [&"open", &"openAll"]);
     }
 

@@ -32,11 +32,7 @@ impl Free {
         map: &serde_json::Map<String, serde_json::Value>,
         text: &dyn Fn(&str) -> Value,
     ) -> Self {
-        Self(
-            map.iter()
-                .map(|(key, value)| (key.clone(), Item::of_json(value, text)))
-                .collect(),
-        )
+        Self(map.iter().map(|(key, value)| (key.clone(), Item::of_json(value, text))).collect())
     }
 
     /// Every text with its references.
@@ -57,9 +53,7 @@ fn resolve_map(
     map: &IndexMap<String, Item>,
     find: &dyn Fn(&Reference) -> Option<String>,
 ) -> Result<serde_json::Value, Reference> {
-    map.iter()
-        .map(|(key, item)| Ok((key.clone(), item.resolve(find)?)))
-        .collect()
+    map.iter().map(|(key, item)| Ok((key.clone(), item.resolve(find)?))).collect()
 }
 
 impl Item {
@@ -95,17 +89,12 @@ impl Item {
             Self::Null => Json::Null,
             Self::Bool(b) => Json::Bool(*b),
             Self::Number(n) => Json::Number(n.clone()),
-            Self::Text(value) => Json::String(
-                value
-                    .resolve(find)
-                    .map(|text: Hidden| text.reveal().to_string())?,
-            ),
-            Self::List(items) => Json::Array(
-                items
-                    .iter()
-                    .map(|item| item.resolve(find))
-                    .collect::<Result<_, _>>()?,
-            ),
+            Self::Text(value) => {
+                Json::String(value.resolve(find).map(|text: Hidden| text.reveal().to_string())?)
+            }
+            Self::List(items) => {
+                Json::Array(items.iter().map(|item| item.resolve(find)).collect::<Result<_, _>>()?)
+            }
             Self::Map(map) => resolve_map(map, find)?,
         })
     }

@@ -83,11 +83,7 @@ group! {
 /// The three capabilities of which one lets an agent use a tool, from the broadest to the narrowest.
 /// They are compared whole: `mcp_git_hub` may be a server or a tool, and no name is ever taken apart.
 pub fn capability_layers(server: &str, tool: &str) -> [String; 3] {
-    [
-        "mcp_integration".to_string(),
-        format!("mcp_{server}"),
-        format!("mcp_{server}_{tool}"),
-    ]
+    ["mcp_integration".to_string(), format!("mcp_{server}"), format!("mcp_{server}_{tool}")]
 }
 
 words! {

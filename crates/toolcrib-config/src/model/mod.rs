@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod choice;
+mod digest;
 pub mod filter;
 pub mod free;
 pub mod host;

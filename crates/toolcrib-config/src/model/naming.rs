@@ -91,26 +91,15 @@ impl Naming {
         if self.validity == Validity::Reject && !is_legal(tool) {
             return Err(BadName::Original(tool.to_string()));
         }
-        let id = self
-            .transforms
-            .apply(fill(&self.template, server, "{tool}", tool));
+        let id = self.transforms.apply(fill(&self.template, server, "{tool}", tool));
         match self.validity {
             Validity::Reject if !is_legal(&id) => Err(BadName::Transformed(id)),
-            Validity::Reject | Validity::Off => Ok(Names {
-                model: id.clone(),
-                id,
-            }),
+            Validity::Reject | Validity::Off => Ok(Names { model: id.clone(), id }),
             Validity::Normalize => {
                 let id = replace_illegal(&id, '-', false);
-                Ok(Names {
-                    model: shorten(id.clone()),
-                    id,
-                })
+                Ok(Names { model: shorten(id.clone()), id })
             }
-            Validity::Alias => Ok(Names {
-                model: shorten(replace_illegal(&id, '_', true)),
-                id,
-            }),
+            Validity::Alias => Ok(Names { model: shorten(replace_illegal(&id, '_', true)), id }),
         }
     }
 
@@ -126,10 +115,7 @@ impl Transforms {
             Transform::Suffix(suffix) => name + suffix,
             Transform::Prefix(Prefix::Add(prefix)) => format!("{prefix}{name}"),
             Transform::Prefix(Prefix::Replace { remove, add }) => {
-                format!(
-                    "{add}{}",
-                    name.strip_prefix(remove.as_str()).unwrap_or(&name)
-                )
+                format!("{add}{}", name.strip_prefix(remove.as_str()).unwrap_or(&name))
             }
         })
     }
@@ -146,15 +132,8 @@ fn is_legal_byte(byte: u8) -> bool {
 
 fn replace_illegal(name: &str, with: char, hyphens_stay: bool) -> String {
     let keep = |c: char| c.is_ascii_alphanumeric() || c == '_' || (hyphens_stay && c == '-');
-    let replaced: String = name
-        .chars()
-        .map(|c| if keep(c) { c } else { with })
-        .collect();
-    if replaced.is_empty() {
-        with.to_string()
-    } else {
-        replaced
-    }
+    let replaced: String = name.chars().map(|c| if keep(c) { c } else { with }).collect();
+    if replaced.is_empty() { with.to_string() } else { replaced }
 }
 
 /// A name that is too long is cut and told apart by eight hexadecimal digits of its whole.
@@ -200,12 +179,10 @@ struct Replacement {
 
 impl<'de> Deserialize<'de> for Prefix {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(
-            match Either::<String, Replacement>::deserialize(deserializer)? {
-                Either::Scalar(prefix) => Self::Add(prefix),
-                Either::Nested(Replacement { remove, add }) => Self::Replace { remove, add },
-            },
-        )
+        Ok(match Either::<String, Replacement>::deserialize(deserializer)? {
+            Either::Scalar(prefix) => Self::Add(prefix),
+            Either::Nested(Replacement { remove, add }) => Self::Replace { remove, add },
+        })
     }
 }
 
@@ -213,11 +190,9 @@ impl Serialize for Prefix {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Add(prefix) => serializer.serialize_str(prefix),
-            Self::Replace { remove, add } => Replacement {
-                remove: remove.clone(),
-                add: add.clone(),
+            Self::Replace { remove, add } => {
+                Replacement { remove: remove.clone(), add: add.clone() }.serialize(serializer)
             }
-            .serialize(serializer),
         }
     }
 }
@@ -242,11 +217,7 @@ mod tests {
     }
 
     fn names(validity: Validity, template: &str, tool: &str) -> Result<Names, BadName> {
-        let naming = Naming {
-            validity,
-            template: template.to_string(),
-            ..Naming::default()
-        };
+        let naming = Naming { validity, template: template.to_string(), ..Naming::default() };
         naming.names("srv", tool)
     }
 
@@ -263,11 +234,7 @@ mod tests {
                 "stock_prefix_go",
                 "my_prefix_go",
             ),
-            (
-                "[{prefix: {remove: stock_prefix_, add: my_prefix_}}]",
-                "go",
-                "my_prefix_go",
-            ),
+            ("[{prefix: {remove: stock_prefix_, add: my_prefix_}}]", "go", "my_prefix_go"),
             // DOM-36
             ("[{suffix: _x}]", "open", "open_x"),
             ("[]", "open", "open"),
@@ -285,23 +252,16 @@ mod tests {
             assert_eq!(names(Validity::Reject, "{tool}", bad), expected, "{bad}");
         }
         let most = "x".repeat(64);
-        assert_eq!(
-            names(Validity::Reject, "{tool}", &most).map(|n| n.id),
-            Ok(most)
-        );
+        assert_eq!(names(Validity::Reject, "{tool}", &most).map(|n| n.id), Ok(most));
     }
 
     #[test]
     fn dom_38_a_name_that_transforms_made_illegal_is_rejected() {
-        for (template, tool) in [
-            ("ten_chars_{tool}", "y".repeat(60)),
-            ("a:{tool}", "go".to_string()),
-        ] {
+        for (template, tool) in
+            [("ten_chars_{tool}", "y".repeat(60)), ("a:{tool}", "go".to_string())]
+        {
             let bad = names(Validity::Reject, template, &tool);
-            assert!(
-                matches!(bad, Err(BadName::Transformed(_))),
-                "{template}: {bad:?}"
-            );
+            assert!(matches!(bad, Err(BadName::Transformed(_))), "{template}: {bad:?}");
         }
     }
 
@@ -320,13 +280,7 @@ mod tests {
     #[test]
     fn an_alias_leaves_the_id_alone_and_is_legal() {
         let named = names(Validity::Alias, "{server}:{tool}", "get.user").unwrap();
-        assert_eq!(
-            named,
-            Names {
-                id: "srv:get.user".into(),
-                model: "srv_get_user".into()
-            }
-        );
+        assert_eq!(named, Names { id: "srv:get.user".into(), model: "srv_get_user".into() });
         let long = names(Validity::Alias, "{server}__{tool}", &"z".repeat(100)).unwrap();
         assert_eq!(long.model.len(), MAX_NAME);
         assert!(is_legal(&long.model));
@@ -343,11 +297,6 @@ mod tests {
 
     #[test]
     fn a_name_with_braces_is_no_template() {
-        assert_eq!(
-            names(Validity::Off, "{server}/{tool}", "{server}")
-                .unwrap()
-                .id,
-            "srv/{server}"
-        );
+        assert_eq!(names(Validity::Off, "{server}/{tool}", "{server}").unwrap().id, "srv/{server}");
     }
 }

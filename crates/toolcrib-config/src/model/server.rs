@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
+use super::digest::Canonical;
 use super::policy::Policy;
 use super::setting::{Setting, Show};
 use super::transport::Transport;
@@ -38,11 +39,7 @@ pub struct Hash([u8; 32]);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// A file, the place in it, and the key there.
-    File {
-        source: Arc<str>,
-        place: Place,
-        key: String,
-    },
+    File { source: Arc<str>, place: Place, key: String },
     /// A profile, built in or one's own.
     Profile(Arc<str>),
 }
@@ -90,22 +87,16 @@ impl ServerSpec {
     /// Computes the hash anew. Unknown keys and the origin of values do not count; what an
     /// environment file holds does.
     pub(crate) fn hashed(mut self) -> Self {
-        let mut entry = self.native(Show::Revealed);
-        entry.remove("x-original");
         let mut digest = Sha256::new();
-        write_canonical(&Json::Object(entry), &mut digest);
-        for (name, value) in self
-            .transport
-            .env()
-            .and_then(|env| env.file.as_ref())
+        digest.update(Canonical::of(&self.transport.keys(Show::Revealed)));
+        digest.update(Canonical::of(&self.policy.keys(Show::Revealed)));
+        let env = self.transport.env().and_then(|env| env.file.as_ref());
+        let held: Vec<_> = env
             .iter()
-            .flat_map(|f| &f.values)
-        {
-            for text in [name.as_str(), value.reveal()] {
-                digest.update((text.len() as u64).to_le_bytes());
-                digest.update(text);
-            }
-        }
+            .flat_map(|file| &file.values)
+            .map(|(name, value)| (name, value.reveal()))
+            .collect();
+        digest.update(Canonical::of(&held));
         self.hash = Hash(digest.finalize().into());
         self
     }
@@ -130,9 +121,7 @@ impl Origins {
 
 /// A path and the paths above it, the nearest first.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| {
-        path.rsplit_once('.').map(|(above, _)| above)
-    })
+    std::iter::successors(Some(path), |path| path.rsplit_once('.').map(|(above, _)| above))
 }
 
 impl Hash {
@@ -163,36 +152,4 @@ impl fmt::Display for Origin {
 /// Keys hold nothing that JSON cannot: the error is impossible, and nothing is said in its place.
 pub(crate) fn to_json(keys: impl serde::Serialize) -> Json {
     serde_json::to_value(keys).unwrap_or(Json::Null)
-}
-
-/// Feeds JSON to a digest so that two values give the same bytes exactly when they mean the same:
-/// keys are sorted, and every text carries its length.
-fn write_canonical(json: &Json, digest: &mut Sha256) {
-    match json {
-        Json::Null => digest.update(b"n"),
-        Json::Bool(b) => digest.update(if *b { b"t" } else { b"f" }),
-        Json::Number(number) => write_text(b'#', &number.to_string(), digest),
-        Json::String(text) => write_text(b'"', text, digest),
-        Json::Array(items) => {
-            digest.update([b'[']);
-            items.iter().for_each(|item| write_canonical(item, digest));
-            digest.update([b']']);
-        }
-        Json::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
-            digest.update([b'{']);
-            for (key, value) in entries {
-                write_text(b'k', key, digest);
-                write_canonical(value, digest);
-            }
-            digest.update([b'}']);
-        }
-    }
-}
-
-fn write_text(kind: u8, text: &str, digest: &mut Sha256) {
-    digest.update([kind]);
-    digest.update((text.len() as u64).to_le_bytes());
-    digest.update(text);
 }

@@ -37,19 +37,13 @@ pub struct Layer<'a> {
 
 impl std::fmt::Debug for Layer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Layer")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("Layer").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
 impl<'a> Layer<'a> {
     pub(crate) fn new(record: &'a mut dyn FnMut(&str, Option<NodeId>)) -> Self {
-        Self {
-            path: Vec::new(),
-            node: None,
-            record,
-        }
+        Self { path: Vec::new(), node: None, record }
     }
 
     /// Lays `keys` over `slot`, one step further down.
@@ -59,16 +53,11 @@ impl<'a> Layer<'a> {
         slot: &mut T,
         keys: Option<At<T::Keys>>,
     ) {
-        let Some(At {
-            node,
-            value: Some(keys),
-        }) = keys
-        else {
+        let Some(At { node, value: Some(keys) }) = keys else {
             return;
         };
         // A field that is a word of Rust is written `r#as`.
-        self.path
-            .push(name.strip_prefix("r#").unwrap_or(name).to_string());
+        self.path.push(name.strip_prefix("r#").unwrap_or(name).to_string());
         let outer = self.node.replace(node);
         slot.overlay(keys, self);
         self.node = outer;

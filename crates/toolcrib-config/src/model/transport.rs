@@ -98,9 +98,7 @@ impl Plain {
 
     /// The text as the native format writes it.
     pub fn shown(&self) -> String {
-        self.0
-            .as_literal()
-            .map_or_else(|| self.0.native_text(), str::to_string)
+        self.0.as_literal().map_or_else(|| self.0.native_text(), str::to_string)
     }
 }
 
@@ -115,11 +113,7 @@ impl Setting for Value {
     }
 
     fn keys(&self, show: Show) -> Option<Self> {
-        Some(if show == Show::Masked {
-            self.masked()
-        } else {
-            self.clone()
-        })
+        Some(if show == Show::Masked { self.masked() } else { self.clone() })
     }
 }
 
@@ -244,32 +238,20 @@ impl Transport {
                 let (Container::Existing(name) | Container::FromImage(name)) = &docker.target;
                 values.extend([&name.0, &docker.command.0]);
                 values.extend(
-                    docker
-                        .args
-                        .iter()
-                        .chain(&docker.workdir)
-                        .chain(&docker.endpoint)
-                        .map(|p| &p.0),
+                    docker.args.iter().chain(&docker.workdir).chain(&docker.endpoint).map(|p| &p.0),
                 );
             }
             Self::StreamableHttp(http) => values.extend(&http.session_id),
             Self::Sse(_) | Self::WebSocket(_) => {}
         }
         values.extend(self.env().into_iter().flat_map(|env| env.set.values()));
-        values.extend(
-            self.remote()
-                .into_iter()
-                .flat_map(|r| r.headers.values().chain([&r.url.0])),
-        );
+        values.extend(self.remote().into_iter().flat_map(|r| r.headers.values().chain([&r.url.0])));
         values
     }
 
     /// The native keys that say exactly this.
     pub(crate) fn keys(&self, show: Show) -> TransportKeys {
-        let mut keys = TransportKeys {
-            kind: at(Some(self.kind())),
-            ..TransportKeys::default()
-        };
+        let mut keys = TransportKeys { kind: at(Some(self.kind())), ..TransportKeys::default() };
         match self {
             Self::Stdio(stdio) => {
                 keys.command = at(Some(stdio.command.clone()));
@@ -334,11 +316,7 @@ impl Env {
             .filter(|(name, _)| self.inherit.admits(name))
             .map(|(name, value)| (name, Hidden::new(value)))
             .collect();
-        all.extend(
-            self.file
-                .iter()
-                .flat_map(|file| file.values.iter().cloned()),
-        );
+        all.extend(self.file.iter().flat_map(|file| file.values.iter().cloned()));
         all.retain(|name, _| !self.unset.contains(name));
         for (name, value) in &self.set {
             all.insert(name.clone(), value.resolve(find)?);
@@ -349,10 +327,7 @@ impl Env {
     fn keys(&self, show: Show) -> EnvKeys {
         EnvKeys {
             inherit: at(Some(self.inherit.clone())),
-            file: at(self
-                .file
-                .as_ref()
-                .map(|file| file.path.display().to_string())),
+            file: at(self.file.as_ref().map(|file| file.path.display().to_string())),
             unset: at(Some(self.unset.clone())),
             set: at(Named(self.set.clone()).keys(show)),
         }

@@ -84,31 +84,23 @@ impl Size {
             _ => return None,
         };
         let number: u64 = number.parse().ok()?;
-        after
-            .is_empty()
-            .then_some(Self(number.checked_mul(factor)?))
+        after.is_empty().then_some(Self(number.checked_mul(factor)?))
     }
 }
 
 /// The number, its unit, and what follows.
 fn split_unit(text: &str) -> Option<(&str, &str, &str)> {
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .filter(|end| *end > 0)?;
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).filter(|end| *end > 0)?;
     let (number, rest) = text.split_at(end);
     let rest = rest.trim_start();
-    let unit_end = rest
-        .find(|c: char| c.is_ascii_digit() || c.is_whitespace())
-        .unwrap_or(rest.len());
+    let unit_end =
+        rest.find(|c: char| c.is_ascii_digit() || c.is_whitespace()).unwrap_or(rest.len());
     let (unit, after) = rest.split_at(unit_end);
     Some((number, unit, after.trim_start()))
 }
 
 fn nanoseconds(number: &str, unit: f64) -> Option<Duration> {
-    let whole = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(unit as u64));
+    let whole = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit as u64));
     match whole {
         Some(nanos) => Some(Duration::from_nanos(nanos)),
         None => {
@@ -128,10 +120,7 @@ impl fmt::Display for Period {
             (1_000_000, "ms"),
             (1000, "us"),
         ];
-        match units
-            .iter()
-            .find(|(unit, _)| nanos != 0 && nanos.is_multiple_of(*unit))
-        {
+        match units.iter().find(|(unit, _)| nanos != 0 && nanos.is_multiple_of(*unit)) {
             Some((unit, name)) => write!(f, "{}{name}", nanos / unit),
             None if nanos == 0 => f.write_str("0s"),
             None => write!(f, "{nanos}ns"),
@@ -142,10 +131,7 @@ impl fmt::Display for Period {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        match units
-            .iter()
-            .find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit))
-        {
+        match units.iter().find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit)) {
             Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
             None => write!(f, "{}", self.0),
         }
@@ -212,15 +198,7 @@ mod tests {
         ] {
             assert_eq!(Period::parse(text), Some(Period::millis(millis)), "{text}");
         }
-        for text in [
-            "",
-            "30",
-            "s",
-            "5 weeks",
-            "-1s",
-            "1e3s",
-            "9999999999999999999999h",
-        ] {
+        for text in ["", "30", "s", "5 weeks", "-1s", "1e3s", "9999999999999999999999h"] {
             assert_eq!(Period::parse(text), None, "{text}");
         }
     }

@@ -25,9 +25,7 @@ pub(super) fn broken_links(files: &[File]) -> Vec<Finding> {
 
 fn broken_in(file: &File, known: &BTreeSet<&str>) -> Vec<Finding> {
     let links = links(&file.text);
-    let broken = links
-        .into_iter()
-        .filter(|(_, link)| !resolves(&file.path, link, known));
+    let broken = links.into_iter().filter(|(_, link)| !resolves(&file.path, link, known));
     broken
         .map(|(line, link)| finding("links", file, line, format!("`{link}` leads nowhere")))
         .collect()
@@ -90,15 +88,9 @@ mod tests {
     use super::*;
 
     fn broken(path: &str, text: &str) -> Vec<String> {
-        let files = [
-            File::new(path, text),
-            File::new("docs/a.md", ""),
-            File::new("src/lib.rs", ""),
-        ];
-        broken_links(&files)
-            .into_iter()
-            .map(|finding| finding.text)
-            .collect()
+        let files =
+            [File::new(path, text), File::new("docs/a.md", ""), File::new("src/lib.rs", "")];
+        broken_links(&files).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]
@@ -110,20 +102,14 @@ mod tests {
 
     #[test]
     fn links_that_lead_nowhere_are_found() {
-        assert_eq!(
-            broken("README.md", "see [a](docs/b.md)"),
-            ["`docs/b.md` leads nowhere"]
-        );
+        assert_eq!(broken("README.md", "see [a](docs/b.md)"), ["`docs/b.md` leads nowhere"]);
         assert_eq!(broken("docs/b.md", "[a](lib.rs) [b](../../x)").len(), 2);
     }
 
     #[test]
     fn code_is_not_a_link() {
         assert!(broken("README.md", "`[a](gone)`\n```\n[b](gone)\n```\n").is_empty());
-        assert_eq!(
-            broken("README.md", "`x` [a](gone)\n```\n```\n[b](gone)\n").len(),
-            2
-        );
+        assert_eq!(broken("README.md", "`x` [a](gone)\n```\n```\n[b](gone)\n").len(), 2);
     }
 
     #[test]

@@ -22,22 +22,14 @@ const HOSTS: [&str; 6] = [
 ];
 
 /// Names that documents and examples give to a person who does not exist.
-const NOBODY: [&str; 8] = [
-    "user", "me", "you", "alice", "bob", "ada", "dev", "username",
-];
+const NOBODY: [&str; 8] = ["user", "me", "you", "alice", "bob", "ada", "dev", "username"];
 
 /// Where somebody happened to work is nobody else's path.
 pub(super) fn machine_paths(file: &File) -> Vec<Finding> {
     by_line("machine-path", file, |line| {
-        let place = PLACES
-            .iter()
-            .find(|place| starts_path(line, place, |_| true));
-        let home = HOMES
-            .iter()
-            .find(|home| starts_path(line, home, |rest| !is_nobody(rest)));
-        place
-            .or(home)
-            .map(|found| format!("names the path `{found}` of one machine"))
+        let place = PLACES.iter().find(|place| starts_path(line, place, |_| true));
+        let home = HOMES.iter().find(|home| starts_path(line, home, |rest| !is_nobody(rest)));
+        place.or(home).map(|found| format!("names the path `{found}` of one machine"))
     })
 }
 
@@ -52,9 +44,8 @@ fn starts_path(line: &str, prefix: &str, counts: impl Fn(&str) -> bool) -> bool 
 }
 
 fn is_nobody(rest: &str) -> bool {
-    let end = rest
-        .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '-')
-        .unwrap_or(rest.len());
+    let end =
+        rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').unwrap_or(rest.len());
     let name = &rest[..end];
     // An empty name is a placeholder such as `<you>` or `$USER`.
     name.is_empty() || NOBODY.contains(&name)
@@ -77,14 +68,7 @@ pub(super) fn registry_hosts(file: &File) -> Vec<Finding> {
 /// A big file is data or somebody's output: it makes every clone heavy for ever.
 pub(super) fn too_big(file: &File) -> Option<Finding> {
     let big = file.bytes > MAX_BYTES && !file.is_lock();
-    big.then(|| {
-        finding(
-            "file-size",
-            file,
-            1,
-            format!("{} bytes, at most {MAX_BYTES}", file.bytes),
-        )
-    })
+    big.then(|| finding("file-size", file, 1, format!("{} bytes, at most {MAX_BYTES}", file.bytes)))
 }
 
 #[cfg(test)]
@@ -98,36 +82,18 @@ mod tests {
     #[test]
     fn paths_of_a_machine_are_found() {
         for place in PLACES {
-            assert_eq!(
-                machine_paths(&note(&format!("a\nsee `{place}x`"))).len(),
-                1,
-                "{place}"
-            );
+            assert_eq!(machine_paths(&note(&format!("a\nsee `{place}x`"))).len(), 1, "{place}");
         }
         for home in HOMES {
-            assert_eq!(
-                machine_paths(&note(&format!("{home}jdoe/src"))).len(),
-                1,
-                "{home}"
-            );
+            assert_eq!(machine_paths(&note(&format!("{home}jdoe/src"))).len(), 1, "{home}");
         }
     }
 
     #[test]
     fn sample_people_and_inner_folders_are_not() {
         for home in HOMES {
-            for name in [
-                "user/x",
-                "me",
-                "alice/.ssh",
-                "<you>/x",
-                "$USER/x",
-                "${USER}",
-            ] {
-                assert!(
-                    machine_paths(&note(&format!("{home}{name}"))).is_empty(),
-                    "{home}{name}"
-                );
+            for name in ["user/x", "me", "alice/.ssh", "<you>/x", "$USER/x", "${USER}"] {
+                assert!(machine_paths(&note(&format!("{home}{name}"))).is_empty(), "{home}{name}");
             }
         }
         for place in PLACES {
@@ -143,16 +109,8 @@ mod tests {
     #[test]
     fn registry_hosts_are_found_in_any_file_and_case() {
         for host in HOSTS {
-            assert_eq!(
-                registry_hosts(&note(&format!("https://{host}/x"))).len(),
-                1,
-                "{host}"
-            );
-            assert_eq!(
-                registry_hosts(&note(&host.to_uppercase())).len(),
-                1,
-                "{host}"
-            );
+            assert_eq!(registry_hosts(&note(&format!("https://{host}/x"))).len(), 1, "{host}");
+            assert_eq!(registry_hosts(&note(&host.to_uppercase())).len(), 1, "{host}");
             let lock = File::new(
                 "tests/peers/package-lock.json",
                 &format!("\"resolved\": \"https://x.{host}/a\""),
@@ -163,10 +121,8 @@ mod tests {
 
     #[test]
     fn only_cargo_s_own_source_line_may_name_one() {
-        let line = format!(
-            "source = \"registry+https://github.com/rust-lang/{}-index\"\n",
-            HOSTS[0]
-        );
+        let line =
+            format!("source = \"registry+https://github.com/rust-lang/{}-index\"\n", HOSTS[0]);
         assert!(registry_hosts(&File::new("fuzz/Cargo.lock", &line)).is_empty());
         assert_eq!(registry_hosts(&note(&line)).len(), 1);
         assert_eq!(registry_hosts(&File::new("Cargo.lock", HOSTS[0])).len(), 1);
@@ -174,10 +130,7 @@ mod tests {
 
     #[test]
     fn big_files_are_found_unless_they_are_lock_files() {
-        let sized = |path: &str, bytes| File {
-            bytes,
-            ..File::new(path, "")
-        };
+        let sized = |path: &str, bytes| File { bytes, ..File::new(path, "") };
         assert!(too_big(&sized("a.json", MAX_BYTES + 1)).is_some());
         assert!(too_big(&sized("a.json", MAX_BYTES)).is_none());
         assert!(too_big(&sized("x/package-lock.json", MAX_BYTES * 9)).is_none());

@@ -41,10 +41,7 @@ pub(super) fn check(files: &[File]) -> Checked {
     }
     Checked {
         findings,
-        note: format!(
-            "module direction: {} files, {imports} imports",
-            sources.len()
-        ),
+        note: format!("module direction: {} files, {imports} imports", sources.len()),
     }
 }
 
@@ -58,30 +55,19 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn of(file: &'a File) -> Option<Self> {
-        let path = file
-            .path
-            .strip_prefix(CRATE)?
-            .strip_prefix("src/")?
-            .strip_suffix(".rs")?;
+        let path = file.path.strip_prefix(CRATE)?.strip_prefix("src/")?.strip_suffix(".rs")?;
         // The root sees everything: it only declares and re-exports.
         if path == "lib" {
             return None;
         }
         let path = path.strip_suffix("/mod").unwrap_or(path);
         let module = path.split('/').next().unwrap_or(path);
-        Some(Self {
-            file,
-            module,
-            depth: path.split('/').count(),
-        })
+        Some(Self { file, module, depth: path.split('/').count() })
     }
 
     fn wrong(&self) -> Vec<Finding> {
         let Some(own) = level(self.module) else {
-            let text = format!(
-                "module `{}` has no place in the order of modules",
-                self.module
-            );
+            let text = format!("module `{}` has no place in the order of modules", self.module);
             return vec![finding("module-direction", self.file, 1, text)];
         };
         let imports = self.imports();
@@ -98,10 +84,7 @@ impl<'a> Source<'a> {
         match level(name) {
             _ if name == self.module => None,
             Some(other) if other > own => None,
-            Some(_) => Some(format!(
-                "`{}` must not use `{name}`: imports point down",
-                self.module
-            )),
+            Some(_) => Some(format!("`{}` must not use `{name}`: imports point down", self.module)),
             None => Some(format!(
                 "`crate::{name}` is no module of the order: name the module it lives in"
             )),
@@ -111,17 +94,11 @@ impl<'a> Source<'a> {
     /// The modules that this file names from the crate's root, with the lines.
     fn imports(&self) -> Vec<(usize, String)> {
         let lines = without_tests(&self.file.text);
-        let text: String = lines
-            .iter()
-            .map(|(_, line)| format!("{}\n", code(line)))
-            .collect();
+        let text: String = lines.iter().map(|(_, line)| format!("{}\n", code(line))).collect();
         let up = "super::".repeat(self.depth);
         let mut imports = Vec::new();
         for prefix in ["crate::", up.as_str()] {
-            for (at, _) in text
-                .match_indices(prefix)
-                .filter(|(at, _)| begins_path(&text[..*at]))
-            {
+            for (at, _) in text.match_indices(prefix).filter(|(at, _)| begins_path(&text[..*at])) {
                 let line = text[..at].matches('\n').count();
                 let number = lines.get(line).map_or(1, |(number, _)| *number);
                 let names = heads(&text[at + prefix.len()..]);
@@ -159,10 +136,7 @@ fn heads(rest: &str) -> Vec<String> {
             _ => {}
         }
     }
-    items
-        .iter()
-        .filter_map(|item| first_name(item.trim_start()))
-        .collect()
+    items.iter().filter_map(|item| first_name(item.trim_start())).collect()
 }
 
 fn first_name(path: &str) -> Option<String> {
@@ -194,11 +168,7 @@ mod tests {
             .is_empty()
         );
         assert!(
-            wrong(
-                "conn/task.rs",
-                "use crate::conn::State;\nuse super::state::step;\n"
-            )
-            .is_empty()
+            wrong("conn/task.rs", "use crate::conn::State;\nuse super::state::step;\n").is_empty()
         );
     }
 
@@ -208,17 +178,10 @@ mod tests {
         assert_eq!(up, ["3: `store` must not use `host`: imports point down"]);
         assert_eq!(wrong("lease.rs", "use crate::transport;\n").len(), 1);
         assert_eq!(
-            wrong(
-                "access.rs",
-                "use crate::{\n    conn::{self, State},\n    signals,\n};\n"
-            )
-            .len(),
+            wrong("access.rs", "use crate::{\n    conn::{self, State},\n    signals,\n};\n").len(),
             1
         );
-        assert_eq!(
-            wrong("shape/text.rs", "fn a() { crate::supervise::go() }\n").len(),
-            1
-        );
+        assert_eq!(wrong("shape/text.rs", "fn a() { crate::supervise::go() }\n").len(), 1);
     }
 
     #[test]
@@ -226,10 +189,7 @@ mod tests {
         assert_eq!(wrong("store.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/mod.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/disk.rs", "use super::super::host;\n").len(), 1);
-        assert!(
-            wrong("store/disk.rs", "use super::host;\n").is_empty(),
-            "that is store::host"
-        );
+        assert!(wrong("store/disk.rs", "use super::host;\n").is_empty(), "that is store::host");
     }
 
     #[test]
@@ -257,10 +217,7 @@ mod tests {
         assert!(none.findings.is_empty() && none.note.contains("nothing checked"));
         let empty = check(&[File::new("crates/toolcrib/Cargo.toml", "")]);
         assert_eq!(empty.findings.len(), 1);
-        let some = check(&[File::new(
-            "crates/toolcrib/src/conn.rs",
-            "use crate::store;\n",
-        )]);
+        let some = check(&[File::new("crates/toolcrib/src/conn.rs", "use crate::store;\n")]);
         assert_eq!(some.note, "module direction: 1 files, 1 imports");
     }
 }

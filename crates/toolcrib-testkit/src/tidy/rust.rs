@@ -7,29 +7,16 @@ const SOFT_LINES: usize = 400;
 const HARD_LINES: usize = 700;
 
 // Cut in two, here and in the tests, so that the rule does not find itself.
-const MARKS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("X", "XX"),
-];
-const MACROS: [&str; 3] = [
-    concat!("to", "do!"),
-    concat!("unimple", "mented!"),
-    concat!("d", "bg!"),
-];
+const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+const MACROS: [&str; 3] =
+    [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("d", "bg!")];
 const SKIPPED: [&str; 2] = [concat!("#[", "ignore"), concat!("```", "ignore")];
 
 /// The first line says what the file is for.
 pub(super) fn opens_with_purpose(file: &File) -> Option<Finding> {
     let good = file.text.starts_with("//! ");
-    (file.is_rust() && !good).then(|| {
-        finding(
-            "purpose",
-            file,
-            1,
-            "the file must open with a `//! ` sentence",
-        )
-    })
+    (file.is_rust() && !good)
+        .then(|| finding("purpose", file, 1, "the file must open with a `//! ` sentence"))
 }
 
 pub(super) fn too_long(file: &File) -> Option<Finding> {
@@ -47,21 +34,13 @@ pub(super) fn too_long(file: &File) -> Option<Finding> {
 /// Only worth knowing: the file is on its way to two.
 pub(super) fn getting_long(file: &File) -> Option<String> {
     let lines = length(file);
-    (lines > SOFT_LINES && lines <= HARD_LINES).then(|| {
-        format!(
-            "{}: {lines} lines without tests, better under {SOFT_LINES}",
-            file.path
-        )
-    })
+    (lines > SOFT_LINES && lines <= HARD_LINES)
+        .then(|| format!("{}: {lines} lines without tests, better under {SOFT_LINES}", file.path))
 }
 
 fn length(file: &File) -> usize {
     let is_test = file.path.contains("/tests/") || file.name() == "tests.rs";
-    if file.is_rust() && !is_test {
-        without_tests(&file.text).len()
-    } else {
-        0
-    }
+    if file.is_rust() && !is_test { without_tests(&file.text).len() } else { 0 }
 }
 
 /// No skipped test, no placeholder, no note to do it later: an issue is the place for that.
@@ -74,10 +53,7 @@ pub(super) fn unfinished(file: &File) -> Vec<Finding> {
         let mark = MARKS.iter().find(|mark| has_word(line, mark));
         let mac = MACROS.iter().find(|name| in_rust && has_word(line, name));
         let skip = SKIPPED.iter().find(|text| in_rust && line.contains(**text));
-        let found = mark
-            .or(mac)
-            .or(skip)
-            .map(|found| format!("`{found}` is left in the tree"));
+        let found = mark.or(mac).or(skip).map(|found| format!("`{found}` is left in the tree"));
         found.or_else(|| {
             (in_rust && skips_conditionally(line))
                 .then(|| "a test is skipped under a condition".to_owned())
@@ -93,11 +69,7 @@ fn skips_conditionally(line: &str) -> bool {
 pub(super) fn lints_inherited(file: &File) -> Option<Finding> {
     let is_member = file.path.starts_with("crates/") && file.name() == "Cargo.toml";
     let inherits = |text: &str| {
-        let mut lines = text
-            .lines()
-            .map(str::trim)
-            .skip_while(|line| *line != "[lints]")
-            .skip(1);
+        let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
         lines
             .by_ref()
             .take_while(|line| !line.starts_with('['))
@@ -128,19 +100,13 @@ mod tests {
         let lines = |count: usize| rust(&"fn a() {}\n".repeat(count));
         assert!(too_long(&lines(701)).is_some() && too_long(&lines(700)).is_none());
         assert!(getting_long(&lines(401)).is_some() && getting_long(&lines(400)).is_none());
-        assert!(
-            getting_long(&lines(701)).is_none(),
-            "that one already fails"
-        );
+        assert!(getting_long(&lines(701)).is_none(), "that one already fails");
     }
 
     #[test]
     fn tests_do_not_count_as_length() {
         let body = "fn a() {}\n".repeat(699);
-        let tests = format!(
-            "{body}#[cfg(test)]\nmod tests {{\n{}}}\n",
-            "    // x\n".repeat(500)
-        );
+        let tests = format!("{body}#[cfg(test)]\nmod tests {{\n{}}}\n", "    // x\n".repeat(500));
         assert!(too_long(&rust(&tests)).is_none());
         assert!(too_long(&File::new("crates/a/tests/it/big.rs", &"x\n".repeat(900))).is_none());
         assert!(
@@ -162,19 +128,13 @@ mod tests {
 
     #[test]
     fn finished_text_is_left_alone() {
-        for text in [
-            "a todo list",
-            "mktemp a.XXXXXX",
-            "please ignore",
-            "#[cfg_attr(unix, allow(x))]",
-        ] {
+        for text in
+            ["a todo list", "mktemp a.XXXXXX", "please ignore", "#[cfg_attr(unix, allow(x))]"]
+        {
             assert!(unfinished(&rust(text)).is_empty(), "{text}");
         }
         assert!(unfinished(&File::new("Cargo.lock", MARKS[0])).is_empty());
-        assert!(
-            unfinished(&File::new("a.md", MACROS[0])).is_empty(),
-            "prose may speak of it"
-        );
+        assert!(unfinished(&File::new("a.md", MACROS[0])).is_empty(), "prose may speak of it");
         assert_eq!(unfinished(&File::new("a.md", MARKS[0])).len(), 1);
     }
 

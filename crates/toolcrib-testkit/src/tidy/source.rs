@@ -4,11 +4,7 @@
 /// the left edge, as rustfmt leaves it.
 pub(super) fn without_tests(text: &str) -> Vec<(usize, &str)> {
     let mut kept = Vec::new();
-    let mut lines = text
-        .lines()
-        .enumerate()
-        .map(|(at, line)| (at + 1, line))
-        .peekable();
+    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
     while let Some((number, line)) = lines.next() {
         let opens = |(_, next): &(usize, &str)| next.starts_with("mod ") && next.ends_with('{');
         if line == "#[cfg(test)]" && lines.peek().is_some_and(opens) {

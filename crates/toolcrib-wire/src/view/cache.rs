@@ -20,10 +20,7 @@ pub enum CacheScope {
 
 impl Default for Cache {
     fn default() -> Self {
-        Cache {
-            ttl_ms: 0,
-            scope: CacheScope::Private,
-        }
+        Cache { ttl_ms: 0, scope: CacheScope::Private }
     }
 }
 
@@ -50,10 +47,7 @@ impl Cache {
             (CacheScope::Public, CacheScope::Public) => CacheScope::Public,
             _ => CacheScope::Private,
         };
-        Cache {
-            ttl_ms: self.ttl_ms.min(other.ttl_ms),
-            scope,
-        }
+        Cache { ttl_ms: self.ttl_ms.min(other.ttl_ms), scope }
     }
 
     pub fn write(self, writer: ObjectWriter) -> ObjectWriter {
@@ -80,64 +74,25 @@ mod tests {
     #[test]
     fn hints_are_read_towards_the_safe_side() {
         for (ttl, scope, expected) in [
-            (
-                Some("500"),
-                Some("\"public\""),
-                Cache {
-                    ttl_ms: 500,
-                    scope: Public,
-                },
-            ),
-            (
-                Some("-5"),
-                Some("\"private\""),
-                Cache {
-                    ttl_ms: 0,
-                    scope: Private,
-                },
-            ),
-            (
-                Some("\"5\""),
-                Some("\"shared\""),
-                Cache {
-                    ttl_ms: 0,
-                    scope: Private,
-                },
-            ),
+            (Some("500"), Some("\"public\""), Cache { ttl_ms: 500, scope: Public }),
+            (Some("-5"), Some("\"private\""), Cache { ttl_ms: 0, scope: Private }),
+            (Some("\"5\""), Some("\"shared\""), Cache { ttl_ms: 0, scope: Private }),
             (None, None, Cache::default()),
         ] {
-            assert_eq!(
-                Cache::read(ttl.map(Json::trusted), scope.map(Json::trusted)),
-                expected
-            );
+            assert_eq!(Cache::read(ttl.map(Json::trusted), scope.map(Json::trusted)), expected);
         }
     }
 
     #[test]
     fn a_whole_is_as_fresh_as_its_stalest_part_and_as_private_as_its_most_private() {
-        let public = Cache {
-            ttl_ms: 9,
-            scope: Public,
-        };
+        let public = Cache { ttl_ms: 9, scope: Public };
         assert_eq!(
-            public.join(Cache {
-                ttl_ms: 5,
-                scope: Public
-            }),
-            Cache {
-                ttl_ms: 5,
-                scope: Public
-            }
+            public.join(Cache { ttl_ms: 5, scope: Public }),
+            Cache { ttl_ms: 5, scope: Public }
         );
         assert_eq!(
-            public.join(Cache {
-                ttl_ms: 50,
-                scope: Private
-            }),
-            Cache {
-                ttl_ms: 9,
-                scope: Private
-            }
+            public.join(Cache { ttl_ms: 50, scope: Private }),
+            Cache { ttl_ms: 9, scope: Private }
         );
     }
 }

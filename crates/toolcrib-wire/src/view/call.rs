@@ -47,13 +47,8 @@ impl CallToolResult {
     pub fn read(raw: Raw) -> Result<Self, Flaw> {
         let json = raw.json();
         flaw::object(json)?;
-        let [content, structured, meta, is_error, result_type] = json.pick([
-            "content",
-            "structuredContent",
-            "_meta",
-            "isError",
-            "resultType",
-        ]);
+        let [content, structured, meta, is_error, result_type] =
+            json.pick(["content", "structuredContent", "_meta", "isError", "resultType"]);
         let mut flaws = Vec::new();
         flaws.extend(flaw::required(content, "content", Kind::Array).err());
         Ok(CallToolResult {
@@ -73,10 +68,8 @@ impl CallToolResult {
 
     /// The blocks in their order.
     pub fn content(&self) -> impl Iterator<Item = Content> {
-        let items = self
-            .content
-            .iter()
-            .flat_map(|list| list.json().items().map(|item| list.part(item)));
+        let items =
+            self.content.iter().flat_map(|list| list.json().items().map(|item| list.part(item)));
         items.map(Content::new)
     }
 
@@ -108,11 +101,7 @@ fn read_error(value: Option<Json<'_>>, flaws: &mut Vec<Flaw>) -> bool {
         return false;
     };
     value.as_bool().unwrap_or_else(|| {
-        flaws.push(Flaw::Mistyped {
-            field: "isError",
-            expected: Kind::Bool,
-            found: value.kind(),
-        });
+        flaws.push(Flaw::Mistyped { field: "isError", expected: Kind::Bool, found: value.kind() });
         true
     })
 }
@@ -132,10 +121,8 @@ mod tests {
             "_meta":{"k":1},"resultType":"complete","tools":[]}"#;
         let result = read(text);
         assert_eq!(result.raw().text(), text);
-        let kinds: Vec<_> = result
-            .content()
-            .map(|block| block.kind().unwrap().into_owned())
-            .collect();
+        let kinds: Vec<_> =
+            result.content().map(|block| block.kind().unwrap().into_owned()).collect();
         assert_eq!(kinds, ["text", "new"]);
         assert_eq!(result.structured_content().unwrap().text(), "[1.0]");
         assert_eq!(result.meta().unwrap().text(), r#"{"k":1}"#);
@@ -152,11 +139,7 @@ mod tests {
             (r#","isError":"true""#, true, 1),
         ] {
             let result = read(&format!(r#"{{"content":[]{member}}}"#));
-            assert_eq!(
-                (result.is_error(), result.flaws().len()),
-                (is_error, flaws),
-                "{member}"
-            );
+            assert_eq!((result.is_error(), result.flaws().len()), (is_error, flaws), "{member}");
         }
         assert_eq!(read("{}").flaws(), [Flaw::Missing { field: "content" }]);
     }
@@ -166,14 +149,8 @@ mod tests {
         for (member, expected) in [
             ("{}", ResultType::Complete),
             (r#"{"resultType":"complete"}"#, ResultType::Complete),
-            (
-                r#"{"resultType":"input_required"}"#,
-                ResultType::InputRequired,
-            ),
-            (
-                r#"{"resultType":"task"}"#,
-                ResultType::Other("task".to_owned()),
-            ),
+            (r#"{"resultType":"input_required"}"#, ResultType::InputRequired),
+            (r#"{"resultType":"task"}"#, ResultType::Other("task".to_owned())),
             (r#"{"resultType":7}"#, ResultType::Other("7".to_owned())),
         ] {
             assert_eq!(ResultType::of(Json::trusted(member)), expected);

@@ -116,11 +116,7 @@ fn has(raw: &Raw, path: &[&str]) -> bool {
 }
 
 fn is_true(raw: &Raw, group: &str, flag: &str) -> bool {
-    raw.json()
-        .get(group)
-        .and_then(|group| group.get(flag))
-        .and_then(Json::as_bool)
-        == Some(true)
+    raw.json().get(group).and_then(|group| group.get(flag)).and_then(Json::as_bool) == Some(true)
 }
 
 #[cfg(test)]

@@ -36,9 +36,7 @@ impl Content {
     }
 
     pub fn text(text: &str) -> Self {
-        let raw = crate::object::ObjectWriter::new()
-            .string("type", "text")
-            .string("text", text);
+        let raw = crate::object::ObjectWriter::new().string("type", "text").string("text", text);
         Content(raw.finish())
     }
 
@@ -51,10 +49,8 @@ impl Content {
     }
 
     pub fn part(&self) -> Part<'_> {
-        let [kind, text, data, mime, resource] = self
-            .0
-            .json()
-            .pick(["type", "text", "data", "mimeType", "resource"]);
+        let [kind, text, data, mime, resource] =
+            self.0.json().pick(["type", "text", "data", "mimeType", "resource"]);
         let kind = kind.and_then(Json::as_str);
         let [text, data, mime] = [text, data, mime].map(|member| member.and_then(Json::as_str));
         let known = match (kind.as_deref(), text, data.zip(mime)) {
@@ -102,10 +98,7 @@ mod tests {
                 r#"{"type":"audio","data":"AA==","mimeType":"audio/wav"}"#,
                 r#"Audio { data: "AA==", mime_type: "audio/wav" }"#,
             ),
-            (
-                r#"{"type":"image","data":"AA=="}"#,
-                r#"Other(Some("image"))"#,
-            ),
+            (r#"{"type":"image","data":"AA=="}"#, r#"Other(Some("image"))"#),
             (r#"{"type":"text","text":7}"#, r#"Other(Some("text"))"#),
             (r#"{"type":"hologram","x":1}"#, r#"Other(Some("hologram"))"#),
             (r#"{"text":"?"}"#, "Other(None)"),
@@ -124,9 +117,6 @@ mod tests {
         assert!(matches!(embedded.part(), Part::Resource(resource) if resource.uri() == "a:b"));
         let link = read(r#"{"type":"resource_link","uri":"a:c","name":"c"}"#);
         assert!(matches!(link.part(), Part::ResourceLink(link) if link.uri() == "a:c"));
-        assert_eq!(
-            read(r#"{"type":"resource"}"#).part(),
-            Part::Other(Some("resource".into()))
-        );
+        assert_eq!(read(r#"{"type":"resource"}"#).part(), Part::Other(Some("resource".into())));
     }
 }

@@ -12,11 +12,7 @@ pub enum Flaw {
     #[error("`{field}` is empty")]
     Empty { field: &'static str },
     #[error("`{field}` must be {expected}, found {found}")]
-    Mistyped {
-        field: &'static str,
-        expected: Kind,
-        found: Kind,
-    },
+    Mistyped { field: &'static str, expected: Kind, found: Kind },
     #[error("`{field}` has no meaning: {value}")]
     Meaningless { field: &'static str, value: String },
 }
@@ -37,24 +33,14 @@ pub(crate) fn required<'a>(
     match value {
         None => Err(Flaw::Missing { field }),
         Some(value) if value.kind() == expected => Ok(value),
-        Some(value) => Err(Flaw::Mistyped {
-            field,
-            expected,
-            found: value.kind(),
-        }),
+        Some(value) => Err(Flaw::Mistyped { field, expected, found: value.kind() }),
     }
 }
 
 /// A string that must be there and say something.
 pub(crate) fn required_text(value: Option<Json<'_>>, field: &'static str) -> Result<String, Flaw> {
-    let text = required(value, field, Kind::String)?
-        .as_str()
-        .unwrap_or_default();
-    if text.is_empty() {
-        Err(Flaw::Empty { field })
-    } else {
-        Ok(text.into_owned())
-    }
+    let text = required(value, field, Kind::String)?.as_str().unwrap_or_default();
+    if text.is_empty() { Err(Flaw::Empty { field }) } else { Ok(text.into_owned()) }
 }
 
 /// Notes members that may be absent but are of another kind than they should be. Null counts as absent,
@@ -69,11 +55,7 @@ pub(crate) fn note_odd<const N: usize>(
     for ((field, expected), value) in fields.into_iter().zip(values) {
         match value.map(Json::kind) {
             Some(found) if found != expected && found != Kind::Null => {
-                notes.push(Flaw::Mistyped {
-                    field,
-                    expected,
-                    found,
-                });
+                notes.push(Flaw::Mistyped { field, expected, found });
             }
             _ => {}
         }

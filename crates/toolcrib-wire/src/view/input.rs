@@ -63,16 +63,10 @@ impl InputRequired {
             flaw::required(Some(state), "requestState", Kind::String)?;
         }
         if requests.is_none() && state.is_none() {
-            return Err(Flaw::Missing {
-                field: "inputRequests",
-            });
+            return Err(Flaw::Missing { field: "inputRequests" });
         }
         let [requests, state] = [requests, state].map(|member| member.map(|json| raw.part(json)));
-        Ok(InputRequired {
-            raw,
-            requests,
-            state,
-        })
+        Ok(InputRequired { raw, requests, state })
     }
 
     pub fn raw(&self) -> &Raw {
@@ -111,11 +105,7 @@ impl InputRequest {
         let [method, params] = raw.json().pick(["method", "params"]);
         let method = flaw::required_text(method, "method")?;
         let params = params.map(|params| raw.part(params));
-        Ok(InputRequest {
-            key: key.to_owned(),
-            method,
-            params,
-        })
+        Ok(InputRequest { key: key.to_owned(), method, params })
     }
 }
 
@@ -161,10 +151,7 @@ pub fn elicit_result(action: ElicitAction, content: Option<Json<'_>>) -> Raw {
         ElicitAction::Decline => "decline",
         ElicitAction::Cancel => "cancel",
     };
-    ObjectWriter::new()
-        .string("action", action)
-        .json_if("content", content)
-        .finish()
+    ObjectWriter::new().string("action", action).json_if("content", content).finish()
 }
 
 impl CreateMessage {
@@ -213,14 +200,8 @@ mod tests {
         assert_eq!(required.state().unwrap().text(), r#""a\u002fb""#);
         let requests = required.requests();
         let who = requests[0].as_ref().unwrap();
-        assert_eq!(
-            (who.key.as_str(), who.method.as_str()),
-            ("who", "elicitation/create")
-        );
-        assert_eq!(
-            requests[1],
-            Err(("odd".to_owned(), Flaw::Missing { field: "method" }))
-        );
+        assert_eq!((who.key.as_str(), who.method.as_str()), ("who", "elicitation/create"));
+        assert_eq!(requests[1], Err(("odd".to_owned(), Flaw::Missing { field: "method" })));
     }
 
     #[test]
@@ -234,10 +215,7 @@ mod tests {
             assert!(InputRequired::read(raw(text)).is_err(), "{text}");
         }
         let built = InputRequired::build(None, Some("s"));
-        assert_eq!(
-            InputRequired::read(built).unwrap().state().unwrap().text(),
-            "\"s\""
-        );
+        assert_eq!(InputRequired::read(built).unwrap().state().unwrap().text(), "\"s\"");
     }
 
     #[test]
@@ -253,10 +231,7 @@ mod tests {
             elicit_result(ElicitAction::Accept, Some(Json::EMPTY)).text(),
             r#"{"action":"accept","content":{}}"#
         );
-        assert_eq!(
-            elicit_result(ElicitAction::Decline, None).text(),
-            r#"{"action":"decline"}"#
-        );
+        assert_eq!(elicit_result(ElicitAction::Decline, None).text(), r#"{"action":"decline"}"#);
     }
 
     #[test]
@@ -265,11 +240,7 @@ mod tests {
             r#"{"messages":[{"role":"user","content":{}}],"maxTokens":9,"systemPrompt":"s"}"#,
         ));
         assert_eq!(
-            (
-                ask.messages().len(),
-                ask.max_tokens(),
-                ask.system_prompt().as_deref()
-            ),
+            (ask.messages().len(), ask.max_tokens(), ask.system_prompt().as_deref()),
             (1, Some(9), Some("s"))
         );
         assert_eq!(ask.tools(), None);

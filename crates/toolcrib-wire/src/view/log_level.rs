@@ -25,9 +25,7 @@ impl LogLevel {
     ];
 
     pub fn read(text: &str) -> Option<LogLevel> {
-        LogLevel::ALL
-            .into_iter()
-            .find(|level| level.as_str() == text)
+        LogLevel::ALL.into_iter().find(|level| level.as_str() == text)
     }
 
     pub fn as_str(self) -> &'static str {

@@ -76,16 +76,9 @@ impl<T: Item> Page<T> {
         let name = raw.clone();
         match T::read(raw, &mut notes) {
             Ok(item) => self.items.push(item),
-            Err(reason) => self.bad.push(BadItem {
-                index,
-                name: name_of(name.json()),
-                reason,
-            }),
+            Err(reason) => self.bad.push(BadItem { index, name: name_of(name.json()), reason }),
         }
-        self.notes.extend(notes.into_iter().map(|flaw| Note {
-            index: Some(index),
-            flaw,
-        }));
+        self.notes.extend(notes.into_iter().map(|flaw| Note { index: Some(index), flaw }));
     }
 
     /// An empty cursor is the end: asked for, it would give the first page again.
@@ -112,9 +105,7 @@ impl<T: Item> Page<T> {
 fn name_of(json: Json<'_>) -> Option<String> {
     let [name, uri] = json.pick(["name", "uri"]);
     let text = |value: Option<Json<'_>>| value.and_then(Json::as_str).map(|text| text.into_owned());
-    text(name)
-        .or_else(|| text(uri))
-        .filter(|text| !text.is_empty())
+    text(name).or_else(|| text(uri)).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -133,10 +124,7 @@ mod tests {
             r#"{"tools":[{"name":"a","inputSchema":{}},{"name":"b"},7,{"name":"d","inputSchema":{},"annotations":{"readOnlyHint":"yes"}}]}"#,
         )
         .unwrap();
-        assert_eq!(
-            page.items.iter().map(Tool::name).collect::<Vec<_>>(),
-            ["a", "d"]
-        );
+        assert_eq!(page.items.iter().map(Tool::name).collect::<Vec<_>>(), ["a", "d"]);
         let bad: Vec<_> = page
             .bad
             .iter()
@@ -149,11 +137,8 @@ mod tests {
                 (2, None, "expected an object, found a number".to_owned()),
             ]
         );
-        let notes: Vec<_> = page
-            .notes
-            .iter()
-            .map(|note| (note.index, note.flaw.to_string()))
-            .collect();
+        let notes: Vec<_> =
+            page.notes.iter().map(|note| (note.index, note.flaw.to_string())).collect();
         let odd = "`annotations.readOnlyHint` must be a boolean, found a string".to_owned();
         assert_eq!(notes.last(), Some(&(Some(3), odd)));
     }
@@ -162,10 +147,7 @@ mod tests {
     fn a_result_without_a_list_is_an_error_and_never_an_empty_list() {
         for (text, reason) in [
             (r#"{"tool":[]}"#, "`tools` is missing"),
-            (
-                r#"{"tools":{}}"#,
-                "`tools` must be an array, found an object",
-            ),
+            (r#"{"tools":{}}"#, "`tools` must be an array, found an object"),
             ("null", "expected an object, found null"),
         ] {
             assert_eq!(read::<Tool>(text).unwrap_err().to_string(), reason);
@@ -180,13 +162,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(page.next_cursor.as_deref(), Some("x"));
-        assert_eq!(
-            page.cache,
-            Cache {
-                ttl_ms: 500,
-                scope: CacheScope::Public
-            }
-        );
+        assert_eq!(page.cache, Cache { ttl_ms: 500, scope: CacheScope::Public });
         for (cursor, notes) in [("\"\"", 0), ("null", 0), ("7", 1)] {
             let page =
                 read::<Resource>(&format!(r#"{{"resources":[],"nextCursor":{cursor}}}"#)).unwrap();

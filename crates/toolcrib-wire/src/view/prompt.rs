@@ -117,10 +117,7 @@ impl PromptMessage {
             return Vec::new();
         };
         match content.kind() {
-            Kind::Array => content
-                .items()
-                .map(|item| Content::new(self.0.part(item)))
-                .collect(),
+            Kind::Array => content.items().map(|item| Content::new(self.0.part(item))).collect(),
             _ => vec![Content::new(self.0.part(content))],
         }
     }
@@ -129,9 +126,7 @@ impl PromptMessage {
 /// The `messages` of a prompt or of a sampling request.
 pub(crate) fn messages(raw: &Raw) -> Vec<PromptMessage> {
     let list = raw.json().get("messages").unwrap_or(Json::NULL);
-    list.items()
-        .map(|item| PromptMessage(raw.part(item)))
-        .collect()
+    list.items().map(|item| PromptMessage(raw.part(item))).collect()
 }
 
 #[cfg(test)]
@@ -149,11 +144,8 @@ mod tests {
         let text = r#"{"name":"p","arguments":[{"name":"a","required":true},{"nameless":1}],"description":7}"#;
         let prompt = Prompt::read(raw(text), &mut notes).unwrap();
         assert_eq!(prompt.raw().text(), text);
-        let arguments = [PromptArgument {
-            name: "a".to_owned(),
-            description: None,
-            required: true,
-        }];
+        let arguments =
+            [PromptArgument { name: "a".to_owned(), description: None, required: true }];
         assert_eq!(prompt.arguments(), arguments);
         assert_eq!(notes.len(), 1);
         assert!(Prompt::read(raw("{}"), &mut notes).is_err());

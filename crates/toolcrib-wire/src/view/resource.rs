@@ -64,8 +64,7 @@ impl Resource {
     /// The name, or the URI where there is none.
     pub fn name(&self) -> Cow<'_, str> {
         let name = self.raw.json().get("name").and_then(Json::as_str);
-        name.filter(|name| !name.is_empty())
-            .unwrap_or(Cow::Borrowed(&self.uri))
+        name.filter(|name| !name.is_empty()).unwrap_or(Cow::Borrowed(&self.uri))
     }
 
     pub fn raw(&self) -> &Raw {
@@ -106,8 +105,7 @@ impl ResourceTemplate {
     /// The name, or the template where there is none.
     pub fn name(&self) -> Cow<'_, str> {
         let name = self.raw.json().get("name").and_then(Json::as_str);
-        name.filter(|name| !name.is_empty())
-            .unwrap_or(Cow::Borrowed(&self.uri_template))
+        name.filter(|name| !name.is_empty()).unwrap_or(Cow::Borrowed(&self.uri_template))
     }
 
     pub fn raw(&self) -> &Raw {
@@ -166,9 +164,7 @@ impl ReadResourceResult {
     /// The contents one by one, bad ones with their reason.
     pub fn contents(&self) -> Vec<Result<ResourceContents, Flaw>> {
         let list = self.0.json().get("contents").unwrap_or(Json::NULL);
-        list.items()
-            .map(|item| ResourceContents::read(self.0.part(item)))
-            .collect()
+        list.items().map(|item| ResourceContents::read(self.0.part(item))).collect()
     }
 
     pub fn cache(&self) -> Cache {
@@ -194,21 +190,11 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            (
-                resource.uri(),
-                &*resource.name(),
-                resource.mime_type().as_deref()
-            ),
+            (resource.uri(), &*resource.name(), resource.mime_type().as_deref()),
             ("a:b", "a:b", Some("text/plain"))
         );
         let notes: Vec<_> = notes.iter().map(Flaw::to_string).collect();
-        assert_eq!(
-            notes,
-            [
-                "`name` is missing",
-                "`size` must be a number, found a string"
-            ]
-        );
+        assert_eq!(notes, ["`name` is missing", "`size` must be a number, found a string"]);
         assert_eq!(
             Resource::read(raw(r#"{"name":"x"}"#), &mut Vec::new()),
             Err(Flaw::Missing { field: "uri" })
@@ -218,12 +204,7 @@ mod tests {
     #[test]
     fn a_template_needs_its_template() {
         let read = |text| ResourceTemplate::read(raw(text), &mut Vec::new());
-        assert_eq!(
-            read(r#"{"uriTemplate":"a:{b}","name":"n"}"#)
-                .unwrap()
-                .name(),
-            "n"
-        );
+        assert_eq!(read(r#"{"uriTemplate":"a:{b}","name":"n"}"#).unwrap().name(), "n");
         assert_eq!(
             read(r#"{"uriTemplate":7}"#).unwrap_err().to_string(),
             "`uriTemplate` must be a string, found a number"
@@ -239,10 +220,7 @@ mod tests {
         let contents = read.contents();
         assert_eq!(contents[0].as_ref().unwrap().text().as_deref(), Some("t"));
         assert_eq!(contents[1], Err(Flaw::Missing { field: "uri" }));
-        assert_eq!(
-            contents[2].as_ref().unwrap().blob().as_deref(),
-            Some("AA==")
-        );
+        assert_eq!(contents[2].as_ref().unwrap().blob().as_deref(), Some("AA=="));
         assert_eq!(read.cache().ttl_ms, 7);
         assert!(ReadResourceResult::read(raw("{}")).is_err());
     }

@@ -39,11 +39,7 @@ impl Item for Tool {
             note_odd(annotations, "annotations.".len(), ANNOTATIONS, notes);
         }
         let input_schema = raw.part(schema);
-        Ok(Tool {
-            name,
-            input_schema,
-            raw,
-        })
+        Ok(Tool { name, input_schema, raw })
     }
 }
 
@@ -78,9 +74,7 @@ impl Tool {
     }
 
     pub fn output_schema(&self) -> Option<Raw> {
-        self.raw
-            .get("outputSchema")
-            .filter(|schema| schema.json().is_object())
+        self.raw.get("outputSchema").filter(|schema| schema.json().is_object())
     }
 
     /// The name for people: the title, or that of the annotations.
@@ -104,12 +98,7 @@ impl Tool {
         ]);
         let [read_only, destructive, idempotent, open_world] =
             hints.map(|hint| hint.and_then(Json::as_bool));
-        ToolAnnotations {
-            read_only,
-            destructive,
-            idempotent,
-            open_world,
-        }
+        ToolAnnotations { read_only, destructive, idempotent, open_world }
     }
 
     pub fn meta(&self) -> Option<Raw> {
@@ -138,10 +127,7 @@ mod tests {
     fn read(text: &str) -> (Result<Tool, String>, Vec<String>) {
         let mut notes = Vec::new();
         let tool = Tool::read(Raw::parse(text, &Limits::default()).unwrap(), &mut notes);
-        (
-            tool.map_err(|flaw| flaw.to_string()),
-            notes.iter().map(Flaw::to_string).collect(),
-        )
+        (tool.map_err(|flaw| flaw.to_string()), notes.iter().map(Flaw::to_string).collect())
     }
 
     #[test]
@@ -152,10 +138,7 @@ mod tests {
         let tool = tool.unwrap();
         assert_eq!(notes, Vec::<String>::new());
         assert_eq!(tool.raw().text(), text);
-        assert_eq!(
-            tool.input_schema().text(),
-            r#"{"type":"object", "$defs":{"x":1.0}}"#
-        );
+        assert_eq!(tool.input_schema().text(), r#"{"type":"object", "$defs":{"x":1.0}}"#);
         assert_eq!(tool.output_schema().unwrap().text(), "{}");
         assert_eq!(
             (tool.title().as_deref(), tool.description().as_deref()),
@@ -175,19 +158,13 @@ mod tests {
         for (text, reason) in [
             (r#"{"inputSchema":{}}"#, "`name` is missing"),
             (r#"{"name":"","inputSchema":{}}"#, "`name` is empty"),
-            (
-                r#"{"name":7,"inputSchema":{}}"#,
-                "`name` must be a string, found a number",
-            ),
+            (r#"{"name":7,"inputSchema":{}}"#, "`name` must be a string, found a number"),
             (r#"{"name":"t"}"#, "`inputSchema` is missing"),
             (
                 r#"{"name":"t","inputSchema":true}"#,
                 "`inputSchema` must be an object, found a boolean",
             ),
-            (
-                r#"{"name":"t","inputSchema":null}"#,
-                "`inputSchema` must be an object, found null",
-            ),
+            (r#"{"name":"t","inputSchema":null}"#, "`inputSchema` must be an object, found null"),
             ("[]", "expected an object, found an array"),
         ] {
             assert_eq!(read(text).0.unwrap_err(), reason);
@@ -197,34 +174,21 @@ mod tests {
     #[test]
     fn oddities_elsewhere_are_noted_and_the_tool_stays() {
         for (member, note) in [
-            (
-                r#""title":7"#,
-                Some("`title` must be a string, found a number"),
-            ),
+            (r#""title":7"#, Some("`title` must be a string, found a number")),
             (r#""title":null"#, None),
-            (
-                r#""outputSchema":[]"#,
-                Some("`outputSchema` must be an object, found an array"),
-            ),
-            (
-                r#""annotations":"x""#,
-                Some("`annotations` must be an object, found a string"),
-            ),
+            (r#""outputSchema":[]"#, Some("`outputSchema` must be an object, found an array")),
+            (r#""annotations":"x""#, Some("`annotations` must be an object, found a string")),
             (
                 r#""annotations":{"title":1}"#,
                 Some("`annotations.title` must be a string, found a number"),
             ),
         ] {
-            let (tool, notes) = read(&format!(
-                r#"{{"name":"t","inputSchema":{{"type":"object"}},{member}}}"#
-            ));
+            let (tool, notes) =
+                read(&format!(r#"{{"name":"t","inputSchema":{{"type":"object"}},{member}}}"#));
             assert_eq!(tool.unwrap().name(), "t");
             assert_eq!(notes, Vec::from_iter(note), "{member}");
         }
         let (_, notes) = read(r#"{"name":"t","inputSchema":{"type":["object","null"]}}"#);
-        assert_eq!(
-            notes,
-            [r#"`inputSchema.type` has no meaning: ["object","null"]"#]
-        );
+        assert_eq!(notes, [r#"`inputSchema.type` has no meaning: ["object","null"]"#]);
     }
 }

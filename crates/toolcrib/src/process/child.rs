@@ -61,16 +61,7 @@ impl Child {
         stop: oneshot::Sender<()>,
         life: watch::Receiver<Life>,
     ) -> Self {
-        Self {
-            stdin: None,
-            stdout: None,
-            pid,
-            mark,
-            stderr,
-            leash,
-            stop: Some(stop),
-            life,
-        }
+        Self { stdin: None, stdout: None, pid, mark, stderr, leash, stop: Some(stop), life }
     }
 
     pub fn pid(&self) -> u32 {
@@ -88,11 +79,7 @@ impl Child {
     /// Waits until the process ends, by itself or otherwise. What it last wrote to stderr can then be read.
     pub async fn exited(&self) -> Exit {
         let mut life = self.life.clone();
-        match life
-            .wait_for(|life| !matches!(life, Life::Running))
-            .await
-            .as_deref()
-        {
+        match life.wait_for(|life| !matches!(life, Life::Running)).await.as_deref() {
             Ok(Life::Exited(exit) | Life::Ended(Ended { exit, .. })) => *exit,
             Ok(Life::Running) | Err(_) => Exit::Unknown,
         }
@@ -107,18 +94,10 @@ impl Child {
             let _ = stop.send(());
         }
         let mut life = self.life.clone();
-        match life
-            .wait_for(|life| matches!(life, Life::Ended(_)))
-            .await
-            .as_deref()
-        {
+        match life.wait_for(|life| matches!(life, Life::Ended(_))).await.as_deref() {
             Ok(Life::Ended(ended)) => ended.clone(),
             // The keeper has gone without seeing the end.
-            _ => Ended {
-                means: Means::Killed,
-                exit: Exit::Unknown,
-                left: vec![self.pid],
-            },
+            _ => Ended { means: Means::Killed, exit: Exit::Unknown, left: vec![self.pid] },
         }
     }
 }

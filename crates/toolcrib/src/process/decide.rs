@@ -24,21 +24,14 @@ pub(crate) fn decide<'a>(
     table: &'a [Process],
     me: u32,
 ) -> Vec<(&'a Process, Proof)> {
-    let leaders: Vec<&Identity> = entries
-        .iter()
-        .filter_map(|entry| entry.leader.as_ref())
-        .collect();
+    let leaders: Vec<&Identity> =
+        entries.iter().filter_map(|entry| entry.leader.as_ref()).collect();
     // A group is known by its leader, and while that lives, or is at least not yet forgotten by the kernel.
     let known = |leader: &Identity| {
-        table
-            .iter()
-            .any(|process| leader.is(realm, process) && !foreign(instance, process))
+        table.iter().any(|process| leader.is(realm, process) && !foreign(instance, process))
     };
-    let groups: Vec<u32> = leaders
-        .iter()
-        .filter(|leader| known(leader))
-        .map(|leader| leader.pid)
-        .collect();
+    let groups: Vec<u32> =
+        leaders.iter().filter(|leader| known(leader)).map(|leader| leader.pid).collect();
 
     let proof = |process: &Process| match process.mark {
         Some(mark) => (mark.instance == instance).then_some(Proof::Mark),
@@ -63,13 +56,7 @@ mod tests {
     use super::*;
     use crate::process::mark::Mark;
 
-    const LEADER: Process = Process {
-        pid: 10,
-        group: 10,
-        start: 500,
-        zombie: false,
-        mark: None,
-    };
+    const LEADER: Process = Process { pid: 10, group: 10, start: 500, zombie: false, mark: None };
     const ME: u32 = 77;
 
     fn dead() -> InstanceId {
@@ -77,10 +64,7 @@ mod tests {
     }
 
     fn mark_of(instance: &str, session: u64) -> Option<Mark> {
-        Some(Mark {
-            instance: InstanceId::parse(instance).unwrap(),
-            session,
-        })
+        Some(Mark { instance: InstanceId::parse(instance).unwrap(), session })
     }
 
     fn ours() -> Option<Mark> {
@@ -92,34 +76,22 @@ mod tests {
     }
 
     fn here() -> Realm {
-        Realm {
-            boot: "monday".to_owned(),
-            pids: "pid:[1]".to_owned(),
-        }
+        Realm { boot: "monday".to_owned(), pids: "pid:[1]".to_owned() }
     }
 
     /// The ledger holds pid 10, start 500, in `realm`; which of `table` must die?
     fn check_in(realm: &Realm, table: &[Process], wanted: &[(u32, Proof)]) {
-        let leader = Identity {
-            pid: 10,
-            start: 500,
-            realm: realm.clone(),
-        };
-        let entry = Entry {
-            mark: ours().unwrap(),
-            program: "npx".to_owned(),
-            leader: Some(leader),
-        };
+        let leader = Identity { pid: 10, start: 500, realm: realm.clone() };
+        let entry =
+            Entry { mark: ours().unwrap(), program: "npx".to_owned(), leader: Some(leader) };
         let intent = Entry {
             mark: mark_of("00000000000000000000000000000001", 2).unwrap(),
             leader: None,
             ..entry.clone()
         };
         let doomed = decide(dead(), &[entry, intent], &here(), table, ME);
-        let doomed: Vec<_> = doomed
-            .into_iter()
-            .map(|(process, proof)| (process.pid, proof))
-            .collect();
+        let doomed: Vec<_> =
+            doomed.into_iter().map(|(process, proof)| (process.pid, proof)).collect();
         assert_eq!(doomed, wanted, "{table:?}");
     }
 
@@ -130,165 +102,67 @@ mod tests {
     #[test]
     fn the_leader_is_known_by_its_start_or_its_mark() {
         check(&[LEADER], &[(10, Proof::Leader)]);
-        check(
-            &[Process {
-                mark: ours(),
-                ..LEADER
-            }],
-            &[(10, Proof::Mark)],
-        );
+        check(&[Process { mark: ours(), ..LEADER }], &[(10, Proof::Mark)]);
     }
 
     #[test]
     fn a_recycled_pid_is_left_alone() {
-        check(
-            &[Process {
-                start: 501,
-                ..LEADER
-            }],
-            &[],
-        );
-        check(
-            &[Process {
-                start: 501,
-                mark: neighbours(),
-                ..LEADER
-            }],
-            &[],
-        );
+        check(&[Process { start: 501, ..LEADER }], &[]);
+        check(&[Process { start: 501, mark: neighbours(), ..LEADER }], &[]);
     }
 
     #[test]
     fn a_living_neighbours_child_is_left_alone() {
-        check(
-            &[Process {
-                pid: 11,
-                group: 11,
-                mark: neighbours(),
-                ..LEADER
-            }],
-            &[],
-        );
+        check(&[Process { pid: 11, group: 11, mark: neighbours(), ..LEADER }], &[]);
         // Even where everything else fits, as after a copied state folder.
-        check(
-            &[
-                Process {
-                    mark: neighbours(),
-                    ..LEADER
-                },
-                Process { pid: 11, ..LEADER },
-            ],
-            &[],
-        );
+        check(&[Process { mark: neighbours(), ..LEADER }, Process { pid: 11, ..LEADER }], &[]);
     }
 
     #[test]
     fn members_of_a_group_whose_leader_is_gone_need_the_mark() {
         let member = Process { pid: 11, ..LEADER };
         check(slice::from_ref(&member), &[]);
-        check(
-            &[Process {
-                mark: ours(),
-                ..member
-            }],
-            &[(11, Proof::Mark)],
-        );
+        check(&[Process { mark: ours(), ..member }], &[(11, Proof::Mark)]);
     }
 
     #[test]
     fn members_of_a_recycled_group_are_left_alone() {
-        check(
-            &[
-                Process {
-                    start: 501,
-                    ..LEADER
-                },
-                Process { pid: 11, ..LEADER },
-            ],
-            &[],
-        );
+        check(&[Process { start: 501, ..LEADER }, Process { pid: 11, ..LEADER }], &[]);
     }
 
     #[test]
     fn members_of_a_verified_leaders_group_need_no_mark() {
         let member = Process { pid: 11, ..LEADER };
-        check(
-            &[LEADER, member.clone()],
-            &[(10, Proof::Leader), (11, Proof::Group)],
-        );
-        check(
-            &[
-                Process {
-                    zombie: true,
-                    ..LEADER
-                },
-                member,
-            ],
-            &[(11, Proof::Group)],
-        );
+        check(&[LEADER, member.clone()], &[(10, Proof::Leader), (11, Proof::Group)]);
+        check(&[Process { zombie: true, ..LEADER }, member], &[(11, Proof::Group)]);
     }
 
     #[test]
     fn a_descendant_that_left_the_group_is_known_by_its_mark() {
-        let stray = Process {
-            pid: 12,
-            group: 12,
-            start: 900,
-            zombie: false,
-            mark: ours(),
-        };
+        let stray = Process { pid: 12, group: 12, start: 900, zombie: false, mark: ours() };
         check(slice::from_ref(&stray), &[(12, Proof::Mark)]);
-        check(
-            &[Process {
-                mark: None,
-                ..stray
-            }],
-            &[],
-        );
+        check(&[Process { mark: None, ..stray }], &[]);
     }
 
     #[test]
     fn a_fork_without_a_pid_line_is_known_by_its_mark() {
         let mark = mark_of("00000000000000000000000000000001", 2);
-        check(
-            &[Process {
-                pid: 13,
-                group: 13,
-                mark,
-                ..LEADER
-            }],
-            &[(13, Proof::Mark)],
-        );
+        check(&[Process { pid: 13, group: 13, mark, ..LEADER }], &[(13, Proof::Mark)]);
     }
 
     #[test]
     fn pids_of_another_boot_or_namespace_mean_nothing() {
         check_in(
-            &Realm {
-                boot: "tuesday".to_owned(),
-                ..here()
-            },
+            &Realm { boot: "tuesday".to_owned(), ..here() },
             &[LEADER, Process { pid: 11, ..LEADER }],
             &[],
         );
-        check_in(
-            &Realm {
-                pids: "pid:[2]".to_owned(),
-                ..here()
-            },
-            &[LEADER],
-            &[],
-        );
+        check_in(&Realm { pids: "pid:[2]".to_owned(), ..here() }, &[LEADER], &[]);
     }
 
     #[test]
     fn the_dead_the_first_process_and_the_asker_are_never_killed() {
-        let row = |pid, zombie| Process {
-            pid,
-            zombie,
-            mark: ours(),
-            ..LEADER
-        };
+        let row = |pid, zombie| Process { pid, zombie, mark: ours(), ..LEADER };
         check(&[row(10, true), row(1, false), row(ME, false)], &[]);
     }
 }

@@ -110,13 +110,11 @@ fn send(processes: &[Process], signal: Signal) {
 fn exit_of(pid: Pid) -> rustix::io::Result<Option<Exit>> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = retry_on_intr(|| waitid(WaitId::Pid(pid), look))?;
-    Ok(status.map(
-        |status| match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Exit::Code(code),
-            (None, Some(signal)) => Exit::Signal(signal),
-            (None, None) => Exit::Unknown,
-        },
-    ))
+    Ok(status.map(|status| match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
+    }))
 }
 
 #[cfg(test)]
@@ -126,30 +124,15 @@ mod tests {
 
     #[test]
     fn the_group_and_the_marked_are_family() {
-        let mark = Mark {
-            instance: InstanceId::random().unwrap(),
-            session: 1,
-        };
+        let mark = Mark { instance: InstanceId::random().unwrap(), session: 1 };
         let brother = Mark { session: 2, ..mark };
-        let row = |pid, group, mark| Process {
-            pid,
-            group,
-            start: 1,
-            zombie: false,
-            mark,
-        };
+        let row = |pid, group, mark| Process { pid, group, start: 1, zombie: false, mark };
         for (process, wanted) in [
             (row(11, 10, None), true),
             (row(12, 12, Some(mark)), true),
             (row(13, 13, Some(brother)), false),
             (row(14, 14, None), false),
-            (
-                Process {
-                    zombie: true,
-                    ..row(15, 10, Some(mark))
-                },
-                false,
-            ),
+            (Process { zombie: true, ..row(15, 10, Some(mark)) }, false),
         ] {
             assert_eq!(belongs(&process, Some(10), mark), wanted, "{process:?}");
             // Without a hold on the group only the mark counts.

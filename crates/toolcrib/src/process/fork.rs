@@ -35,16 +35,11 @@ pub(crate) fn fork(launch: &Launch, mark: Mark) -> Result<Child, SpawnError> {
 /// `execve` and `chdir` fail with the same few numbers, so the file system is asked what they meant.
 fn diagnose(launch: &Launch, cause: io::Error) -> SpawnError {
     if let Err(cause) = enter(&launch.cwd) {
-        return SpawnError::Cwd {
-            cwd: launch.cwd.clone(),
-            cause,
-        };
+        return SpawnError::Cwd { cwd: launch.cwd.clone(), cause };
     }
     let program = launch.program.to_string_lossy().into_owned();
-    let unfit = matches!(
-        cause.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-    ) || cause.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
+    let unfit = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || cause.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
     match locate(launch) {
         Some(path) if unfit => SpawnError::NotExecutable { path, cause },
         None if unfit => SpawnError::NotFound { program, cause },
@@ -65,9 +60,7 @@ fn locate(launch: &Launch) -> Option<PathBuf> {
     if launch.program.as_bytes().contains(&b'/') {
         return Some(launch.cwd.join(program)).filter(|path| path.exists());
     }
-    let folders = launch
-        .path_variable()
-        .unwrap_or(OsStr::new("/bin:/usr/bin"));
+    let folders = launch.path_variable().unwrap_or(OsStr::new("/bin:/usr/bin"));
     std::env::split_paths(folders)
         .map(|folder| launch.cwd.join(folder).join(program))
         .find(|path| path.exists())

@@ -53,10 +53,8 @@ impl Instance {
     pub fn open(state: &Path) -> Result<Self, OpenError> {
         let host = sys::identity(std::process::id());
         let ledger = host.and_then(|host| Ledger::create(state, host));
-        let ledger = ledger.map_err(|cause| OpenError::Ledger {
-            state: state.to_owned(),
-            cause,
-        })?;
+        let ledger =
+            ledger.map_err(|cause| OpenError::Ledger { state: state.to_owned(), cause })?;
         let id = ledger.instance();
         let (requests, inbox) = mpsc::channel(QUEUE);
         let (running, finished) = watch::channel(());
@@ -74,12 +72,7 @@ impl Instance {
             .recv()
             .unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
             .map_err(OpenError::Keeper)?;
-        Ok(Self {
-            id,
-            requests,
-            finished,
-            keeper,
-        })
+        Ok(Self { id, requests, finished, keeper })
     }
 
     pub fn id(&self) -> InstanceId {
@@ -90,13 +83,8 @@ impl Instance {
     pub async fn spawn(&self, launch: Launch) -> Result<Child, SpawnError> {
         let program = launch.name();
         let (reply, answer) = oneshot::channel();
-        let closed = || SpawnError::Closed {
-            program: program.clone(),
-        };
-        self.requests
-            .send(Request::Spawn { launch, reply })
-            .await
-            .map_err(|_| closed())?;
+        let closed = || SpawnError::Closed { program: program.clone() };
+        self.requests.send(Request::Spawn { launch, reply }).await.map_err(|_| closed())?;
         let newborn = answer.await.map_err(|_| closed())??;
         adopt(newborn).map_err(|cause| SpawnError::Other { program, cause })
     }
@@ -108,11 +96,7 @@ impl Instance {
         let _ = self.requests.send(Request::Close).await;
         // An error is the very news: the other end has gone.
         let _ = self.finished.clone().changed().await;
-        let keeper = self
-            .keeper
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = keeper {
             let _ = thread.join();
         }
@@ -120,14 +104,11 @@ impl Instance {
 }
 
 fn keep(ledger: Ledger, inbox: mpsc::Receiver<Request>, ready: &SyncSender<io::Result<()>>) {
-    let runtime = match Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(LOOKERS)
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return answer(ready, Err(error)),
-    };
+    let runtime =
+        match Builder::new_current_thread().enable_all().max_blocking_threads(LOOKERS).build() {
+            Ok(runtime) => runtime,
+            Err(error) => return answer(ready, Err(error)),
+        };
     runtime.block_on(async {
         match Keeper::new(ledger, inbox) {
             Ok(keeper) => {
@@ -146,13 +127,7 @@ fn answer(ready: &SyncSender<io::Result<()>>, result: io::Result<()>) {
     let _ = ready.send(result);
 }
 
-fn adopt(
-    Newborn {
-        mut child,
-        stdin,
-        stdout,
-    }: Newborn,
-) -> io::Result<Child> {
+fn adopt(Newborn { mut child, stdin, stdout }: Newborn) -> io::Result<Child> {
     child.stdin = stdin.map(ChildStdin::from_std).transpose()?;
     child.stdout = stdout.map(ChildStdout::from_std).transpose()?;
     Ok(child)

@@ -32,10 +32,7 @@ const WIND_DOWN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) enum Request {
-    Spawn {
-        launch: Launch,
-        reply: oneshot::Sender<Result<Newborn, SpawnError>>,
-    },
+    Spawn { launch: Launch, reply: oneshot::Sender<Result<Newborn, SpawnError>> },
     Close,
 }
 
@@ -108,29 +105,16 @@ impl Keeper {
     /// The ledger knows of the child before it exists: if the host is killed in between, the mark in the
     /// child's environment leads to it.
     fn spawn(&mut self, launch: &Launch) -> Result<Newborn, SpawnError> {
-        let mark = Mark {
-            instance: self.ledger.instance(),
-            session: self.next_session,
-        };
+        let mark = Mark { instance: self.ledger.instance(), session: self.next_session };
         self.next_session += 1;
-        let entry = Entry {
-            mark,
-            program: launch.name(),
-            leader: None,
-        };
-        self.ledger
-            .enter(entry.clone())
-            .map_err(SpawnError::Ledger)?;
+        let entry = Entry { mark, program: launch.name(), leader: None };
+        self.ledger.enter(entry.clone()).map_err(SpawnError::Ledger)?;
         let process = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
         // It cannot have gone: nobody has reaped it yet.
         let leader = sys::identity(process.id());
         let start = leader.as_ref().map_or(0, |leader| leader.start);
-        let noted = leader.and_then(|leader| {
-            self.ledger.enter(Entry {
-                leader: Some(leader),
-                ..entry
-            })
-        });
+        let noted =
+            leader.and_then(|leader| self.ledger.enter(Entry { leader: Some(leader), ..entry }));
         if let Err(error) = noted {
             warn!(%mark, %error, "cannot note a child's pid; its mark must do");
         }
@@ -153,14 +137,7 @@ impl Keeper {
         let newborn = Newborn {
             stdin: leader.stdin.take(),
             stdout: leader.stdout.take(),
-            child: Child::new(
-                leader.id(),
-                mark,
-                tail.clone(),
-                Arc::clone(&leash),
-                stop,
-                life_seen,
-            ),
+            child: Child::new(leader.id(), mark, tail.clone(), Arc::clone(&leash), stop, life_seen),
         };
         let mut stderr = JoinSet::new();
         let piped = leader.stderr.take().map(ChildStderr::from_std).transpose();
@@ -173,21 +150,12 @@ impl Keeper {
             leash: Arc::clone(&leash),
             deaths: self.deaths.subscribe(),
         };
-        let minder = Minder {
-            family,
-            graces: launch.graces,
-            stop: stop_asked,
-            life,
-            stderr,
-        };
+        let minder = Minder { family, graces: launch.graces, stop: stop_asked, life, stderr };
         self.minders.spawn(minder.mind());
         self.leashes.insert(mark, leash);
         match drained {
             Ok(_) => Ok(newborn),
-            Err(cause) => Err(SpawnError::Other {
-                program: launch.name(),
-                cause,
-            }),
+            Err(cause) => Err(SpawnError::Other { program: launch.name(), cause }),
         }
     }
 

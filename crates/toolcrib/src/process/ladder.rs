@@ -75,9 +75,7 @@ mod tests {
 
     /// Follows the events from the ground; `None` means that the ladder has ended.
     fn check(events: &[Event], wanted: Option<Rung>) {
-        let reached = events
-            .iter()
-            .try_fold(Rung::Running, |rung, event| next(rung, *event));
+        let reached = events.iter().try_fold(Rung::Running, |rung, event| next(rung, *event));
         assert_eq!(reached, wanted, "{events:?}");
     }
 

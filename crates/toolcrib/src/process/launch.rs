@@ -45,9 +45,7 @@ impl Launch {
 
     /// The program's file name, for people and the ledger.
     pub(crate) fn name(&self) -> String {
-        let name = Path::new(&self.program)
-            .file_name()
-            .unwrap_or(&self.program);
+        let name = Path::new(&self.program).file_name().unwrap_or(&self.program);
         name.to_string_lossy().into_owned()
     }
 
@@ -59,11 +57,7 @@ impl Launch {
 impl Default for Graces {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self {
-            close: seconds(2),
-            terminate: seconds(2),
-            kill: seconds(2),
-        }
+        Self { close: seconds(2), terminate: seconds(2), kill: seconds(2) }
     }
 }
 
@@ -91,10 +85,7 @@ mod tests {
         launch.args = vec!["--token=canary".into()];
         launch.env = BTreeMap::from([("API_KEY".into(), "canary".into())]);
         let shown = format!("{launch:?}");
-        assert!(
-            shown.contains("API_KEY") && !shown.contains("canary"),
-            "{shown}"
-        );
+        assert!(shown.contains("API_KEY") && !shown.contains("canary"), "{shown}");
         assert_eq!(launch.name(), "server");
     }
 }

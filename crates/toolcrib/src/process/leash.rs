@@ -19,10 +19,7 @@ struct Hold {
 
 impl Leash {
     pub(crate) fn new(leader: &Child) -> Self {
-        Self(Mutex::new(Hold {
-            group: Some(Pid::from_child(leader)),
-            abandoned: false,
-        }))
+        Self(Mutex::new(Hold { group: Some(Pid::from_child(leader)), abandoned: false }))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -52,9 +49,7 @@ impl Leash {
 
     /// The group, while its number is certainly still the child's.
     pub(crate) fn group(&self) -> Option<u32> {
-        self.hold()
-            .group
-            .map(|group| group.as_raw_nonzero().get().cast_unsigned())
+        self.hold().group.map(|group| group.as_raw_nonzero().get().cast_unsigned())
     }
 
     /// Somebody else has reaped the leader: from now on its pid may be anybody's.

@@ -41,10 +41,7 @@ impl Mark {
         if !session.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        Some(Self {
-            instance: InstanceId::parse(instance)?,
-            session: session.parse().ok()?,
-        })
+        Some(Self { instance: InstanceId::parse(instance)?, session: session.parse().ok()? })
     }
 }
 
@@ -78,25 +75,16 @@ mod tests {
 
     #[test]
     fn a_mark_reads_back_as_written() {
-        let mark = Mark {
-            instance: InstanceId::random().unwrap(),
-            session: 7,
-        };
+        let mark = Mark { instance: InstanceId::random().unwrap(), session: 7 };
         assert_eq!(Mark::parse(&mark.to_string()), Some(mark));
     }
 
     #[test]
     fn anything_else_is_not_a_mark() {
         let id = "0123456789abcdef0123456789abcdef";
-        for text in [
-            "",
-            ":",
-            "1:1",
-            id,
-            &format!("{id}:"),
-            &format!("{id}:+1"),
-            &format!("{id}:1:2"),
-        ] {
+        for text in
+            ["", ":", "1:1", id, &format!("{id}:"), &format!("{id}:+1"), &format!("{id}:1:2")]
+        {
             assert_eq!(Mark::parse(text), None, "{text}");
         }
         assert_eq!(InstanceId::parse(&id.to_uppercase()), None);

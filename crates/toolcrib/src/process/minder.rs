@@ -81,11 +81,7 @@ impl Minder {
     }
 
     fn means(&self, rung: Rung) -> Means {
-        if self.family.leash.abandoned() {
-            Means::Killed
-        } else {
-            rung.means()
-        }
+        if self.family.leash.abandoned() { Means::Killed } else { rung.means() }
     }
 
     async fn climb(&self, rung: Rung) {
@@ -102,18 +98,13 @@ impl Minder {
         let mark = self.family.mark;
         if all_gone && let Some((means, exit)) = end {
             self.family.release();
-            self.life.send_replace(Life::Ended(Ended {
-                means,
-                exit,
-                left: Vec::new(),
-            }));
+            self.life.send_replace(Life::Ended(Ended { means, exit, left: Vec::new() }));
             return Buried { mark, all_gone };
         }
         let (means, exit) = end.unwrap_or((Means::Killed, Exit::Unknown));
         let left = self.left(end.is_none()).await;
         warn!(%mark, ?left, "processes do not end; the next start will try again");
-        self.life
-            .send_replace(Life::Ended(Ended { means, exit, left }));
+        self.life.send_replace(Life::Ended(Ended { means, exit, left }));
         // Nobody waits any more, but a leader shall not stay as a zombie when the kernel lets go of it at last.
         self.family.leader_exit().await;
         self.family.release();
@@ -123,10 +114,7 @@ impl Minder {
     async fn left(&self, with_leader: bool) -> Vec<u32> {
         let rest = self.family.rest().await.unwrap_or_default();
         let leader = with_leader.then(|| self.family.leader.id());
-        leader
-            .into_iter()
-            .chain(rest.iter().map(|process| process.pid))
-            .collect()
+        leader.into_iter().chain(rest.iter().map(|process| process.pid)).collect()
     }
 }
 

@@ -62,9 +62,9 @@ pub fn reap(state: &Path, limit: Duration) -> Result<Reaped, ReapError> {
             Ok(Claim::Taken(dead)) => reap_one(dead, &realm, deadline, &mut reaped),
             Ok(Claim::Held) => reaped.held += 1,
             Ok(Claim::NotOurs) => {}
-            Err(error) => reaped
-                .notes
-                .push(format!("cannot read ledger `{}`: {error}", path.display())),
+            Err(error) => {
+                reaped.notes.push(format!("cannot read ledger `{}`: {error}", path.display()))
+            }
         }
     }
     Ok(reaped)
@@ -72,16 +72,11 @@ pub fn reap(state: &Path, limit: Duration) -> Result<Reaped, ReapError> {
 
 fn ledgers(folder: &Path) -> Result<Vec<PathBuf>, ReapError> {
     let list = || -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(folder)?
-            .map(|entry| Ok(entry?.path()))
-            .collect()
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
     };
     match list() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|cause| ReapError::List {
-            folder: folder.to_owned(),
-            cause,
-        }),
+        listed => listed.map_err(|cause| ReapError::List { folder: folder.to_owned(), cause }),
     }
 }
 
@@ -95,22 +90,20 @@ fn reap_one(dead: Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) {
     }
     let before = reaped.left.len();
     if let Err(error) = kill_all(&dead, realm, deadline, reaped) {
-        return reaped.notes.push(format!(
-            "cannot list processes, the ledger of {instance} stays: {error}"
-        ));
+        return reaped
+            .notes
+            .push(format!("cannot list processes, the ledger of {instance} stays: {error}"));
     }
     if reaped.left.len() > before {
         return;
     }
     if dead.reading.unknown > 0 {
-        return reaped.notes.push(format!(
-            "the ledger of {instance} stays: a newer version wrote it"
-        ));
+        return reaped
+            .notes
+            .push(format!("the ledger of {instance} stays: a newer version wrote it"));
     }
     if let Err(error) = dead.remove() {
-        reaped
-            .notes
-            .push(format!("cannot remove the ledger of {instance}: {error}"));
+        reaped.notes.push(format!("cannot remove the ledger of {instance}: {error}"));
     }
 }
 
@@ -126,20 +119,14 @@ fn kill_all(dead: &Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) 
             .filter(|(process, _)| sys::signal(process, Signal::KILL).is_err())
             .count();
         seen.extend(
-            doomed
-                .iter()
-                .map(|(process, proof)| (key(process), orphan(process, *proof, entries))),
+            doomed.iter().map(|(process, proof)| (key(process), orphan(process, *proof, entries))),
         );
         if refused == doomed.len() || Instant::now() >= deadline {
             let alive: BTreeSet<_> = doomed.iter().map(|(process, _)| key(process)).collect();
             let (left, killed): (Vec<_>, Vec<_>) =
                 seen.into_iter().partition(|(key, _)| alive.contains(key));
-            reaped
-                .left
-                .extend(left.into_iter().map(|(_, orphan)| orphan));
-            reaped
-                .killed
-                .extend(killed.into_iter().map(|(_, orphan)| orphan));
+            reaped.left.extend(left.into_iter().map(|(_, orphan)| orphan));
+            reaped.killed.extend(killed.into_iter().map(|(_, orphan)| orphan));
             return Ok(());
         }
         thread::sleep(POLL);
@@ -152,21 +139,12 @@ fn key(process: &Process) -> (u32, u64) {
 
 fn orphan(process: &Process, proof: Proof, entries: &[Entry]) -> Orphan {
     let of_mark = |entry: &&Entry| Some(entry.mark) == process.mark;
-    let of_group = |entry: &&Entry| {
-        entry
-            .leader
-            .as_ref()
-            .is_some_and(|leader| leader.pid == process.group)
-    };
+    let of_group =
+        |entry: &&Entry| entry.leader.as_ref().is_some_and(|leader| leader.pid == process.group);
     let entry = match proof {
         Proof::Mark => entries.iter().find(of_mark),
         Proof::Leader | Proof::Group => entries.iter().find(of_group),
     };
     let owner = process.mark.or_else(|| entry.map(|entry| entry.mark));
-    Orphan {
-        pid: process.pid,
-        program: entry.map(|entry| entry.program.clone()),
-        owner,
-        proof,
-    }
+    Orphan { pid: process.pid, program: entry.map(|entry| entry.program.clone()), owner, proof }
 }

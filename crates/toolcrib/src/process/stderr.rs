@@ -12,11 +12,7 @@ pub struct StderrTail(Arc<Mutex<Ring>>);
 
 impl StderrTail {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Ring {
-            bytes: VecDeque::new(),
-            limit,
-            dropped: 0,
-        })))
+        Self(Arc::new(Mutex::new(Ring { bytes: VecDeque::new(), limit, dropped: 0 })))
     }
 
     /// The kept bytes as text; what is not UTF-8 becomes U+FFFD.
@@ -72,11 +68,7 @@ impl Ring {
         let continues = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
         // The oldest character may have lost its first bytes; at most three are left of it.
         let cut = if self.dropped > 0 {
-            self.bytes
-                .iter()
-                .take(3)
-                .take_while(|byte| continues(byte))
-                .count()
+            self.bytes.iter().take(3).take_while(|byte| continues(byte)).count()
         } else {
             0
         };
@@ -90,17 +82,9 @@ mod tests {
     use super::*;
 
     fn check(limit: usize, writes: &[&[u8]], text: &str, dropped: u64) {
-        let mut ring = Ring {
-            bytes: VecDeque::new(),
-            limit,
-            dropped: 0,
-        };
+        let mut ring = Ring { bytes: VecDeque::new(), limit, dropped: 0 };
         writes.iter().for_each(|bytes| ring.push(bytes));
-        assert_eq!(
-            (ring.text().as_str(), ring.dropped),
-            (text, dropped),
-            "{limit} {writes:?}"
-        );
+        assert_eq!((ring.text().as_str(), ring.dropped), (text, dropped), "{limit} {writes:?}");
     }
 
     #[test]

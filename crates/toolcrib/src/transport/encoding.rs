@@ -20,14 +20,7 @@ pub struct UnknownEncoding {
     pub name: String,
 }
 
-const LATIN1: [&str; 6] = [
-    "latin-1",
-    "latin1",
-    "iso-8859-1",
-    "iso8859-1",
-    "iso88591",
-    "l1",
-];
+const LATIN1: [&str; 6] = ["latin-1", "latin1", "iso-8859-1", "iso8859-1", "iso88591", "l1"];
 
 /// More than one character takes in any encoding.
 const ROOM: usize = 16;
@@ -40,9 +33,7 @@ impl Encoding {
         match encoding_rs::Encoding::for_label(name.as_bytes()) {
             Some(found) if found == UTF_8 => Ok(Self::Utf8),
             Some(found) if found.is_ascii_compatible() => Ok(Self::Other(found)),
-            _ => Err(UnknownEncoding {
-                name: name.to_owned(),
-            }),
+            _ => Err(UnknownEncoding { name: name.to_owned() }),
         }
     }
 

@@ -172,20 +172,8 @@ impl Link {
         let (incoming, inbox) = mpsc::channel(INBOX);
         let (ask, asked) = oneshot::channel();
         let mut driver = JoinSet::new();
-        driver.spawn(drive(Ends {
-            outgoing,
-            incoming,
-            asked,
-        }));
-        Link {
-            outbox: Outbox(outbox),
-            inbox,
-            facts,
-            closer: Closer {
-                ask: Some(ask),
-                driver,
-            },
-        }
+        driver.spawn(drive(Ends { outgoing, incoming, asked }));
+        Link { outbox: Outbox(outbox), inbox, facts, closer: Closer { ask: Some(ask), driver } }
     }
 }
 
@@ -236,9 +224,6 @@ impl Closer {
 
 impl LinkFault {
     pub fn io(doing: &'static str, cause: io::Error) -> Self {
-        LinkFault {
-            doing,
-            cause: Arc::new(cause),
-        }
+        LinkFault { doing, cause: Arc::new(cause) }
     }
 }

@@ -103,10 +103,9 @@ impl OpenError {
                 "allow this host to use the network, or run the server on this machine".to_owned()
             }
             Self::CommandNotAllowed(command) => format!("add `{command}` to `allow_commands`"),
-            Self::Missing(reference) => format!(
-                "set {}, or give the place that uses it a default",
-                describe(reference)
-            ),
+            Self::Missing(reference) => {
+                format!("set {}, or give the place that uses it a default", describe(reference))
+            }
             Self::Encoding(_) => {
                 "use `utf-8`, or another encoding that has ASCII as a part".to_owned()
             }

@@ -20,25 +20,15 @@ pub(super) async fn open(stdio: &Stdio, opening: &Opening<'_>) -> Result<Link, O
     let encoding = Encoding::named(&stdio.encoding).map_err(OpenError::Encoding)?;
     let launch = launch(stdio, opening)?;
     let program = launch.name();
-    let mut child = opening
-        .instance
-        .spawn(launch)
-        .await
-        .map_err(OpenError::Spawn)?;
+    let mut child = opening.instance.spawn(launch).await.map_err(OpenError::Spawn)?;
     let (stdin, stdout) = pipes(&mut child, program)?;
     let facts = Facts {
         channel: Channel::Shared,
         pid: Some(child.pid()),
         stderr: Some(child.stderr().clone()),
     };
-    let settings = StreamSettings {
-        framing: stdio.framing,
-        encoding,
-        limits: opening.limits,
-    };
-    Ok(Link::start(facts, |ends| {
-        stream::drive(ends, stdout, stdin, child, settings)
-    }))
+    let settings = StreamSettings { framing: stdio.framing, encoding, limits: opening.limits };
+    Ok(Link::start(facts, |ends| stream::drive(ends, stdout, stdin, child, settings)))
 }
 
 /// Everything resolved; nothing is started before all of it is known.
@@ -59,9 +49,7 @@ fn launch(stdio: &Stdio, opening: &Opening<'_>) -> Result<Launch, OpenError> {
     let host = opening.host_env.iter().cloned();
     let variables = stdio.env.variables(host, &opening.find);
     let variables = variables.map_err(OpenError::Missing)?;
-    let variables = variables
-        .into_iter()
-        .map(|(name, value)| (name, value.reveal().to_owned()));
+    let variables = variables.into_iter().map(|(name, value)| (name, value.reveal().to_owned()));
     launch.env = variables
         .chain(opening.extra_env.iter().cloned())
         .map(|(name, value)| (OsString::from(name), OsString::from(value)))

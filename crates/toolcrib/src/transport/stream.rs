@@ -50,11 +50,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let facts = Facts {
-        channel: Channel::Shared,
-        pid: None,
-        stderr: None,
-    };
+    let facts = Facts { channel: Channel::Shared, pid: None, stderr: None };
     Link::start(facts, |ends| drive(ends, reader, writer, Nothing, settings))
 }
 
@@ -72,20 +68,9 @@ pub(crate) async fn drive<R, W>(
     let spoken = Spoken::new(settings.framing);
     let (hush, hushed) = oneshot::channel();
     let mut reading = JoinSet::new();
-    reading.spawn(read(
-        reader,
-        ends.incoming.clone(),
-        settings,
-        spoken.clone(),
-    ));
+    reading.spawn(read(reader, ends.incoming.clone(), settings, spoken.clone()));
     let mut writing = JoinSet::new();
-    writing.spawn(write(
-        writer,
-        ends.outgoing,
-        hushed,
-        settings.encoding,
-        spoken,
-    ));
+    writing.spawn(write(writer, ends.outgoing, hushed, settings.encoding, spoken));
 
     let reason = tokio::select! {
         Ok(grace) = &mut ends.asked => {

@@ -1,7 +1,4 @@
 //! Behaviour of the library through its public surface.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot set its scene has failed"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod process;

@@ -18,13 +18,7 @@ const TRANSPORTS: &[(&str, TransportKind)] = &[
 ];
 const COMMANDS: &[&str] = &["npx", "uvx", "docker"];
 const STDIO_KEYS: &[&str] = &["command", "args", "env", "envFile", "env_file", "encoding"];
-const URL_KEYS: &[&str] = &[
-    "url",
-    "headers",
-    "timeout",
-    "sse_read_timeout",
-    "terminate_on_close",
-];
+const URL_KEYS: &[&str] = &["url", "headers", "timeout", "sse_read_timeout", "terminate_on_close"];
 
 /// The old form says neither how nor by what: `server` has to be a package.
 pub(super) fn is_legacy(tool: &Tool) -> bool {
@@ -47,10 +41,7 @@ pub(super) fn lower(
         remote(cx, node, tool, (word, kind), folder)
     }?;
     let written = tool.transport.as_ref().map_or(node, |at| at.node);
-    alone.then_some(TransportKeys {
-        kind: Some(At::new(written, kind)),
-        ..keys
-    })
+    alone.then_some(TransportKeys { kind: Some(At::new(written, kind)), ..keys })
 }
 
 fn transport(cx: &mut Cx<'_>, node: NodeId, tool: &Tool) -> Option<(&'static str, TransportKind)> {
@@ -84,20 +75,12 @@ fn transport(cx: &mut Cx<'_>, node: NodeId, tool: &Tool) -> Option<(&'static str
 fn no_other_group(cx: &mut Cx<'_>, node: NodeId, word: &str, others: &[&str]) -> bool {
     let mut alone = true;
     for key in others {
-        let Some(at) = cx
-            .doc
-            .get(node, key)
-            .filter(|at| !matches!(cx.doc.kind(*at), Kind::Null))
+        let Some(at) = cx.doc.get(node, key).filter(|at| !matches!(cx.doc.kind(*at), Kind::Null))
         else {
             continue;
         };
         let text = format!("MCPConfigError: '{key}' is not allowed for {word} transport");
-        cx.error(
-            at,
-            "transport.wrong_key",
-            text,
-            "remove it, or use another `transport`",
-        );
+        cx.error(at, "transport.wrong_key", text, "remove it, or use another `transport`");
         alone = false;
     }
     alone
@@ -110,31 +93,18 @@ fn stdio(cx: &mut Cx<'_>, node: NodeId, tool: &mut Tool, folder: &Folder) -> Opt
         (command(cx, node, tool)?, tool.args.take())
     };
     let args = args.map(|at| at.map(|args| plains(args, &|text| folder.argument(cx, &text))));
-    let set = tool
-        .env
-        .take()
-        .map(|at| at.map(|texts| values(texts, &|text| folder.value(&text))));
+    let set = tool.env.take().map(|at| at.map(|texts| values(texts, &|text| folder.value(&text))));
     let file = env_file(cx, tool);
-    let env = set
-        .as_ref()
-        .map(|at| at.node)
-        .or(file.as_ref().map(|at| at.node));
+    let env = set.as_ref().map(|at| at.node).or(file.as_ref().map(|at| at.node));
     let env = env.map(|node| {
-        let keys = EnvKeys {
-            set,
-            file,
-            ..EnvKeys::default()
-        };
+        let keys = EnvKeys { set, file, ..EnvKeys::default() };
         At::new(node, keys)
     });
     Some(TransportKeys {
         command: Some(command.map(Plain::literal)),
         args,
         env,
-        encoding: tool
-            .encoding
-            .take()
-            .map(|at| at.map(|name| encoding(&name))),
+        encoding: tool.encoding.take().map(|at| at.map(|name| encoding(&name))),
         ..TransportKeys::default()
     })
 }
@@ -161,12 +131,7 @@ fn command(cx: &mut Cx<'_>, node: NodeId, tool: &mut Tool) -> Option<At<String>>
 
 fn missing_command(cx: &mut Cx<'_>, node: NodeId) {
     let text = "MCPConfigError: 'command' is required for stdio transport";
-    cx.error(
-        node,
-        "command.missing",
-        text,
-        "add `command: npx`, `uvx` or `docker`",
-    );
+    cx.error(node, "command.missing", text, "add `command: npx`, `uvx` or `docker`");
 }
 
 type Run = (At<String>, Option<At<Vec<String>>>);
@@ -178,10 +143,7 @@ fn package_runner(cx: &mut Cx<'_>, node: NodeId, tool: &mut Tool) -> Option<Run>
         return None;
     };
     // A blank one has been told already.
-    let package = server
-        .value
-        .clone()
-        .filter(|name| !name.trim().is_empty())?;
+    let package = server.value.clone().filter(|name| !name.trim().is_empty())?;
     if !is_npm_package(&package) {
         missing_command(cx, server.node);
         return None;
@@ -190,20 +152,14 @@ fn package_runner(cx: &mut Cx<'_>, node: NodeId, tool: &mut Tool) -> Option<Run>
         "a tool without 'command' is deprecated; it is run as `npx -y {}`",
         text::clip(&package)
     );
-    let fix = format!(
-        "add `command: npx` and `args: [\"-y\", \"{}\"]`",
-        text::clip(&package)
-    );
+    let fix = format!("add `command: npx` and `args: [\"-y\", \"{}\"]`", text::clip(&package));
     cx.warning(node, "holodeck.legacy", text, &fix);
     let at = server.node;
     let own = tool.args.take();
     let args_at = own.as_ref().map_or(at, |args| args.node);
     let own = own.and_then(|args| args.value).unwrap_or_default();
-    let args = if own.contains(&package) {
-        own
-    } else {
-        [vec!["-y".to_string(), package], own].concat()
-    };
+    let args =
+        if own.contains(&package) { own } else { [vec!["-y".to_string(), package], own].concat() };
     Some((At::new(at, "npx".to_string()), Some(At::new(args_at, args))))
 }
 
@@ -240,8 +196,7 @@ fn env_file(cx: &mut Cx<'_>, tool: &mut Tool) -> Option<At<String>> {
         let text = "`env_file` and `envFile` are the same key; `envFile` is used";
         cx.warning(other.node, "key.duplicate", text, "keep one of the two");
     }
-    own.or(other)
-        .map(|at| at.map(|path| cx.absolute(&path).display().to_string()))
+    own.or(other).map(|at| at.map(|path| cx.absolute(&path).display().to_string()))
 }
 
 /// Python knows more spellings of a name than the list that streams are decoded by.
@@ -298,10 +253,9 @@ fn check(cx: &mut Cx<'_>, url: &At<Value>, kind: TransportKind) -> Option<()> {
         return Some(());
     };
     let (schemes, text): (&[&str], _) = match kind {
-        TransportKind::WebSocket => (
-            &["ws", "wss"],
-            "MCPConfigError: 'url' must use wss:// (or ws://)",
-        ),
+        TransportKind::WebSocket => {
+            (&["ws", "wss"], "MCPConfigError: 'url' must use wss:// (or ws://)")
+        }
         _ => (
             &["http", "https"],
             "MCPConfigError: 'url' must use https:// (or http:// for localhost)",

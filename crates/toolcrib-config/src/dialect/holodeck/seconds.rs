@@ -16,17 +16,13 @@ pub(super) struct WholeSeconds(pub(super) Period);
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(Number { whole: false })
-            .map(Self)
+        deserializer.deserialize_any(Number { whole: false }).map(Self)
     }
 }
 
 impl<'de> Deserialize<'de> for WholeSeconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(Number { whole: true })
-            .map(Self)
+        deserializer.deserialize_any(Number { whole: true }).map(Self)
     }
 }
 

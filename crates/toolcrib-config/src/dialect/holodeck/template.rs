@@ -61,9 +61,6 @@ impl Folder {
         if name == WORKSPACE_FOLDER && !self.is_variable {
             return Part::Text(Hidden::new(&*self.path));
         }
-        Part::Env {
-            name: name.to_string(),
-            default: None,
-        }
+        Part::Env { name: name.to_string(), default: None }
     }
 }

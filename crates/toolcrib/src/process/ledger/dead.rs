@@ -55,12 +55,7 @@ pub(crate) fn claim(path: &Path) -> io::Result<Claim> {
         return Ok(Claim::NotOurs);
     }
     let reading = read(instance, &text(&file)?);
-    Ok(Claim::Taken(Dead {
-        instance,
-        reading,
-        path: path.to_owned(),
-        _lock: file,
-    }))
+    Ok(Claim::Taken(Dead { instance, reading, path: path.to_owned(), _lock: file }))
 }
 
 /// Waits only if the host has died: then a child between fork and exec holds its lock, and will die at once.
@@ -107,22 +102,17 @@ fn instance_of(path: &Path) -> Option<InstanceId> {
 fn open_own(path: &Path) -> io::Result<Option<File>> {
     // A symbolic link is refused, and a pipe that somebody put there does not block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-    {
-        Ok(file) => file,
-        Err(error) if refused(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let file =
+        match OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path) {
+            Ok(file) => file,
+            Err(error) if refused(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
     let about = file.metadata()?;
     Ok((about.is_file() && about.uid() == geteuid().as_raw()).then_some(file))
 }
 
 fn refused(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-    ) || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }

@@ -48,10 +48,7 @@ pub(crate) fn encode(instance: InstanceId, line: &Line) -> serde_json::Result<St
 pub(crate) fn read(instance: InstanceId, text: &[u8]) -> Reading {
     let mut reading = Reading::default();
     let mut live = BTreeMap::new();
-    for line in text
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-    {
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match decode(instance, line) {
             Ok(Line::Host(host)) => reading.host = Some(host),
             Ok(Line::Entry(entry)) => {
@@ -99,22 +96,13 @@ enum Unreadable {
 }
 
 fn record(instance: InstanceId, line: &Line) -> Record {
-    let host = Mark {
-        instance,
-        session: NO_SESSION,
-    };
+    let host = Mark { instance, session: NO_SESSION };
     let (kind, mark, program, process) = match line {
         Line::Host(process) => (HOST, &host, None, Some(process)),
-        Line::Entry(Entry {
-            mark,
-            program,
-            leader: None,
-        }) => (INTENT, mark, Some(program), None),
-        Line::Entry(Entry {
-            mark,
-            program,
-            leader,
-        }) => (STARTED, mark, Some(program), leader.as_ref()),
+        Line::Entry(Entry { mark, program, leader: None }) => (INTENT, mark, Some(program), None),
+        Line::Entry(Entry { mark, program, leader }) => {
+            (STARTED, mark, Some(program), leader.as_ref())
+        }
         Line::Ended(mark) => (ENDED, mark, None, None),
     };
     Record {
@@ -135,9 +123,7 @@ fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
     let line = match record.kind.as_str() {
         HOST => record.process().map(Line::Host),
         INTENT => record.entry(mark, None),
-        STARTED => record
-            .process()
-            .and_then(|leader| record.entry(mark, Some(leader))),
+        STARTED => record.process().and_then(|leader| record.entry(mark, Some(leader))),
         ENDED => Some(Line::Ended(mark)),
         _ => return Err(Unreadable::Unknown),
     };
@@ -146,23 +132,12 @@ fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
 
 impl Record {
     fn entry(&self, mark: Mark, leader: Option<Identity>) -> Option<Line> {
-        Some(Line::Entry(Entry {
-            mark,
-            program: self.program.clone()?,
-            leader,
-        }))
+        Some(Line::Entry(Entry { mark, program: self.program.clone()?, leader }))
     }
 
     fn process(&self) -> Option<Identity> {
-        let realm = Realm {
-            boot: self.boot.clone()?,
-            pids: self.pids.clone()?,
-        };
-        Some(Identity {
-            pid: self.pid?,
-            start: self.start?,
-            realm,
-        })
+        let realm = Realm { boot: self.boot.clone()?, pids: self.pids.clone()? };
+        Some(Identity { pid: self.pid?, start: self.start?, realm })
     }
 }
 
@@ -177,57 +152,30 @@ mod tests {
     }
 
     fn mark(session: u64) -> Mark {
-        Mark {
-            instance: instance(),
-            session,
-        }
+        Mark { instance: instance(), session }
     }
 
     fn intent(session: u64) -> Entry {
-        Entry {
-            mark: mark(session),
-            program: "npx".to_owned(),
-            leader: None,
-        }
+        Entry { mark: mark(session), program: "npx".to_owned(), leader: None }
     }
 
     fn started(session: u64) -> Entry {
-        let realm = Realm {
-            boot: "b".to_owned(),
-            pids: "pid:[1]".to_owned(),
-        };
-        let leader = Identity {
-            pid: 10,
-            start: u64::MAX,
-            realm,
-        };
-        Entry {
-            leader: Some(leader),
-            ..intent(session)
-        }
+        let realm = Realm { boot: "b".to_owned(), pids: "pid:[1]".to_owned() };
+        let leader = Identity { pid: 10, start: u64::MAX, realm };
+        Entry { leader: Some(leader), ..intent(session) }
     }
 
     fn text(lines: &[Line]) -> String {
-        lines
-            .iter()
-            .map(|line| encode(instance(), line).unwrap())
-            .collect()
+        lines.iter().map(|line| encode(instance(), line).unwrap()).collect()
     }
 
     #[test]
     fn lines_read_back_as_written() {
         let host = started(0).leader;
-        let lines = [
-            Line::Host(host.clone().unwrap()),
-            Line::Entry(intent(1)),
-            Line::Entry(started(2)),
-        ];
+        let lines =
+            [Line::Host(host.clone().unwrap()), Line::Entry(intent(1)), Line::Entry(started(2))];
         let text = text(&lines);
-        let wanted = Reading {
-            host,
-            entries: vec![intent(1), started(2)],
-            ..Reading::default()
-        };
+        let wanted = Reading { host, entries: vec![intent(1), started(2)], ..Reading::default() };
         assert_eq!(read(instance(), text.as_bytes()), wanted);
     }
 
@@ -239,10 +187,7 @@ mod tests {
             Line::Entry(intent(2)),
             Line::Ended(mark(2)),
         ];
-        assert_eq!(
-            read(instance(), text(&lines).as_bytes()).entries,
-            [started(1)]
-        );
+        assert_eq!(read(instance(), text(&lines).as_bytes()).entries, [started(1)]);
     }
 
     #[test]
@@ -259,21 +204,9 @@ mod tests {
                 "{{\"kind\":\"started\",\"owner\":\"{ID}:1\",\"program\":\"npx\",\"pid\":-1}}"
             ),
         ] {
-            let wanted = Reading {
-                entries: vec![started(1)],
-                damaged: 1,
-                ..Reading::default()
-            };
-            assert_eq!(
-                read(instance(), format!("{good}{bad}\n").as_bytes()),
-                wanted,
-                "{bad}"
-            );
-            assert_eq!(
-                read(instance(), format!("{bad}\n{good}").as_bytes()),
-                wanted,
-                "{bad}"
-            );
+            let wanted = Reading { entries: vec![started(1)], damaged: 1, ..Reading::default() };
+            assert_eq!(read(instance(), format!("{good}{bad}\n").as_bytes()), wanted, "{bad}");
+            assert_eq!(read(instance(), format!("{bad}\n{good}").as_bytes()), wanted, "{bad}");
         }
     }
 
@@ -283,11 +216,7 @@ mod tests {
             "{{\"kind\":\"container\",\"owner\":\"{ID}:1\",\"id\":\"c0ffee\"}}\n\
              {{\"kind\":\"intent\",\"owner\":\"{ID}:2\",\"program\":\"npx\",\"colour\":\"red\"}}\n"
         );
-        let wanted = Reading {
-            entries: vec![intent(2)],
-            unknown: 1,
-            ..Reading::default()
-        };
+        let wanted = Reading { entries: vec![intent(2)], unknown: 1, ..Reading::default() };
         assert_eq!(read(instance(), text.as_bytes()), wanted);
     }
 }

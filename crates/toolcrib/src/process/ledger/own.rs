@@ -33,10 +33,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn create(state: &Path, host: Identity) -> io::Result<Self> {
         let folder = folder(state);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         for _ in 0..ATTEMPTS {
             let instance = InstanceId::random()?;
@@ -56,15 +53,7 @@ impl Ledger {
 
     fn begin(instance: InstanceId, host: Identity, path: PathBuf, file: File) -> io::Result<Self> {
         let (live, line) = (BTreeMap::new(), Line::Host(host.clone()));
-        let mut ledger = Self {
-            instance,
-            host,
-            path,
-            file,
-            live,
-            lines: 0,
-            torn: false,
-        };
+        let mut ledger = Self { instance, host, path, file, live, lines: 0, torn: false };
         ledger.append(&line)?;
         Ok(ledger)
     }
@@ -84,20 +73,12 @@ impl Ledger {
     pub(crate) fn ended(&mut self, mark: Mark) -> io::Result<()> {
         self.live.remove(&mark);
         self.append(&Line::Ended(mark))?;
-        if self.lines > 2 * self.live.len() + SLACK {
-            self.compact()
-        } else {
-            Ok(())
-        }
+        if self.lines > 2 * self.live.len() + SLACK { self.compact() } else { Ok(()) }
     }
 
     /// Removes the file, unless something of the instance still lives: then the next start shall find it.
     pub(crate) fn close(self) -> io::Result<()> {
-        if self.live.is_empty() {
-            fs::remove_file(&self.path)
-        } else {
-            Ok(())
-        }
+        if self.live.is_empty() { fs::remove_file(&self.path) } else { Ok(()) }
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
@@ -121,9 +102,8 @@ impl Ledger {
         file.try_lock()?;
         let entries = self.live.values().cloned().map(Line::Entry);
         let lines = iter::once(Line::Host(self.host.clone())).chain(entries);
-        let text: String = lines
-            .map(|line| encode(self.instance, &line))
-            .collect::<Result<_, _>>()?;
+        let text: String =
+            lines.map(|line| encode(self.instance, &line)).collect::<Result<_, _>>()?;
         file.write_all(text.as_bytes())?;
         fs::rename(&draft, &self.path)?;
         self.file = file;
@@ -134,11 +114,7 @@ impl Ledger {
 }
 
 fn open_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create_new(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]
@@ -154,10 +130,7 @@ mod tests {
 
     fn entry(ledger: &Ledger, session: u64) -> Entry {
         Entry {
-            mark: Mark {
-                instance: ledger.instance(),
-                session,
-            },
+            mark: Mark { instance: ledger.instance(), session },
             program: "npx".to_owned(),
             leader: None,
         }
@@ -208,10 +181,7 @@ mod tests {
         ledger.torn = true;
         ledger.enter(entry(&ledger, 1)).unwrap();
         let reading = read(ledger.instance(), &fs::read(&ledger.path).unwrap());
-        assert_eq!(
-            (reading.entries, reading.damaged),
-            (vec![entry(&ledger, 1)], 1)
-        );
+        assert_eq!((reading.entries, reading.damaged), (vec![entry(&ledger, 1)], 1));
     }
 
     #[test]

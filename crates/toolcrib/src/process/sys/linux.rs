@@ -23,20 +23,13 @@ const READ_LIMIT: u64 = 8 << 20;
 const SETTLE: Duration = Duration::from_millis(250);
 
 /// Makes the kernel kill the child when the calling *thread* ends, however it ends.
-#[allow(
-    unsafe_code,
-    reason = "std offers PR_SET_PDEATHSIG only through `pre_exec`"
-)]
+#[allow(unsafe_code, reason = "std offers PR_SET_PDEATHSIG only through `pre_exec`")]
 pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let bind = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // A parent that died before the request sends no signal any more; the child then has another parent.
-        if getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(Errno::SRCH.into())
-        }
+        if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
     // calls; it takes no lock, allocates nothing (its errors are numbers) and cannot panic.
@@ -46,19 +39,12 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 pub(crate) fn realm() -> io::Result<Realm> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let pids = fs::read_link("/proc/self/ns/pid")?;
-    Ok(Realm {
-        boot: boot.trim().to_owned(),
-        pids: pids.to_string_lossy().into_owned(),
-    })
+    Ok(Realm { boot: boot.trim().to_owned(), pids: pids.to_string_lossy().into_owned() })
 }
 
 pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
     let found = stat(pid)?.ok_or(io::ErrorKind::NotFound)?;
-    Ok(Identity {
-        pid,
-        start: found.start,
-        realm: realm()?,
-    })
+    Ok(Identity { pid, start: found.start, realm: realm()? })
 }
 
 /// Whether the process has not ended; where it cannot be seen from here, it counts as living.
@@ -149,13 +135,7 @@ fn look(pid: u32, since: u64) -> io::Result<Look> {
     };
     let environ = read(pid, "environ")?;
     let mark = environ.as_deref().and_then(procfs::mark);
-    let process = Process {
-        pid,
-        group: stat.group,
-        start: stat.start,
-        zombie: stat.zombie,
-        mark,
-    };
+    let process = Process { pid, group: stat.group, start: stat.start, zombie: stat.zombie, mark };
     match environ {
         Some(environ) if mark.is_none() && is_stale(pid, &environ)? => Ok(Look::Between(process)),
         _ => Ok(Look::At(process)),
@@ -185,8 +165,6 @@ fn read(pid: u32, what: &str) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn withheld(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-    ) || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }

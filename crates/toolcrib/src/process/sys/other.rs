@@ -15,11 +15,7 @@ pub(crate) fn realm() -> io::Result<Realm> {
 }
 
 pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
-    Ok(Identity {
-        pid,
-        start: 0,
-        realm: realm()?,
-    })
+    Ok(Identity { pid, start: 0, realm: realm()? })
 }
 
 pub(crate) fn lives(_identity: &Identity) -> io::Result<bool> {

@@ -34,9 +34,7 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
         start,
         zombie: matches!(state, "Z" | "X" | "x"),
         kernel: flags & KERNEL_THREAD != 0,
-        environ: environ_end
-            .checked_sub(environ_start)
-            .filter(|_| code != "0"),
+        environ: environ_end.checked_sub(environ_start).filter(|_| code != "0"),
     })
 }
 
@@ -44,11 +42,7 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
 pub(crate) fn mark(environ: &[u8]) -> Option<Mark> {
     let entry = environ
         .split_inclusive(|byte| *byte == 0)
-        .find_map(|entry| {
-            entry
-                .strip_prefix(OWNER_VARIABLE.as_bytes())?
-                .strip_prefix(b"=")
-        })?;
+        .find_map(|entry| entry.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
     // Without its end it was cut while it was read, and may be another mark's beginning.
     let value = entry.strip_suffix(b"\0")?;
     Mark::parse(str::from_utf8(value).ok()?)
@@ -64,13 +58,8 @@ mod tests {
         94098461677968 94098461679592 94098493235200 140734693451319 140734693451339 140734693451339 \
         140734693453803 0";
 
-    const WANTED: Stat = Stat {
-        group: 4242,
-        start: 987_654,
-        zombie: false,
-        kernel: false,
-        environ: Some(2464),
-    };
+    const WANTED: Stat =
+        Stat { group: 4242, start: 987_654, zombie: false, kernel: false, environ: Some(2464) };
 
     #[test]
     fn stat_is_read_whatever_the_name() {
@@ -83,24 +72,14 @@ mod tests {
     #[test]
     fn a_name_that_is_not_text_is_no_obstacle() {
         let text = [b"17 (\xff\xfe) Z ", REST.as_bytes()].concat();
-        assert_eq!(
-            stat(&text),
-            Some(Stat {
-                zombie: true,
-                ..WANTED
-            })
-        );
+        assert_eq!(stat(&text), Some(Stat { zombie: true, ..WANTED }));
     }
 
     #[test]
     fn no_environment_is_told_from_an_empty_one() {
         let read = |code: &str, end: &str| {
-            let rest = REST
-                .replace("94098461646848", code)
-                .replace("140734693453803", end);
-            stat(format!("17 (sh) R {rest}").as_bytes())
-                .unwrap()
-                .environ
+            let rest = REST.replace("94098461646848", code).replace("140734693453803", end);
+            stat(format!("17 (sh) R {rest}").as_bytes()).unwrap().environ
         };
         assert_eq!(read("94098461646848", "140734693451339"), Some(0));
         assert_eq!(read("0", "140734693451339"), None);
@@ -110,13 +89,7 @@ mod tests {
     #[test]
     fn a_kernel_thread_is_known_by_its_flag() {
         let text = format!("2 (kthreadd) S {}", REST.replace(" 4194304 ", " 2129984 "));
-        assert_eq!(
-            stat(text.as_bytes()),
-            Some(Stat {
-                kernel: true,
-                ..WANTED
-            })
-        );
+        assert_eq!(stat(text.as_bytes()), Some(Stat { kernel: true, ..WANTED }));
     }
 
     #[test]
@@ -140,17 +113,12 @@ mod tests {
         let wanted = Some(format!("{id}:3"));
         assert_eq!(found(format!("A=1|TOOLCRIB_OWNER={id}:3|B=2|")), wanted);
         assert_eq!(found(format!("A=1|TOOLCRIB_OWNER={id}:3")), None, "cut");
-        assert_eq!(
-            found(format!("TOOLCRIB_OWNER={id}:3|TOOLCRIB_OWNER={id}:4|")),
-            wanted
-        );
+        assert_eq!(found(format!("TOOLCRIB_OWNER={id}:3|TOOLCRIB_OWNER={id}:4|")), wanted);
         for other in ["", "|", "TOOLCRIB_OWNER=", "TOOLCRIB_OWNER=nonsense|"] {
             assert_eq!(found(other.to_owned()), None, "{other}");
         }
         assert_eq!(
-            found(format!(
-                "XTOOLCRIB_OWNER={id}:3|TOOLCRIB_OWNERS={id}:3|A=TOOLCRIB_OWNER={id}:3"
-            )),
+            found(format!("XTOOLCRIB_OWNER={id}:3|TOOLCRIB_OWNERS={id}:3|A=TOOLCRIB_OWNER={id}:3")),
             None
         );
     }

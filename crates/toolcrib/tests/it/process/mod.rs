@@ -36,11 +36,7 @@ impl Scene {
         let notes = notes(state.path());
         fs::create_dir(&notes).unwrap();
         fs::write(notes.join("stubborn"), STUBBORN).unwrap();
-        Self {
-            instance,
-            state,
-            notes,
-        }
+        Self { instance, state, notes }
     }
 
     /// A shell script that runs in the folder for notes. The shell is the test's choice, not the product's.
@@ -67,21 +63,13 @@ fn shell(script: &str, cwd: &Path) -> Launch {
 
 /// Graces that no well-behaved child uses up, not even on a busy machine.
 fn patient() -> Graces {
-    Graces {
-        close: LIMIT,
-        terminate: LIMIT,
-        kill: LIMIT,
-    }
+    Graces { close: LIMIT, terminate: LIMIT, kill: LIMIT }
 }
 
 /// Graces for children that do not obey anyway.
 fn hasty() -> Graces {
     let moment = Duration::from_millis(50);
-    Graces {
-        close: moment,
-        terminate: moment,
-        kill: LIMIT,
-    }
+    Graces { close: moment, terminate: moment, kill: LIMIT }
 }
 
 fn ledgers(state: &Path) -> usize {
@@ -126,13 +114,8 @@ fn marked(instance: InstanceId) -> Vec<String> {
         fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|environ| environ.windows(mark.len()).any(|part| part == mark))
     };
-    let names = fs::read_dir("/proc")
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name());
-    names
-        .filter_map(|name| name.into_string().ok())
-        .filter(carries)
-        .collect()
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.into_string().ok()).filter(carries).collect()
 }
 
 /// Looks until it is so. A sleep is the only way to wait for what another process does.

@@ -33,11 +33,7 @@ const ELUSIVE: &str = "exec env -u TOOLCRIB_OWNER setpriv --pdeathsig clear sh .
 #[tokio::test]
 async fn what_a_killed_host_left_is_ended_and_a_neighbours_child_is_not() {
     let scene = Scene::new();
-    let neighbour = scene
-        .instance
-        .spawn(scene.script("exec cat"))
-        .await
-        .unwrap();
+    let neighbour = scene.instance.spawn(scene.script("exec cat")).await.unwrap();
     let host = Host::start(&scene, &[PLAIN, GRANDCHILDREN, ELUSIVE]);
     let pid = |name| noted_pid(&scene.notes, name);
     let (plain, orphans) = (pid("plain"), ["member", "stray", "elusive"].map(pid));
@@ -46,28 +42,14 @@ async fn what_a_killed_host_left_is_ended_and_a_neighbours_child_is_not() {
 
     host.kill();
     eventually("a leader dies with its host", || !alive(plain));
-    assert!(
-        orphans.iter().all(|pid| alive(*pid)),
-        "these need a reaper: {orphans:?}"
-    );
+    assert!(orphans.iter().all(|pid| alive(*pid)), "these need a reaper: {orphans:?}");
 
     let reaped = reap(scene.state.path(), LIMIT).unwrap();
     assert!(!orphans.iter().any(|pid| alive(*pid)), "{orphans:?}");
     let proofs = orphans.map(|pid| killed(&reaped, pid).map(|orphan| orphan.proof));
-    assert_eq!(
-        proofs,
-        [Some(Proof::Mark), Some(Proof::Mark), Some(Proof::Leader)]
-    );
-    assert!(
-        reaped
-            .killed
-            .iter()
-            .all(|orphan| orphan.program.as_deref() == Some("sh"))
-    );
-    assert!(
-        reaped.left.is_empty() && reaped.notes.is_empty(),
-        "{reaped:?}"
-    );
+    assert_eq!(proofs, [Some(Proof::Mark), Some(Proof::Mark), Some(Proof::Leader)]);
+    assert!(reaped.killed.iter().all(|orphan| orphan.program.as_deref() == Some("sh")));
+    assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
 
     assert!(alive(neighbour.pid()));
     assert_eq!((reaped.held, scene.ledgers()), (1, 1));
@@ -83,10 +65,7 @@ async fn killed_at_any_moment_a_host_leaves_nothing_after_the_next_start() {
         thread::sleep(Duration::from_millis(round));
         host.kill();
         let reaped = reap(scene.state.path(), LIMIT).unwrap();
-        assert!(
-            reaped.left.is_empty() && reaped.notes.is_empty(),
-            "{reaped:?}"
-        );
+        assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
         assert_eq!(scene.ledgers(), 1, "round {round}");
         // A child that had not yet become its program is dying, but nobody waits for it.
         eventually("nobody is left", || in_folder(&scene.notes).is_empty());
@@ -97,10 +76,7 @@ async fn killed_at_any_moment_a_host_leaves_nothing_after_the_next_start() {
 #[tokio::test]
 #[ignore = "the body of another test's host"]
 async fn host() {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one way to tell a test binary something"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "the one way to tell a test binary something")]
     let Some(state) = std::env::var_os(HOST_STATE).map(PathBuf::from) else {
         return;
     };
@@ -121,19 +97,13 @@ fn a_pid_that_has_passed_to_another_process_is_left_alone() {
 
     past.ledger(1).started(bystander.pid(), start - 1).write();
     let reaped = reap(past.path(), LIMIT).unwrap();
-    assert!(
-        reaped.killed.is_empty() && alive(bystander.pid()),
-        "{reaped:?}"
-    );
+    assert!(reaped.killed.is_empty() && alive(bystander.pid()), "{reaped:?}");
     assert_eq!(ledgers(past.path()), 0);
 
     // With its true start time it is killed: the test above would notice.
     past.ledger(1).started(bystander.pid(), start).write();
     let reaped = reap(past.path(), LIMIT).unwrap();
-    assert_eq!(
-        killed(&reaped, bystander.pid()).map(|orphan| orphan.proof),
-        Some(Proof::Leader)
-    );
+    assert_eq!(killed(&reaped, bystander.pid()).map(|orphan| orphan.proof), Some(Proof::Leader));
     assert!(!alive(bystander.pid()));
 }
 
@@ -143,10 +113,7 @@ fn a_child_whose_pid_was_never_noted_is_found_by_its_mark() {
     let (ours, neighbours) = (past.marked(1), past.marked(2));
     past.ledger(1).intent().write();
     let reaped = reap(past.path(), LIMIT).unwrap();
-    assert_eq!(
-        killed(&reaped, ours.pid()).map(|orphan| orphan.proof),
-        Some(Proof::Mark)
-    );
+    assert_eq!(killed(&reaped, ours.pid()).map(|orphan| orphan.proof), Some(Proof::Mark));
     assert_eq!(reaped.killed.len(), 1);
     assert!(!alive(ours.pid()) && alive(neighbours.pid()));
 }
@@ -169,17 +136,11 @@ fn a_process_that_runs_one_program_after_another_is_found() {
 fn damaged_lines_are_skipped_with_a_note() {
     let past = Past::new();
     let orphan = Bystander::unmarked();
-    let ledger = past
-        .ledger(1)
-        .line("{\"kind\":\"sta")
-        .line("\u{0}\u{0}\u{0}");
+    let ledger = past.ledger(1).line("{\"kind\":\"sta").line("\u{0}\u{0}\u{0}");
     ledger.started(orphan.pid(), start_of(orphan.pid())).write();
     let reaped = reap(past.path(), LIMIT).unwrap();
     assert!(killed(&reaped, orphan.pid()).is_some());
-    assert!(
-        matches!(&reaped.notes[..], [note] if note.contains("2 damaged lines")),
-        "{reaped:?}"
-    );
+    assert!(matches!(&reaped.notes[..], [note] if note.contains("2 damaged lines")), "{reaped:?}");
     assert_eq!(ledgers(past.path()), 0);
 }
 
@@ -187,9 +148,7 @@ fn damaged_lines_are_skipped_with_a_note() {
 fn a_ledger_of_a_newer_version_stays() {
     let past = Past::new();
     let owner = past.owner(1);
-    past.ledger(1)
-        .line(&format!("{{\"kind\":\"new\",\"owner\":\"{owner}\"}}"))
-        .write();
+    past.ledger(1).line(&format!("{{\"kind\":\"new\",\"owner\":\"{owner}\"}}")).write();
     let reaped = reap(past.path(), LIMIT).unwrap();
     assert_eq!((reaped.notes.len(), ledgers(past.path())), (1, 1));
 }
@@ -198,17 +157,10 @@ fn a_ledger_of_a_newer_version_stays() {
 fn what_is_not_this_users_ledger_is_left_alone() {
     let past = Past::new();
     let orphan = Bystander::unmarked();
-    let text = past
-        .ledger(1)
-        .started(orphan.pid(), start_of(orphan.pid()))
-        .text;
+    let text = past.ledger(1).started(orphan.pid(), start_of(orphan.pid())).text;
     let folder = past.path().join("ledger");
     fs::write(past.path().join("elsewhere"), &text).unwrap();
-    symlink(
-        past.path().join("elsewhere"),
-        folder.join(past.file_name(1)),
-    )
-    .unwrap();
+    symlink(past.path().join("elsewhere"), folder.join(past.file_name(1))).unwrap();
     fs::write(folder.join("notes.txt"), &text).unwrap();
     let foreign = folder.join(past.file_name(2));
     fs::write(&foreign, &text).unwrap();
@@ -216,10 +168,7 @@ fn what_is_not_this_users_ledger_is_left_alone() {
     let given_away = chown(&foreign, Some(4242), None).is_ok();
 
     let reaped = reap(past.path(), LIMIT).unwrap();
-    assert!(
-        reaped.killed.is_empty() && alive(orphan.pid()),
-        "{reaped:?}"
-    );
+    assert!(reaped.killed.is_empty() && alive(orphan.pid()), "{reaped:?}");
     assert_eq!(ledgers(past.path()), if given_away { 3 } else { 2 });
 }
 
@@ -233,10 +182,7 @@ fn two_reapers_at_once_do_no_harm() {
     thread::scope(|scope| {
         let reapers = [(); 2].map(|()| scope.spawn(|| reap(past.path(), LIMIT).unwrap()));
         for reaped in reapers.map(|reaper| reaper.join().unwrap()) {
-            assert!(
-                reaped.left.is_empty() && reaped.notes.is_empty(),
-                "{reaped:?}"
-            );
+            assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
         }
     });
     assert!(!orphans.iter().any(|orphan| alive(orphan.pid())));
@@ -254,9 +200,7 @@ fn nothing_to_reap_is_no_error() {
 fn noted_leaders(scene: &Scene) -> usize {
     let files = fs::read_dir(scene.state.path().join("ledger")).unwrap();
     let text = |file: io::Result<fs::DirEntry>| fs::read_to_string(file.unwrap().path()).unwrap();
-    files
-        .map(|file| text(file).matches("\"started\"").count())
-        .sum()
+    files.map(|file| text(file).matches("\"started\"").count()).sum()
 }
 
 fn killed(reaped: &Reaped, pid: u32) -> Option<&Orphan> {
@@ -266,9 +210,7 @@ fn killed(reaped: &Reaped, pid: u32) -> Option<&Orphan> {
 /// Living processes whose working directory is the folder: no child of a test can hide that.
 fn in_folder(folder: &Path) -> Vec<String> {
     let folder = folder.canonicalize().unwrap();
-    let names = fs::read_dir("/proc")
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name());
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
     let pids = names.filter_map(|name| name.into_string().ok());
     pids.filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == folder))
         .collect()
@@ -283,10 +225,7 @@ impl Host {
         fs::write(state.join(SCRIPTS), scripts.join("\n")).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "process::reap::host", "--ignored", "--nocapture"]);
-        command
-            .env(HOST_STATE, state)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        command.env(HOST_STATE, state).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
 
@@ -315,10 +254,7 @@ impl Past {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let state = tempfile::tempdir().unwrap();
         fs::create_dir(state.path().join("ledger")).unwrap();
-        Self {
-            state,
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-        }
+        Self { state, number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
     fn path(&self) -> &Path {
@@ -339,11 +275,7 @@ impl Past {
 
     fn ledger(&self, number: u8) -> Ledger {
         let file = self.path().join("ledger").join(self.file_name(number));
-        Ledger {
-            file,
-            owner: self.owner(number),
-            text: String::new(),
-        }
+        Ledger { file, owner: self.owner(number), text: String::new() }
     }
 
     fn marked(&self, number: u8) -> Bystander {
@@ -351,12 +283,7 @@ impl Past {
     }
 
     fn spawn(&self, number: u8, command: &mut Command) -> Bystander {
-        Bystander(
-            command
-                .env(OWNER_VARIABLE, self.owner(number))
-                .spawn()
-                .unwrap(),
-        )
+        Bystander(command.env(OWNER_VARIABLE, self.owner(number)).spawn().unwrap())
     }
 }
 
@@ -366,13 +293,7 @@ struct Bystander(Child);
 impl Bystander {
     fn unmarked() -> Self {
         let mut command = Command::new("sleep");
-        Self(
-            command
-                .arg("600")
-                .env_remove(OWNER_VARIABLE)
-                .spawn()
-                .unwrap(),
-        )
+        Self(command.arg("600").env_remove(OWNER_VARIABLE).spawn().unwrap())
     }
 
     fn pid(&self) -> u32 {
@@ -402,10 +323,7 @@ impl Ledger {
     }
 
     fn intent(self) -> Self {
-        let line = format!(
-            r#"{{"kind":"intent","owner":"{}","program":"sleep"}}"#,
-            self.owner
-        );
+        let line = format!(r#"{{"kind":"intent","owner":"{}","program":"sleep"}}"#, self.owner);
         self.line(&line)
     }
 

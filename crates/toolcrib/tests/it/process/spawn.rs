@@ -12,18 +12,7 @@ use super::{Scene, group_of};
 #[tokio::test]
 async fn dom_08_hol_24_arguments_arrive_unchanged() {
     let scene = Scene::new();
-    let args = [
-        "two words",
-        "$HOME",
-        "$(id)",
-        "`id`",
-        "; exit 1",
-        "a\"b'c",
-        "*",
-        "\\",
-        "",
-        "ü\n",
-    ];
+    let args = ["two words", "$HOME", "$(id)", "`id`", "; exit 1", "a\"b'c", "*", "\\", "", "ü\n"];
     let mut launch = Launch::new("/usr/bin/printf", "/");
     launch.args = ["%s\\0"].iter().chain(&args).map(Into::into).collect();
     let child = scene.instance.spawn(launch).await.unwrap();
@@ -35,34 +24,23 @@ async fn the_environment_is_exactly_what_was_given_and_the_mark() {
     let scene = Scene::new();
     let mut launch = Launch::new("/usr/bin/env", "/");
     launch.args = vec!["-0".into()];
-    launch
-        .env
-        .insert("GREETING".into(), "hello $USER\nagain".into());
+    launch.env.insert("GREETING".into(), "hello $USER\nagain".into());
     // A host that was itself started as a child passes its own mark on with the rest of its environment.
-    launch
-        .env
-        .insert("TOOLCRIB_OWNER".into(), "somebody else".into());
+    launch.env.insert("TOOLCRIB_OWNER".into(), "somebody else".into());
     let child = scene.instance.spawn(launch).await.unwrap();
     let mark = child.mark();
     assert_eq!(mark.instance, scene.instance.id());
     let output = output(child).await;
     let found: BTreeSet<&str> = output.split_terminator('\0').collect();
     let owner = format!("TOOLCRIB_OWNER={mark}");
-    assert_eq!(
-        found,
-        BTreeSet::from(["GREETING=hello $USER\nagain", owner.as_str()])
-    );
+    assert_eq!(found, BTreeSet::from(["GREETING=hello $USER\nagain", owner.as_str()]));
 }
 
 #[tokio::test]
 async fn min_14_the_working_directory_is_the_given_one() {
     let scene = Scene::new();
     let folder = scene.notes.canonicalize().unwrap();
-    let child = scene
-        .instance
-        .spawn(Launch::new("/bin/pwd", &folder))
-        .await
-        .unwrap();
+    let child = scene.instance.spawn(Launch::new("/bin/pwd", &folder)).await.unwrap();
     assert_eq!(output(child).await.trim_end(), folder.to_str().unwrap());
 }
 
@@ -77,18 +55,12 @@ async fn dis_50_a_child_has_the_hosts_privileges() {
 #[tokio::test]
 async fn a_child_leads_its_own_group_and_does_not_inherit_the_ledger() {
     let scene = Scene::new();
-    let child = scene
-        .instance
-        .spawn(scene.script("exec cat"))
-        .await
-        .unwrap();
+    let child = scene.instance.spawn(scene.script("exec cat")).await.unwrap();
     assert_eq!(group_of(child.pid()), child.pid());
     let open = |pid| {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let files = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-        files
-            .filter(|file| file.starts_with(scene.state.path()))
-            .count()
+        files.filter(|file| file.starts_with(scene.state.path())).count()
     };
     assert_eq!((open(std::process::id()), open(child.pid())), (1, 0));
 }
@@ -96,11 +68,7 @@ async fn a_child_leads_its_own_group_and_does_not_inherit_the_ledger() {
 #[tokio::test]
 async fn the_pipes_carry_bytes_both_ways() {
     let scene = Scene::new();
-    let mut child = scene
-        .instance
-        .spawn(scene.script("exec cat"))
-        .await
-        .unwrap();
+    let mut child = scene.instance.spawn(scene.script("exec cat")).await.unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"{\"id\":1}\n").await.unwrap();
     drop(stdin);
@@ -113,19 +81,10 @@ async fn dom_24_stderr_is_log_and_not_protocol() {
     let script = r#"echo '{"jsonrpc":"2.0","id":1,"result":{}}' >&2; printf 'caf\351' >&2; echo out; exit 3"#;
     let mut child = scene.instance.spawn(scene.script(script)).await.unwrap();
     let mut stdout = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut stdout)
-        .await
-        .unwrap();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).await.unwrap();
     assert_eq!(stdout, "out\n");
     assert_eq!(child.exited().await, Exit::Code(3));
-    assert_eq!(
-        child.stderr().text(),
-        "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\ncaf\u{fffd}"
-    );
+    assert_eq!(child.stderr().text(), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\ncaf\u{fffd}");
 }
 
 #[tokio::test]
@@ -155,9 +114,7 @@ async fn a_missing_program_is_named_with_a_fix() {
     let told = format!("{error} {error:?} {}", error.fix());
     assert!(!told.contains("canary"), "{told}");
     assert_eq!(
-        refused(&scene, Launch::new("/nowhere/npx", "/"))
-            .await
-            .code(),
+        refused(&scene, Launch::new("/nowhere/npx", "/")).await.code(),
         "stdio.spawn.not_found"
     );
 }
@@ -175,17 +132,9 @@ async fn a_file_that_cannot_run_is_told_from_a_missing_one() {
     for name in ["plain", "orphaned"] {
         let mut launch = Launch::new(name, "/");
         launch.env.insert("PATH".into(), folder.into());
-        assert_eq!(
-            refused(&scene, launch).await.code(),
-            "stdio.spawn.not_executable",
-            "{name}"
-        );
+        assert_eq!(refused(&scene, launch).await.code(), "stdio.spawn.not_executable", "{name}");
         let relative = Launch::new(format!("./{name}"), folder);
-        assert_eq!(
-            refused(&scene, relative).await.code(),
-            "stdio.spawn.not_executable",
-            "{name}"
-        );
+        assert_eq!(refused(&scene, relative).await.code(), "stdio.spawn.not_executable", "{name}");
     }
 }
 
@@ -217,18 +166,7 @@ async fn refused(scene: &Scene, launch: Launch) -> SpawnError {
 async fn output(mut child: Child) -> String {
     drop(child.stdin.take());
     let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .await
-        .unwrap();
-    assert_eq!(
-        child.exited().await,
-        Exit::Code(0),
-        "{}",
-        child.stderr().text()
-    );
+    child.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
+    assert_eq!(child.exited().await, Exit::Code(0), "{}", child.stderr().text());
     text
 }

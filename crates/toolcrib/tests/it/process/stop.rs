@@ -15,52 +15,30 @@ async fn check(script: &str, graces: Graces, means: Means, exit: Exit) {
     let scene = Scene::new();
     let launch = Launch {
         graces,
-        ..scene.script(&format!(
-            "{script}; touch ready; while :; do sleep 600; done"
-        ))
+        ..scene.script(&format!("{script}; touch ready; while :; do sleep 600; done"))
     };
     let child = scene.instance.spawn(launch).await.unwrap();
     let pid = child.pid();
     eventually("ready", || scene.notes.join("ready").exists());
-    assert_eq!(
-        soon(child.stop()).await,
-        Ended {
-            means,
-            exit,
-            left: vec![]
-        }
-    );
+    assert_eq!(soon(child.stop()).await, Ended { means, exit, left: vec![] });
     assert!(vanished(pid), "not even a zombie is left");
 }
 
 #[tokio::test]
 async fn dis_16_an_obedient_child_sees_the_end_of_stdin_and_ends_itself() {
     let scene = Scene::new();
-    let child = scene
-        .instance
-        .spawn(scene.script("cat; echo saw the end >&2; exit 7"))
-        .await
-        .unwrap();
+    let child =
+        scene.instance.spawn(scene.script("cat; echo saw the end >&2; exit 7")).await.unwrap();
     let (pid, tail) = (child.pid(), child.stderr().clone());
     let ended = soon(child.stop()).await;
-    assert_eq!(
-        ended,
-        Ended {
-            means: Means::Itself,
-            exit: Exit::Code(7),
-            left: vec![]
-        }
-    );
+    assert_eq!(ended, Ended { means: Means::Itself, exit: Exit::Code(7), left: vec![] });
     assert_eq!(tail.text(), "saw the end\n");
     assert!(vanished(pid));
 }
 
 #[tokio::test]
 async fn a_child_that_does_not_read_is_terminated() {
-    let graces = Graces {
-        close: hasty().close,
-        ..patient()
-    };
+    let graces = Graces { close: hasty().close, ..patient() };
     check("true", graces, Means::Terminated, Exit::Signal(15)).await;
     check(
         "trap 'exit 4' TERM; sleep 600 & touch ready; wait",
@@ -91,14 +69,7 @@ async fn grandchildren_of_a_child_that_ended_by_itself_do_not_stay() {
     assert_eq!(soon(child.exited()).await, Exit::Code(5));
     eventually("nobody is left", || !pids.iter().any(|pid| alive(*pid)));
     let ended = soon(child.stop()).await;
-    assert_eq!(
-        ended,
-        Ended {
-            means: Means::Itself,
-            exit: Exit::Code(5),
-            left: vec![]
-        }
-    );
+    assert_eq!(ended, Ended { means: Means::Itself, exit: Exit::Code(5), left: vec![] });
 }
 
 #[tokio::test]
@@ -107,22 +78,15 @@ async fn a_dropped_child_is_killed_with_its_family() {
     let (_scene, child, pids) = with_grandchildren(GRANDCHILDREN, patient()).await;
     let pid = child.pid();
     drop(child);
-    eventually("all are gone", || {
-        vanished(pid) && !pids.iter().any(|pid| alive(*pid))
-    });
+    eventually("all are gone", || vanished(pid) && !pids.iter().any(|pid| alive(*pid)));
 }
 
 #[tokio::test]
 async fn a_stop_that_is_given_up_kills() {
     let (_scene, child, pids) = with_grandchildren(GRANDCHILDREN, patient()).await;
     let pid = child.pid();
-    assert!(
-        timeout(hasty().close, child.stop()).await.is_err(),
-        "its grace is not over"
-    );
-    eventually("all are gone", || {
-        vanished(pid) && !pids.iter().any(|pid| alive(*pid))
-    });
+    assert!(timeout(hasty().close, child.stop()).await.is_err(), "its grace is not over");
+    eventually("all are gone", || vanished(pid) && !pids.iter().any(|pid| alive(*pid)));
 }
 
 #[tokio::test]
@@ -134,9 +98,7 @@ async fn a_spawn_that_is_given_up_leaves_nothing() {
         let _ = timeout(Duration::ZERO, spawn).await;
     }
     // Closing would kill as well, so another spawn shows that the keeper has come past these.
-    soon(scene.instance.spawn(scene.script("true")))
-        .await
-        .unwrap();
+    soon(scene.instance.spawn(scene.script("true"))).await.unwrap();
     eventually("nobody is left", || marked(scene.instance.id()).is_empty());
 }
 
@@ -150,30 +112,18 @@ async fn min_27_closing_ends_everything_and_removes_the_ledger() {
     assert_eq!(scene.ledgers(), 0);
     assert_eq!(
         soon(child.stop()).await,
-        Ended {
-            means: Means::Killed,
-            exit: Exit::Signal(9),
-            left: vec![]
-        }
+        Ended { means: Means::Killed, exit: Exit::Signal(9), left: vec![] }
     );
-    let error = scene
-        .instance
-        .spawn(scene.script("true"))
-        .await
-        .unwrap_err();
+    let error = scene.instance.spawn(scene.script("true")).await.unwrap_err();
     assert_eq!(error.code(), "stdio.spawn.closed");
 }
 
 #[tokio::test]
 async fn a_dropped_instance_takes_its_children_along() {
     let (scene, child, pids) = with_grandchildren(GRANDCHILDREN, patient()).await;
-    let Scene {
-        instance, state, ..
-    } = scene;
+    let Scene { instance, state, .. } = scene;
     drop(instance);
-    eventually("all are gone", || {
-        vanished(child.pid()) && !pids.iter().any(|pid| alive(*pid))
-    });
+    eventually("all are gone", || vanished(child.pid()) && !pids.iter().any(|pid| alive(*pid)));
     eventually("the ledger is gone", || super::ledgers(state.path()) == 0);
 }
 
@@ -190,14 +140,7 @@ async fn many_children_come_and_go_at_once() {
         });
     }
     for (pid, ended) in soon(children.join_all()).await {
-        assert_eq!(
-            ended,
-            Ended {
-                means: Means::Itself,
-                exit: Exit::Code(0),
-                left: vec![]
-            }
-        );
+        assert_eq!(ended, Ended { means: Means::Itself, exit: Exit::Code(0), left: vec![] });
         assert!(vanished(pid));
     }
 }
@@ -205,10 +148,7 @@ async fn many_children_come_and_go_at_once() {
 /// A child with two stubborn grandchildren, and their pids; only one of them is in its group.
 async fn with_grandchildren(script: &str, graces: Graces) -> (Scene, Child, [u32; 2]) {
     let scene = Scene::new();
-    let launch = Launch {
-        graces,
-        ..scene.script(script)
-    };
+    let launch = Launch { graces, ..scene.script(script) };
     let child = scene.instance.spawn(launch).await.unwrap();
     let pids = ["member", "stray"].map(|name| noted_pid(&scene.notes, name));
     assert_eq!(pids.map(super::group_of), [child.pid(), pids[1]]);
