@@ -6,6 +6,7 @@ pub mod http;
 pub mod licence;
 pub mod peers;
 pub mod tidy;
+pub mod websocket;
 
 use std::path::{Path, PathBuf};
 

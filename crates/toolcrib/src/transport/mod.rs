@@ -10,10 +10,12 @@ mod http_session;
 mod link;
 mod open;
 mod remote;
+mod sse;
 mod stdio;
 mod stream;
 mod streamable_http;
 mod tls;
+mod websocket;
 
 pub use encoding::{Encoding, UnknownEncoding};
 pub use http_fault::HttpFault;

@@ -12,7 +12,7 @@ use super::encoding::UnknownEncoding;
 use super::link::{Link, LinkFault};
 use super::remote::Credentials;
 use super::tls::Tls;
-use super::{stdio, streamable_http};
+use super::{sse, stdio, streamable_http, websocket};
 use crate::process::{Graces, Instance, SpawnError};
 
 /// Everything that opening a link needs and the server's configuration does not say.
@@ -86,7 +86,9 @@ pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, 
     match transport {
         Transport::Stdio(stdio) => stdio::open(stdio, opening).await,
         Transport::StreamableHttp(http) => streamable_http::open(http, opening),
-        other => Err(OpenError::Unsupported(other.kind())),
+        Transport::Sse(remote) => sse::open(remote, opening).await,
+        Transport::WebSocket(remote) => websocket::open(remote, opening).await,
+        Transport::DockerExec(_) => Err(OpenError::Unsupported(transport.kind())),
     }
 }
 

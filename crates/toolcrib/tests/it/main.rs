@@ -4,4 +4,6 @@
 mod everything;
 mod process;
 mod remote;
+mod sse;
 mod streamable_http;
+mod websocket;
