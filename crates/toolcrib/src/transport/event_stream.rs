@@ -126,13 +126,16 @@ pub(super) fn message(bytes: Vec<u8>, on: Option<Id>, limits: &Limits) -> Incomi
     }
 }
 
-/// Whether this answers a request, well or badly. On its own stream, an error that names no request is about it.
+/// Whether this settles a request, well or badly. What names no request is, on the stream of one, about that one.
 pub(super) fn answers(incoming: &Incoming, request: &Id) -> bool {
+    let is_own = |id: &Option<Id>| id.as_ref().is_none_or(|id| id == request);
     let good = |message: &Message| match message {
-        Message::Response(response) => response.id.as_ref().is_none_or(|id| id == request),
+        Message::Response(response) => is_own(&response.id),
         _ => false,
     };
-    let bad = |it: &Malformed| it.id.as_ref() == Some(request) && it.shape != Shape::Request;
+    let bad = |malformed: &Malformed| {
+        matches!(malformed.shape, Shape::Response | Shape::Unknown) && is_own(&malformed.id)
+    };
     match incoming {
         Incoming::Packet { packet: Packet::One(message), .. } => good(message),
         Incoming::Packet { packet: Packet::Batch(items), .. } => {
@@ -162,7 +165,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":8,"result":{}}"#, false),
             (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, false),
             (r#"{"jsonrpc":"2.0","method":"n"}"#, false),
-            ("noise", false),
+            ("noise", true),
+            (r#"{"jsonrpc":"2.0","method":7}"#, false),
         ] {
             assert_eq!(answers(&arrived(text), &own), expected, "{text}");
         }

@@ -26,7 +26,7 @@ pub enum HttpFault {
     Status { status: u16, retry_after: Option<Duration>, said: Option<String> },
     #[error("the server answered with the content type `{0}`")]
     ContentType(String),
-    #[error("the stream ended before the answer")]
+    #[error("the server ended the exchange without an answer")]
     NoAnswer,
     #[error("the answer is over the limit of {limit} bytes")]
     TooLarge { limit: usize },

@@ -119,8 +119,11 @@ impl Session {
         match Content::of(&response) {
             Content::Json => {
                 let body = self.http.body(response).whole(self.http.limits.size).await?;
-                self.say(message(body, Some(id.clone()), &self.http.limits)).await;
-                Ok(())
+                let item = message(body, Some(id.clone()), &self.http.limits);
+                // Nothing else can come: what is no answer must not leave the call waiting.
+                let settles = answers(&item, id);
+                self.say(item).await;
+                if settles { Ok(()) } else { Err(HttpFault::NoAnswer) }
             }
             Content::Events => {
                 let is_modern = request.version.as_ref().is_some_and(Version::is_modern);

@@ -219,7 +219,7 @@ async fn the_modern_era_does_not_resume() {
     link.outbox.send(Outgoing::Message(call)).await.unwrap();
     let (id, fault) = failure(&mut link).await;
     assert_eq!(id, Id::from(1));
-    assert_eq!(http_fault(&fault).to_string(), "the stream ended before the answer");
+    assert_eq!(http_fault(&fault).to_string(), "the server ended the exchange without an answer");
     assert_eq!(server.requests().len(), 1);
 }
 

@@ -80,6 +80,28 @@ async fn an_answer_that_is_none_fails_its_call_at_once() {
 }
 
 #[tokio::test]
+async fn a_body_that_answers_another_call_fails_its_own() {
+    let server = server(|| Reply::json(result(7, 7))).await;
+    let mut link = Scene::new().http(&server.url("/mcp")).await;
+    link.outbox.send(request(1, "bad", "{}")).await.unwrap();
+    expect_result(&mut link, 7, 7).await;
+    let (id, fault) = failure(&mut link).await;
+    assert_eq!(id, Id::from(1));
+    assert!(matches!(http_fault(&fault), HttpFault::NoAnswer), "{fault:?}");
+    goes_on(&mut link).await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_message_is_told_on_its_call() {
+    let server = server(|| Reply::json("<p>oops")).await;
+    let mut link = Scene::new().http(&server.url("/mcp")).await;
+    link.outbox.send(request(1, "bad", "{}")).await.unwrap();
+    let Incoming::Malformed { on, .. } = next(&mut link).await else { panic!("malformed") };
+    assert_eq!(on, Some(Id::from(1)));
+    goes_on(&mut link).await;
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_before_the_answer_fails_its_call() {
     for broken in [
         || Reply::events().send(": hello\n\n").then(Step::Cut),
