@@ -18,7 +18,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(common: &Common, world: Real) -> Result<Self, String> {
-        let asked = common.root.clone().unwrap_or_default();
+        let asked = common.root.clone().unwrap_or_else(|| world.cwd().to_path_buf());
         let root = std::path::absolute(world.cwd().join(&asked))
             .ok()
             .filter(|root| root.is_dir())

@@ -369,9 +369,10 @@ impl Assembly {
                     continue;
                 };
                 if variable(cx, spec, &name).is_none() {
-                    sound &= spec.policy.secrets.resolve != Resolve::Load;
+                    let resolve = spec.policy.secrets.resolve;
+                    sound &= resolve != Resolve::Load;
                     let node = spec.origins.own.get(&path).copied();
-                    missing_variable(cx, node.unwrap_or(self.node), &name);
+                    missing_variable(cx, node.unwrap_or(self.node), &name, resolve);
                 }
             }
         }
@@ -379,8 +380,14 @@ impl Assembly {
     }
 }
 
-fn missing_variable(cx: &mut Cx<'_>, node: NodeId, name: &str) {
-    let text = format!("ConfigError: Environment variable '{name}' not found");
+fn missing_variable(cx: &mut Cx<'_>, node: NodeId, name: &str, resolve: Resolve) {
+    let text = match resolve {
+        // HoloDeck's own words, which people search for.
+        Resolve::Load => format!("ConfigError: Environment variable '{name}' not found"),
+        Resolve::Start => {
+            format!("environment variable `{name}` is not set; the server needs it to start")
+        }
+    };
     let fix = format!("set it: `export {name}=…`");
     cx.error(node, "env.missing", text, &fix);
 }

@@ -281,7 +281,8 @@ impl Compiler<'_> {
             entry.outcome = loaded.outcome;
         }
         for draft in &mut loaded.servers {
-            draft.sound &= !damaged.contains(&draft.id);
+            let name = draft.source.as_ref().map(|source| format!("{source}#{}", draft.id));
+            draft.sound &= !damaged.contains(name.as_ref().unwrap_or(&draft.id));
             if let Some(scope) = scope {
                 draft.policy.scope = Some(At::new(draft.node, scope));
             }

@@ -1,7 +1,11 @@
 //! The compiled configuration in the native format, each value with where it came from.
 
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
 use serde_json::{Map, Value as Json, json};
 
+use crate::model::host::Input;
 use crate::model::setting::{Setting, Show};
 use crate::model::{Config, Origin, ServerSpec, to_json};
 use crate::yaml;
@@ -9,30 +13,20 @@ use crate::yaml;
 impl Config {
     /// The whole configuration as native YAML; with [`Show::Revealed`] it compiles to the same thing.
     pub fn explain(&self, show: Show) -> String {
-        let mut native = self.native_head(show);
-        let servers: Map<String, Json> = self
-            .servers
-            .iter()
-            .map(|spec| (self.shown_id(spec), Json::Object(spec.native(show))))
-            .collect();
-        native.insert("servers".to_string(), Json::Object(servers));
-        yaml::write(&native, &|path| self.remark(path))
+        self.written(self.shown(), self.native_head(show), show)
     }
 
     /// One server as native YAML.
     pub fn explain_server(&self, spec: &ServerSpec, show: Show) -> String {
-        let entry = json!({ self.shown_id(spec): spec.native(show) });
-        let native =
-            Map::from_iter([("version".to_string(), json!(1)), ("servers".to_string(), entry)]);
-        yaml::write(&native, &|path| self.remark(path))
+        let mut shown = self.shown();
+        shown.retain(|_, other| std::ptr::eq(*other, spec));
+        self.written(shown, Map::from_iter([("version".to_string(), json!(1))]), show)
     }
 
     /// The whole configuration as native JSON, without the origins.
     pub fn native(&self, show: Show) -> Json {
         let mut native = self.native_head(show);
-        let entry = |spec: &ServerSpec| (self.shown_id(spec), Json::Object(spec.native(show)));
-        native
-            .insert("servers".to_string(), Json::Object(self.servers.iter().map(entry).collect()));
+        native.insert("servers".to_string(), entries(&self.shown(), show));
         Json::Object(native)
     }
 
@@ -61,42 +55,61 @@ impl Config {
         native.extend(self.host.keys(show).map(|keys| ("host".to_string(), to_json(keys))));
         native.extend(self.gateway.keys(show).map(|keys| ("gateway".to_string(), to_json(keys))));
         if !self.inputs.is_empty() {
-            native.insert("inputs".to_string(), to_json(&self.inputs));
+            let shown = |(id, input): (&String, &Input)| (id.clone(), to_json(input.shown(show)));
+            native.insert("inputs".to_string(), self.inputs.iter().map(shown).collect());
         }
         native
     }
 
-    /// The id, or the whole key where two servers have the same one.
-    fn shown_id(&self, spec: &ServerSpec) -> String {
-        let unique = self.servers.iter().filter(|other| other.id == spec.id).nth(1).is_none();
-        if unique { spec.id.clone() } else { spec.key() }
+    /// The servers by id, or by the whole key where two have the same id.
+    fn shown(&self) -> Shown<'_> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for spec in &self.servers {
+            *counts.entry(&spec.id).or_default() += 1;
+        }
+        let unique = |spec: &ServerSpec| counts.get(spec.id.as_str()) == Some(&1);
+        let id = |spec: &ServerSpec| if unique(spec) { spec.id.clone() } else { spec.key() };
+        self.servers.iter().map(|spec| (id(spec), spec)).collect()
     }
 
-    fn remark(&self, path: &[&str]) -> String {
-        match path {
-            ["servers", id, "profile"] => self
-                .servers
-                .iter()
-                .find(|spec| self.shown_id(spec) == *id)
-                .map(|spec| {
-                    format!("compiled from {}:{} ({})", spec.source, spec.place, spec.dialect)
-                })
-                .unwrap_or_default(),
-            ["servers", id, rest @ ..] => self
-                .servers
-                .iter()
-                .find(|spec| self.shown_id(spec) == *id)
-                .map(|spec| spec.origins.of(&rest.join(".")).to_string())
-                .unwrap_or_default(),
+    fn written(&self, shown: Shown<'_>, mut native: Map<String, Json>, show: Show) -> String {
+        native.insert("servers".to_string(), entries(&shown, show));
+        yaml::write(&native, &|path| match path {
+            ["servers", _, "x-source"] => String::new(),
+            ["servers", id, rest @ ..] => {
+                shown.get(*id).map(|spec| remark(spec, rest)).unwrap_or_default()
+            }
             ["host" | "gateway", ..] => self.origin_of(&path.join(".")).to_string(),
             _ => String::new(),
-        }
+        })
     }
 
     fn origin_of(&self, path: &str) -> Origin {
         crate::model::ancestors(path)
             .find_map(|path| self.origins.get(path).cloned())
             .unwrap_or_else(|| Origin::Profile("native".into()))
+    }
+}
+
+/// Servers by the name that they are shown under.
+type Shown<'a> = IndexMap<String, &'a ServerSpec>;
+
+/// Native entries; one that is not shown by its id says which part of its name is the file.
+fn entries(shown: &Shown<'_>, show: Show) -> Json {
+    let entry = |(name, spec): (&String, &&ServerSpec)| {
+        let mut entry = spec.native(show);
+        if *name != spec.id {
+            entry.shift_insert(0, "x-source".to_string(), Json::from(&*spec.source));
+        }
+        (name.clone(), Json::Object(entry))
+    };
+    shown.iter().map(entry).collect()
+}
+
+fn remark(spec: &ServerSpec, path: &[&str]) -> String {
+    match path {
+        ["profile"] => format!("compiled from {}:{} ({})", spec.source, spec.place, spec.dialect),
+        _ => spec.origins.of(&path.join(".")).to_string(),
     }
 }
 

@@ -143,7 +143,7 @@ mod tests {
         );
         assert_eq!(config.problems, []);
         let imported = import(std::slice::from_ref(&config));
-        let expected = "version: 1\nservers:\n  files:\n    command: npx\n    args: [\"-y\", fs]\n    env:\n      A: \"1\"\n      B:\n        template: \"${T}\"\n  old:\n    url: \"https://x/sse\"\n    transport: sse\n  docs:\n    url: \"https://x/mcp\"\n    headers:\n      K: v\n";
+        let expected = "version: 1\nservers:\n  files:\n    command: npx\n    args: [\"-y\", fs]\n    env:\n      A: \"1\"\n      B: \"${T}\"\n  old:\n    url: \"https://x/sse\"\n    transport: sse\n  docs:\n    url: \"https://x/mcp\"\n    headers:\n      K: v\n";
         assert_eq!(imported.text, expected);
         let back = compiled_in(&world, Dialect::Native, &imported.text);
         assert!(back.same_as(&config), "{:?}", back.problems);

@@ -9,6 +9,17 @@ pub(crate) fn clip(text: &str) -> String {
     }
 }
 
+/// A word that stands where one of a few is expected: quoted where it can be one, else only named a
+/// text, since anything may have slipped in.
+pub(crate) fn word(text: &str) -> String {
+    const MOST: usize = 24;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+ ".contains(c);
+    match text.len() <= MOST && text.chars().all(plain) {
+        true => format!("`{text}`"),
+        false => "another text".to_string(),
+    }
+}
+
 /// The known word nearest to `word`, when it is near enough to be a slip.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).clamp(1, 3);

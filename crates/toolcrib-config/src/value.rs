@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::{Serialize, Serializer};
 
-use crate::doc::Either;
+use crate::doc::{Either, SCALAR};
 
 /// What stands where a secret would.
 pub const MASK: &str = "***";
@@ -250,10 +250,9 @@ fn reference_part(inside: &str) -> Result<Part, String> {
         None => (inside, None),
     };
     if !is_variable(name) {
-        let shown = crate::text::clip(name);
-        return Err(format!(
-            "`${{{shown}}}` is no variable name; write `$${{…}}` for the text itself"
-        ));
+        // What stands there is not told: it may be a part of a secret.
+        let text = "`${…}` holds no variable's name; write `$${…}` for the text itself";
+        return Err(text.to_string());
     }
     Ok(Part::Env { name: name.to_string(), default })
 }
@@ -347,8 +346,10 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut long = Long { from_env: None, prefix: None, template: None, secret: None };
         match self {
-            Self::Literal(_) => return serializer.serialize_str(&self.native_text()),
-            Self::Template(_) => long.template = Some(self.native_text()),
+            // A plain native text is expanded like a template.
+            Self::Literal(_) | Self::Template(_) => {
+                return serializer.serialize_str(&self.native_text());
+            }
             Self::Secret { .. } => long.secret = Some(self.native_text()),
             Self::FromEnv { name, prefix } => {
                 long.from_env = Some(name.clone());
@@ -380,7 +381,7 @@ pub(crate) struct Scalar(pub(crate) String);
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ScalarVisitor;
-        impl serde::de::Visitor<'_> for ScalarVisitor {
+        impl<'de> serde::de::Visitor<'de> for ScalarVisitor {
             type Value = Scalar;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text")
@@ -388,20 +389,18 @@ impl<'de> Deserialize<'de> for Scalar {
             fn visit_bool<E: serde::de::Error>(self, v: bool) -> Result<Scalar, E> {
                 Ok(Scalar(v.to_string()))
             }
-            fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Scalar, E> {
-                Ok(Scalar(v.to_string()))
-            }
-            fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Scalar, E> {
-                Ok(Scalar(v.to_string()))
-            }
-            fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Scalar, E> {
-                Ok(Scalar(v.to_string()))
-            }
             fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Scalar, E> {
                 Ok(Scalar(v.to_string()))
             }
+            /// Another format than a tree.
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                other: D,
+            ) -> Result<Scalar, D::Error> {
+                other.deserialize_any(self)
+            }
         }
-        deserializer.deserialize_any(ScalarVisitor)
+        deserializer.deserialize_newtype_struct(SCALAR, ScalarVisitor)
     }
 }
 

@@ -25,7 +25,7 @@ fn native_text_expands_and_dollars_double() {
     );
     check("${input:key}", Ok(Value::Template(Template(vec![Part::Input("key".into())]))));
     check("${A", Err("`${` has no closing `}`"));
-    check("${a.b}", Err("`${a.b}` is no variable name"));
+    check("${a.b}", Err("`${…}` holds no variable's name"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! An MCP host as a library: it starts MCP servers, keeps them alive and hands their tools out.
 
+pub mod conn;
 pub mod process;
 pub mod transport;

@@ -235,7 +235,7 @@ fn seed_examples_of_hol_23() {
 fn seed_examples_hol_37_the_workspace_folder_is_the_agents() {
     let server = loaded(FILES, &[]);
     let expected = serde_json::json!({ "allowed_directories": ["/ws/data", "/ws/output"] });
-    assert_eq!(config(&server), expected);
+    assert_eq!(config(&server), expected); // HOL-37
     let named = world().with_env("workspaceFolder", "/elsewhere");
     let config = compiled_in(&named, Dialect::Holodeck, FILES);
     let find = |reference: &Reference| match reference {

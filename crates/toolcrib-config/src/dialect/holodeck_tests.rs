@@ -112,7 +112,7 @@ fn hol_03_04_and_30_every_required_field_is_named() {
             whole.iter().filter(|(key, _)| *key != dropped).map(|(_, text)| *text).collect();
         let text = format!("tools:\n  - {{ {} }}\n", rest.join(", "));
         let problem = failure_in(&Memory::default(), &text);
-        assert!(problem.text.contains(&format!("'{dropped}'")), "{dropped}: {}", problem.text);
+        assert!(problem.text.contains(&format!("'{dropped}'")), "{dropped}: {}", problem.text); // HOL-30
     }
     let undescribed = "tools:\n  - { name: t, type: mcp, server: p, command: uvx }\n";
     let problem = failure_in(&Memory::default(), undescribed);
@@ -296,6 +296,7 @@ fn hol_21_and_22_only_three_commands_spelled_exactly() {
     for command in ["NPX", "bash", "/usr/bin/npx", "npx ", "", "${CMD}", "node"] {
         let world = Memory::default().with_env("CMD", "npx");
         let problem = failure_in(&world, &tool(&format!("command: '{command}'")));
+        // HOL-22
         assert_eq!(
             problem.text,
             format!(
@@ -328,7 +329,7 @@ fn hol_11_20_and_39_the_messages_of_the_contract() {
         ),
     ];
     for (keys, expected) in cases {
-        assert_eq!(failure(keys), expected, "{keys}");
+        assert_eq!(failure(keys), expected, "{keys}"); // HOL-39
     }
     for server in ["''", "'  '"] {
         let text = format!(

@@ -1,13 +1,14 @@
 //! `toolcrib.yaml`: the format that can say everything, in a short and in a long form.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::{Dialect, Draft, Include, Loaded, ProfileDraft, given};
+use super::{Dialect, Draft, Include, Loaded, ProfileDraft, given, peek};
 use crate::cx::Cx;
 use crate::doc::{self, At, Doc, Either, Kind, NodeId, Reading, describe};
 use crate::model::Outcome;
@@ -15,6 +16,7 @@ use crate::model::choice::{Inherit, Manual};
 use crate::model::host::{GatewayKeys, HostKeys, Input};
 use crate::model::policy::{PolicyKeys, Scope};
 use crate::model::transport::{EnvKeys, Plain, TransportKeys, TransportKind};
+use crate::text;
 use crate::value::Value;
 
 /// The file as a whole.
@@ -97,7 +99,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     }
     let mut loaded = Loaded::new();
     loaded.includes = root.include.map(|list| includes(cx, list)).unwrap_or_default();
-    loaded.host = root.host;
+    loaded.host = root.host.map(|host| with_absolute_stores(cx, host));
     loaded.gateway = root.gateway;
     loaded.inputs =
         given(root.inputs).into_iter().filter_map(|(id, input)| Some((id, input.value?))).collect();
@@ -114,7 +116,10 @@ fn nodes<T>(map: Option<At<IndexMap<String, At<T>>>>) -> impl Iterator<Item = (S
 pub(crate) fn version_is_one(cx: &mut Cx<'_>, version: Option<&At<u64>>) -> bool {
     let text = match version {
         Some(At { value: Some(1), .. }) => return true,
-        Some(At { node, .. }) => format!("`version` must be 1, found {}", describe(cx.doc, *node)),
+        Some(At { node, .. }) => match cx.doc.kind(*node) {
+            Kind::Number(number) => format!("`version` must be 1, found {}", text::clip(number)),
+            _ => format!("`version` must be the number 1, found {}", describe(cx.doc, *node)),
+        },
         None => "`version` is missing".to_string(),
     };
     let node = version.map_or(Doc::ROOT, |at| at.node);
@@ -145,16 +150,14 @@ fn profile(cx: &mut Cx<'_>, name: &str, node: NodeId) -> ProfileDraft {
         base: Option<String>,
     }
     let base = doc::read::<Head>(cx.doc, node).value.and_then(|head| head.base);
-    let (policy, transport, _) = policy_and_transport(cx, node, &["base"]);
-    ProfileDraft { name: name.to_string(), node, base, policy: policy.0, transport: transport.0 }
+    let ((mut policy, _), (mut transport, _), _) =
+        policy_and_transport(cx, node, &["base", "transport"]);
+    absolute_paths(cx, &mut policy, &mut transport);
+    ProfileDraft { name: name.to_string(), node, base, policy, transport }
 }
 
 fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
-    // `explain` writes the whole key where two files have a server of one id.
-    let (source, id) = match id.rsplit_once('#') {
-        Some((source, id)) => (Some(source.into()), id),
-        None => (None, id),
-    };
+    let (source, id) = own_id(cx, id, node);
     cx.enter(id);
     let mut draft = Draft { source, ..Draft::new(id, node, Dialect::Native) };
     if !cx.is_map(node, "give it a `command`, a `url` or `docker`") {
@@ -175,13 +178,26 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     let env = short_env(keys.env, keys.env_file, keys.inherit_env);
     let docker = keys.docker.and_then(|at| at.value).map(docker).unwrap_or_default();
     draft.transport = flat.0.or(docker).or(TransportKeys { env, ..TransportKeys::default() });
-    absolute_paths(cx, &mut draft);
+    absolute_paths(cx, &mut draft.policy, &mut draft.transport);
     cx.leave();
     draft
 }
 
 const ENTRY: &[&str] =
-    &["profile", "transport", "env", "env_file", "inherit_env", "docker", "x-original"];
+    &["profile", "transport", "env", "env_file", "inherit_env", "docker", X_ORIGINAL, X_SOURCE];
+const X_ORIGINAL: &str = "x-original";
+const X_SOURCE: &str = "x-source";
+
+/// Where two files have a server of one id, `explain` writes the whole key and, beside it, which
+/// part of it is the file: an id may hold a `#` of its own.
+fn own_id<'i>(cx: &Cx<'_>, name: &'i str, node: NodeId) -> (Option<Arc<str>>, &'i str) {
+    let source = peek(cx, node, &[X_SOURCE]);
+    let id = source.as_deref().and_then(|source| name.strip_prefix(source)?.strip_prefix('#'));
+    match id {
+        Some(id) => (source.map(Into::into), id),
+        None => (None, name),
+    }
+}
 
 type Read<T> = (T, bool);
 
@@ -306,19 +322,29 @@ pub(crate) fn container_command(
 }
 
 /// Relative paths start from the file's folder wherever the host was started.
-fn absolute_paths(cx: &Cx<'_>, draft: &mut Draft) {
+fn absolute_paths(cx: &Cx<'_>, policy: &mut PolicyKeys, transport: &mut TransportKeys) {
     let absolute = |path: &str| cx.absolute(path).display().to_string();
     if let Some(Plain(Value::Literal(path))) =
-        draft.transport.cwd.as_mut().and_then(|at| at.value.as_mut())
+        transport.cwd.as_mut().and_then(|at| at.value.as_mut())
     {
         *path = crate::value::Hidden::new(absolute(path.reveal()));
     }
-    let env = draft.transport.env.as_mut().and_then(|at| at.value.as_mut());
+    let env = transport.env.as_mut().and_then(|at| at.value.as_mut());
     if let Some(path) = env.and_then(|env| env.file.as_mut()).and_then(|at| at.value.as_mut()) {
         *path = absolute(path);
     }
-    if let Some(Manual::File(path)) = draft.policy.manual.as_mut().and_then(|at| at.value.as_mut())
-    {
+    if let Some(Manual::File(path)) = policy.manual.as_mut().and_then(|at| at.value.as_mut()) {
         *path = absolute(path);
     }
+}
+
+/// The same for the files that secrets come from.
+fn with_absolute_stores(cx: &Cx<'_>, mut host: At<HostKeys>) -> At<HostKeys> {
+    let stores = host.value.as_mut().and_then(|host| host.secrets.as_mut()?.value.as_mut());
+    for store in stores.into_iter().flat_map(IndexMap::values_mut) {
+        if let Some(path) = store.value.as_mut().and_then(|store| store.path.as_mut()) {
+            *path = cx.absolute(path).display().to_string();
+        }
+    }
+    host
 }

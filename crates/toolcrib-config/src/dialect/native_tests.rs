@@ -1,6 +1,6 @@
 //! The native format: short and long forms, expansion, profiles, includes, mistakes.
 
-use crate::model::choice::{AnyOf, Inherit};
+use crate::model::choice::{AnyOf, Inherit, Manual, Protocol};
 use crate::model::transport::{Container, Transport, TransportKind};
 use crate::model::units::Period;
 use crate::testing::{codes, compiled, compiled_in};
@@ -70,4 +70,41 @@ fn one_bad_server_keeps_its_neighbours() {
     let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["git", "db"], "a number is read as the text that was written");
     assert_eq!(codes(&config), ["server.invalid", "transport.missing"]);
+}
+
+#[test]
+fn a_number_in_the_place_of_a_text_keeps_its_form() {
+    let config = native(
+        "version: 1\nservers:\n  a:\n    command: x\n    args: [1.10, 0x1F, +7, 1e3, 007]\n    env: { V: 1.10, W: 0o17, B: true }\n    protocol: 2025-11-25\n  b: { url: 'https://x/', headers: { N: 1.50 }, auth: { kind: bearer, token: 00 } }\n",
+    );
+    assert_eq!(codes(&config), [""; 0]);
+    let [a, b] = config.servers.as_slice() else { panic!() };
+    let Transport::Stdio(stdio) = &a.transport else { panic!() };
+    let args: Vec<_> = stdio.args.iter().map(|arg| arg.shown()).collect();
+    assert_eq!(args, ["1.10", "0x1F", "+7", "1e3", "007"]);
+    let env = |name: &str| stdio.env.set[name].as_literal().unwrap();
+    assert_eq!([env("V"), env("W"), env("B")], ["1.10", "0o17", "true"]);
+    assert_eq!(a.policy.protocol, Protocol::Version("2025-11-25".into()));
+    assert_eq!(b.transport.remote().unwrap().headers["N"].as_literal(), Some("1.50"));
+    assert_eq!(b.policy.auth.values()[0].as_literal(), Some("00"));
+}
+
+#[test]
+fn a_server_may_have_a_hash_in_its_id() {
+    let config = native("version: 1\nservers: { c#: { command: x }, a#b: { command: x } }\n");
+    let ids: Vec<_> = config.servers.iter().map(|s| (&*s.source, s.id.as_str())).collect();
+    assert_eq!(ids, [("file.yaml", "c#"), ("file.yaml", "a#b")]);
+}
+
+#[test]
+fn paths_of_profiles_and_secret_stores_start_from_their_file() {
+    let world = Memory::default().with_file("/ws/sub/v.env", "").with_file("/ws/sub/m.md", "");
+    let text = "version: 1\nhost: { secrets: { s: { kind: file, path: secrets } } }\nprofiles: { p: { manual: { file: sub/m.md }, transport: { cwd: sub, env: { file: sub/v.env } } } }\nservers: { a: { profile: p, command: x } }\n";
+    let config = compiled_in(&world, Dialect::Native, text);
+    assert_eq!(codes(&config), [""; 0]);
+    let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!() };
+    assert_eq!(stdio.cwd.as_ref().map(|cwd| cwd.shown()), Some("/ws/sub".into()));
+    assert_eq!(stdio.env.file.as_ref().unwrap().path, std::path::Path::new("/ws/sub/v.env"));
+    assert_eq!(config.servers[0].policy.manual, Some(Manual::File("/ws/sub/m.md".into())));
+    assert_eq!(config.host.secrets["s"].path.as_deref(), Some("/ws/secrets"));
 }

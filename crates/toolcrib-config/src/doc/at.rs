@@ -59,6 +59,11 @@ impl serde::de::Error for Wrong {
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self { node: None, text: format!("expected {expected}"), mismatch: true }
     }
+
+    /// serde would quote the value.
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(unexpected, expected)
+    }
 }
 
 impl<T: Serialize> Serialize for At<T> {

@@ -8,9 +8,11 @@ mod yaml;
 
 pub use at::At;
 pub(crate) use at::Wrong;
-pub(crate) use read::{Either, Reading, Unknown, describe, read};
+pub(crate) use read::{Either, Reading, SCALAR, Unknown, describe, read};
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 
 use crate::place::Place;
 
@@ -37,10 +39,16 @@ pub(crate) enum Syntax {
 }
 
 /// One parsed file: an arena of nodes, the first of which is the root.
-#[derive(Debug)]
 pub(crate) struct Doc {
     nodes: Vec<Node>,
     lines: Lines,
+}
+
+/// A file's text may hold secrets; only how much there is of it is shown.
+impl fmt::Debug for Doc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Doc({} nodes)", self.nodes.len())
+    }
 }
 
 /// A node's number in its document.
@@ -52,7 +60,8 @@ impl NodeId {
     pub(crate) const NOWHERE: Self = Self(u32::MAX);
 }
 
-/// What a node holds. Numbers keep their text, so that nothing is rounded on the way.
+/// What a node holds. Numbers keep the text that was written: nothing is rounded on the way, and
+/// where a text is wanted it is that one.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Null,
@@ -80,7 +89,6 @@ impl Key {
     }
 }
 
-#[derive(Debug)]
 struct Node {
     offset: usize,
     parent: Option<NodeId>,
@@ -235,7 +243,17 @@ impl Doc {
     }
 }
 
+/// A number's text in decimal digits: octal and hexadecimal are converted, a `+` is left out.
+fn decimal(text: &str) -> Cow<'_, str> {
+    let digits = |prefix, radix| u64::from_str_radix(text.strip_prefix(prefix)?, radix).ok();
+    match digits("0x", 16).or_else(|| digits("0o", 8)) {
+        Some(number) => Cow::Owned(number.to_string()),
+        None => Cow::Borrowed(text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
 fn number(text: &str) -> Option<serde_json::Number> {
+    let text = decimal(text);
     text.parse::<u64>()
         .map(Into::into)
         .or_else(|_| text.parse::<i64>().map(Into::into))
@@ -244,7 +262,7 @@ fn number(text: &str) -> Option<serde_json::Number> {
 }
 
 /// Where each line begins, so that an offset can be shown as line and column.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Lines {
     text: std::sync::Arc<str>,
     starts: std::sync::Arc<[usize]>,
@@ -253,6 +271,12 @@ pub struct Lines {
 }
 
 const MARK: usize = 1024;
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lines({})", self.starts.len())
+    }
+}
 
 impl Lines {
     fn of(text: &str) -> Self {

@@ -42,15 +42,21 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(doc: &'de Doc, node: NodeId) -> Rea
     Reading { value, wrongs: notes.wrongs, unknown: notes.unknown }
 }
 
-/// A node in the words of a person: "the number 7".
-pub(crate) fn describe(doc: &Doc, node: NodeId) -> String {
+/// The name by which the reader recognises that a number's text is wanted, as it was written.
+pub(crate) const SCALAR: &str = "toolcrib::Scalar";
+/// The name by which the reader recognises `Either`.
+const EITHER: &str = "toolcrib::Either";
+
+/// What a node is, in the words of a person. Never what it holds: a value that stands where it does
+/// not belong may be a secret.
+pub(crate) fn describe(doc: &Doc, node: NodeId) -> &'static str {
     match doc.kind(node) {
-        Kind::Null => "nothing".to_string(),
-        Kind::Bool(b) => format!("`{b}`"),
-        Kind::Number(n) => format!("the number {}", text::clip(n)),
-        Kind::Text(t) => format!("the text `{}`", text::clip(t)),
-        Kind::Seq(_) => "a list".to_string(),
-        Kind::Map(_) => "a map".to_string(),
+        Kind::Null => "nothing",
+        Kind::Bool(_) => "a boolean",
+        Kind::Number(_) => "a number",
+        Kind::Text(_) => "a text",
+        Kind::Seq(_) => "a list",
+        Kind::Map(_) => "a map",
     }
 }
 
@@ -93,6 +99,7 @@ impl<'de> Reader<'de, '_> {
     }
 
     fn visit_number<V: Visitor<'de>>(self, number: &str, visitor: V) -> Result<V::Value, Wrong> {
+        let number = super::decimal(number);
         if let Ok(n) = number.parse::<u64>() {
             visitor.visit_u64(n)
         } else if let Ok(n) = number.parse::<i64>() {
@@ -100,9 +107,7 @@ impl<'de> Reader<'de, '_> {
         } else {
             match number.parse::<f64>() {
                 Ok(n) if n.is_finite() => visitor.visit_f64(n),
-                _ => {
-                    Err(Wrong::custom(format!("the number {} is out of range", text::clip(number))))
-                }
+                _ => Err(Wrong::custom("the number is out of range")),
             }
         }
     }
@@ -137,10 +142,15 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        visitor.visit_newtype_struct(self)
+        match (name, self.doc.kind(self.node)) {
+            (SCALAR, Kind::Number(written)) => visitor.visit_borrowed_str(written),
+            (EITHER, Kind::Number(_)) => visitor.visit_some(self),
+            (SCALAR | EITHER, _) => self.deserialize_any(visitor),
+            _ => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -334,7 +344,7 @@ pub(crate) enum Either<S, M> {
 
 impl<'de, S: Deserialize<'de>, M: Deserialize<'de>> Deserialize<'de> for Either<S, M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(EitherVisitor(PhantomData))
+        deserializer.deserialize_newtype_struct(EITHER, EitherVisitor(PhantomData))
     }
 }
 
@@ -347,19 +357,17 @@ impl<'de, S: Deserialize<'de>, M: Deserialize<'de>> Visitor<'de> for EitherVisit
         f.write_str("a text, or its long form")
     }
 
+    /// The tree's reader hands over a number whole: its type decides whether it is one or a text.
+    fn visit_some<D: Deserializer<'de>>(self, number: D) -> Result<Self::Value, D::Error> {
+        S::deserialize(number).map(Either::Scalar)
+    }
+
+    /// Another format than a tree.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, other: D) -> Result<Self::Value, D::Error> {
+        other.deserialize_any(self)
+    }
+
     fn visit_bool<E: serde::de::Error>(self, v: bool) -> Result<Self::Value, E> {
-        S::deserialize(v.into_deserializer()).map(Either::Scalar)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Self::Value, E> {
-        S::deserialize(v.into_deserializer()).map(Either::Scalar)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Self::Value, E> {
-        S::deserialize(v.into_deserializer()).map(Either::Scalar)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Self::Value, E> {
         S::deserialize(v.into_deserializer()).map(Either::Scalar)
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
-use super::{Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, note, too_deep};
+use super::{
+    Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, decimal, duplicate, note, too_deep,
+};
 use crate::{Severity, text};
 
 pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
@@ -250,26 +252,20 @@ fn resolve(text: &str) -> Kind {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
         "true" | "True" | "TRUE" => Kind::Bool(true),
         "false" | "False" | "FALSE" => Kind::Bool(false),
-        _ => number(text).map_or_else(|| Kind::Text(text.to_string()), Kind::Number),
+        _ if is_number(text) => Kind::Number(text.to_string()),
+        _ => Kind::Text(text.to_string()),
     }
 }
 
-/// The decimal text of a number; octal and hexadecimal are converted.
-fn number(text: &str) -> Option<String> {
-    let radix =
-        |digits: &str, radix| u64::from_str_radix(digits, radix).ok().map(|n| n.to_string());
-    if let Some(hex) = text.strip_prefix("0x") {
-        return radix(hex, 16);
-    }
-    if let Some(octal) = text.strip_prefix("0o") {
-        return radix(octal, 8);
+fn is_number(text: &str) -> bool {
+    if text.starts_with("0x") || text.starts_with("0o") {
+        return decimal(text) != text;
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let starts = unsigned.bytes().next().is_some_and(|b| b.is_ascii_digit() || b == b'.');
     let digits = unsigned.bytes().any(|b| b.is_ascii_digit());
     let shape = unsigned.bytes().all(|b| b.is_ascii_digit() || b"eE.+-".contains(&b));
-    let number = starts && digits && shape && text.parse::<f64>().is_ok();
-    number.then(|| text.strip_prefix('+').unwrap_or(text).to_string())
+    starts && digits && shape && text.parse::<f64>().is_ok()
 }
 
 fn self_alias(offset: usize) -> Box<Flaw> {

@@ -106,8 +106,8 @@ impl<'de> Deserialize<'de> for Protocol {
             "modern" => Ok(Self::Modern),
             version if is_date(version) => Ok(Self::Version(word)),
             _ => Err(D::Error::custom(format!(
-                "expected `auto`, `legacy`, `modern` or a version such as `2025-11-25`, found `{}`",
-                crate::text::clip(&word)
+                "expected `auto`, `legacy`, `modern` or a version such as `2025-11-25`, found {}",
+                crate::text::word(&word)
             ))),
         }
     }

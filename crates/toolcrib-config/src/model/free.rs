@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::setting::leaf;
+use super::setting::{Layer, Setting, Show};
 use crate::value::{Hidden, Reference, Value};
 
 /// A free map; texts in it are expanded by the rules of the file that it stands in.
@@ -68,6 +68,15 @@ impl Item {
                 Self::List(items.iter().map(|v| Self::of_json(v, text)).collect())
             }
             Json::Object(map) => Self::Map(Free::of_json(map, text).0),
+        }
+    }
+
+    fn masked(&self) -> Self {
+        match self {
+            Self::Text(value) => Self::Text(value.masked()),
+            Self::List(items) => Self::List(items.iter().map(Self::masked).collect()),
+            Self::Map(map) => Self::Map(masked(map)),
+            Self::Null | Self::Bool(_) | Self::Number(_) => self.clone(),
         }
     }
 
@@ -144,4 +153,19 @@ impl schemars::JsonSchema for Item {
     }
 }
 
-leaf!(Free);
+impl Setting for Free {
+    type Keys = Self;
+
+    fn overlay(&mut self, keys: Self, layer: &mut Layer<'_>) {
+        *self = keys;
+        layer.taken();
+    }
+
+    fn keys(&self, show: Show) -> Option<Self> {
+        Some(if show == Show::Masked { Self(masked(&self.0)) } else { self.clone() })
+    }
+}
+
+fn masked(map: &IndexMap<String, Item>) -> IndexMap<String, Item> {
+    map.iter().map(|(key, item)| (key.clone(), item.masked())).collect()
+}

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::setting::{Layer, Named, Setting, Show, group, leaf, words};
 use super::units::{Period, Size};
-use crate::value::Value;
+use crate::value::{MASK, Value};
 
 group! {
     /// Settings of the whole host.
@@ -204,7 +204,7 @@ group! {
 }
 
 /// A value that a person is asked for once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Input {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -219,3 +219,27 @@ pub struct Input {
 }
 
 leaf!(Input);
+
+impl Input {
+    /// What anybody may see of it: the default of a password is one.
+    #[must_use]
+    pub(crate) fn shown(&self, show: Show) -> Self {
+        let mut shown = self.clone();
+        if show == Show::Masked && self.password {
+            shown.default = self.default.as_ref().map(|_| MASK.to_string());
+        }
+        shown
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { description, password, default, options } = self.shown(Show::Masked);
+        f.debug_struct("Input")
+            .field("description", &description)
+            .field("password", &password)
+            .field("default", &default)
+            .field("options", &options)
+            .finish()
+    }
+}

@@ -14,9 +14,10 @@ use super::transport::Transport;
 use crate::dialect::Dialect;
 use crate::doc::{Doc, NodeId};
 use crate::place::Place;
+use crate::value::MASK;
 
 /// One server: how it is reached, and every policy as an explicit value.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerSpec {
     pub id: String,
     pub source: Arc<str>,
@@ -79,9 +80,17 @@ impl ServerSpec {
             entry.extend(policy);
         }
         if !self.extras.is_empty() {
-            entry.insert("x-original".to_string(), Json::Object(self.extras.clone()));
+            entry.insert("x-original".to_string(), Json::Object(self.shown_extras(show)));
         }
         entry
+    }
+
+    /// Nobody knows what a key means that nobody knows: its value may be a secret.
+    fn shown_extras(&self, show: Show) -> Map<String, Json> {
+        match show {
+            Show::Revealed => self.extras.clone(),
+            Show::Masked => self.extras.keys().map(|key| (key.clone(), MASK.into())).collect(),
+        }
     }
 
     /// Computes the hash anew. Unknown keys and the origin of values do not count; what an
@@ -99,6 +108,19 @@ impl ServerSpec {
         digest.update(Canonical::of(&held));
         self.hash = Hash(digest.finalize().into());
         self
+    }
+}
+
+impl fmt::Debug for ServerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSpec")
+            .field("key", &self.key())
+            .field("place", &self.place)
+            .field("transport", &self.transport)
+            .field("policy", &self.policy)
+            .field("extras", &self.shown_extras(Show::Masked))
+            .field("hash", &self.hash)
+            .finish_non_exhaustive()
     }
 }
 

@@ -275,9 +275,5 @@ pub(crate) fn no_such_word(word: &str, words: &[&str]) -> String {
     let near = crate::text::nearest(word, words)
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
-    format!(
-        "expected one of {}, found `{}`{near}",
-        crate::text::list(words),
-        crate::text::clip(word)
-    )
+    format!("expected one of {}, found {}{near}", crate::text::list(words), crate::text::word(word))
 }

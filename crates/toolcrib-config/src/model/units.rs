@@ -100,9 +100,12 @@ fn split_unit(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn nanoseconds(number: &str, unit: f64) -> Option<Duration> {
-    let whole = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit as u64));
-    match whole {
-        Some(nanos) => Some(Duration::from_nanos(nanos)),
+    const SECOND: u128 = 1_000_000_000;
+    match number.parse::<u128>().ok().and_then(|n| n.checked_mul(unit as u128)) {
+        Some(nanos) => {
+            let secs = u64::try_from(nanos / SECOND).ok()?;
+            Some(Duration::new(secs, (nanos % SECOND) as u32))
+        }
         None => {
             let number: f64 = number.parse().ok()?;
             Duration::try_from_secs_f64(number * unit / 1e9).ok()
@@ -145,8 +148,10 @@ macro_rules! written_as_text {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let crate::value::Scalar(text) = Deserialize::deserialize(deserializer)?;
                 Self::parse(&text).ok_or_else(|| {
-                    let found = crate::text::clip(&text);
-                    D::Error::custom(format!(concat!("expected ", $what, ", found `{}`"), found))
+                    D::Error::custom(format!(
+                        concat!("expected ", $what, ", found {}"),
+                        crate::text::word(&text)
+                    ))
                 })
             }
         }
@@ -227,6 +232,8 @@ mod tests {
             Period::millis(1500),
             Period(Duration::from_nanos(17)),
             Period::secs(7200),
+            Period::secs(u64::MAX),
+            Period(Duration::new(18_446_744_074, 1)),
         ] {
             assert_eq!(Period::parse(&period.to_string()), Some(period));
         }

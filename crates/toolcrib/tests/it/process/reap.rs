@@ -72,12 +72,17 @@ async fn killed_at_any_moment_a_host_leaves_nothing_after_the_next_start() {
     }
 }
 
-/// Not a test by itself: the host that other tests start in a process of its own, and kill.
+/// The host that other tests start in a process of its own, and kill. Started by nobody, it shows
+/// what they rely on: its ledger is there while it lives and gone after an orderly end.
 #[tokio::test]
-#[ignore = "the body of another test's host"]
 async fn host() {
     #[allow(clippy::disallowed_methods, reason = "the one way to tell a test binary something")]
     let Some(state) = std::env::var_os(HOST_STATE).map(PathBuf::from) else {
+        let past = Past::new();
+        let instance = Instance::open(past.path()).unwrap();
+        assert_eq!(ledgers(past.path()), 1);
+        instance.close().await;
+        assert_eq!(ledgers(past.path()), 0);
         return;
     };
     let instance = Instance::open(&state).unwrap();
@@ -224,7 +229,7 @@ impl Host {
         let state = scene.state.path();
         fs::write(state.join(SCRIPTS), scripts.join("\n")).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "process::reap::host", "--ignored", "--nocapture"]);
+        command.args(["--exact", "process::reap::host", "--nocapture"]);
         command.env(HOST_STATE, state).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }

@@ -1,0 +1,116 @@
+//! The product as people run it: the real binary in a folder of its own.
+
+mod check;
+mod explain;
+mod import;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A workspace and a home that nobody else has.
+struct Place {
+    folder: TempDir,
+}
+
+/// What a command did.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { folder: TempDir::new().unwrap() };
+        fs::create_dir_all(place.root()).unwrap();
+        fs::create_dir_all(place.home()).unwrap();
+        place
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("ws")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// A file of the workspace, or of the home where the path begins with `~/`.
+    fn file(self, path: &str, text: &str) -> Self {
+        let path = match path.strip_prefix("~/") {
+            Some(path) => self.home().join(path),
+            None => self.root().join(path),
+        };
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, &[])
+    }
+
+    /// Runs the command in the workspace with just these variables.
+    fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
+        let output = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
+            .args(args)
+            .current_dir(self.root())
+            .env_clear()
+            .env("HOME", self.home())
+            .envs(env.iter().copied())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| self.plain(&String::from_utf8_lossy(bytes));
+        Ran {
+            code: output.status.code().unwrap(),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    /// Output without the folder's name, which differs each time.
+    fn plain(&self, text: &str) -> String {
+        text.replace(&shown(self.folder.path()), "TMP")
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn every_command_helps_with_an_example() {
+    let place = Place::new();
+    for command in ["check", "explain", "import"] {
+        let ran = place.run(&[command, "--help"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command}");
+        assert!(ran.out.contains(&format!("Examples:\n  toolcrib {command}")), "{}", ran.out);
+        for option in ["--root", "--config", "--dialect", "--json", "--quiet", "--verbose"] {
+            assert!(ran.out.contains(option), "{command} {option}");
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    let place = Place::new();
+    for args in [
+        vec!["chek"],
+        vec![],
+        vec!["check", "--root", "nowhere"],
+        vec!["check", "--config", "x", "--dialect", "esperanto"],
+        vec!["import", "emacs"],
+    ] {
+        let ran = place.run(&args);
+        assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
+        assert!(!ran.err.is_empty() && ran.out.is_empty(), "{args:?}: {ran:?}");
+    }
+}
