@@ -2,10 +2,12 @@
 
 pub mod ask;
 pub mod directions;
+pub mod http;
 pub mod licence;
 pub mod peers;
 pub mod scripted;
 pub mod tidy;
+pub mod websocket;
 
 use std::path::{Path, PathBuf};
 

@@ -3,15 +3,27 @@
 //! One file each. A transport's reader may wait for the inbox of its link and for nothing else.
 
 mod encoding;
+mod event_stream;
+mod http;
+mod http_fault;
+mod http_session;
 mod link;
 mod open;
+mod remote;
+mod sse;
 mod stdio;
 mod stream;
+mod streamable_http;
+mod tls;
+mod websocket;
 
 pub use encoding::{Encoding, UnknownEncoding};
+pub use http_fault::HttpFault;
 pub use link::{
     CloseReason, Closer, Facts, Incoming, Link, LinkFault, Outbox, Outgoing, Outward, Room,
     SendError, What,
 };
 pub use open::{OpenError, Opening, Permissions, open};
+pub use remote::Credentials;
 pub use stream::{StreamSettings, over};
+pub use tls::Tls;

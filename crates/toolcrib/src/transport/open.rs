@@ -9,8 +9,10 @@ use toolcrib_config::{Reference, Value};
 use toolcrib_wire::Limits;
 
 use super::encoding::UnknownEncoding;
-use super::link::Link;
-use super::stdio;
+use super::link::{Link, LinkFault};
+use super::remote::Credentials;
+use super::tls::Tls;
+use super::{sse, stdio, streamable_http, websocket};
 use crate::process::{Graces, Instance, SpawnError};
 
 /// Everything that opening a link needs and the server's configuration does not say.
@@ -30,8 +32,14 @@ pub struct Opening<'a> {
     /// Bytes of the server's stderr that are kept.
     pub stderr_limit: usize,
     pub graces: Graces,
-    /// How long connecting may take, for transports that connect.
+    /// How long connecting may take, for transports that connect; zero means without limit.
     pub connect_timeout: Duration,
+    /// How long a stream of events may be silent; zero means without limit.
+    pub sse_read_timeout: Duration,
+    /// Towards a server at an address.
+    pub credentials: Credentials,
+    /// Shared by all servers of a host.
+    pub tls: &'a Tls,
     pub permissions: Permissions,
 }
 
@@ -57,6 +65,18 @@ pub enum OpenError {
     Encoding(#[source] UnknownEncoding),
     #[error("cannot start the server")]
     Spawn(#[source] SpawnError),
+    #[error("`{0}` is no address for this transport")]
+    BadUrl(String),
+    #[error("`{0}` is neither encrypted nor on this machine")]
+    UrlNotAllowed(String),
+    #[error("the header `{0}` cannot be sent")]
+    BadHeader(String),
+    #[error("cannot prepare encryption")]
+    Tls(#[source] rustls::Error),
+    #[error("cannot prepare the HTTP client")]
+    Client(#[source] reqwest::Error),
+    #[error("cannot connect to the server")]
+    Connect(#[source] LinkFault),
     #[error("the transport `{}` cannot be opened", .0.as_str())]
     Unsupported(TransportKind),
 }
@@ -65,7 +85,10 @@ pub enum OpenError {
 pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, OpenError> {
     match transport {
         Transport::Stdio(stdio) => stdio::open(stdio, opening).await,
-        other => Err(OpenError::Unsupported(other.kind())),
+        Transport::StreamableHttp(http) => streamable_http::open(http, opening),
+        Transport::Sse(remote) => sse::open(remote, opening).await,
+        Transport::WebSocket(remote) => websocket::open(remote, opening).await,
+        Transport::DockerExec(_) => Err(OpenError::Unsupported(transport.kind())),
     }
 }
 
@@ -89,6 +112,12 @@ impl OpenError {
             Self::Missing(Reference::Secret { .. }) => "secret.missing",
             Self::Encoding(_) => "encoding.unknown",
             Self::Spawn(error) => error.code(),
+            Self::BadUrl(_) => "url.invalid",
+            Self::UrlNotAllowed(_) => "url.not_allowed",
+            Self::BadHeader(_) => "header.invalid",
+            Self::Tls(_) => "tls.unusable",
+            Self::Client(_) => "http.unusable",
+            Self::Connect(_) => "connect.failed",
             Self::Unsupported(_) => "transport.unsupported",
         }
     }
@@ -110,6 +139,16 @@ impl OpenError {
                 "use `utf-8`, or another encoding that has ASCII as a part".to_owned()
             }
             Self::Spawn(error) => error.fix(),
+            Self::BadUrl(_) => "write a whole address, with `https://` or `wss://`".to_owned(),
+            Self::UrlNotAllowed(_) => {
+                "use an encrypted address, or set `url_policy` to `any`".to_owned()
+            }
+            Self::BadHeader(_) => {
+                "a header name is one word, and a value has no line breaks".to_owned()
+            }
+            Self::Tls(_) => "install the system's certificates (`ca-certificates`)".to_owned(),
+            Self::Client(_) => "report this: the HTTP client refused its own settings".to_owned(),
+            Self::Connect(_) => "see that the server runs at this address".to_owned(),
             Self::Unsupported(_) => "use another transport".to_owned(),
         }
     }
@@ -128,6 +167,7 @@ impl fmt::Debug for Opening<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opening")
             .field("cwd", &self.cwd)
+            .field("credentials", &self.credentials)
             .field("limits", &self.limits)
             .field("permissions", &self.permissions)
             .finish_non_exhaustive()

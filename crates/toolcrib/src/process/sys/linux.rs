@@ -19,8 +19,9 @@ use super::{Identity, Process, Realm};
 /// Far above the environment that `execve` accepts by default; a bound all the same.
 const READ_LIMIT: u64 = 8 << 20;
 
-/// How long a look at the table waits for processes that are between two programs. They are so for microseconds.
-const SETTLE: Duration = Duration::from_millis(250);
+/// How long a look at the table waits for processes that are between two programs. They are so for microseconds,
+/// but on a busy machine one may have to wait for its turn in the middle of that.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// Makes the kernel kill the child when the calling *thread* ends, however it ends.
 #[allow(unsafe_code, reason = "std offers PR_SET_PDEATHSIG only through `pre_exec`")]

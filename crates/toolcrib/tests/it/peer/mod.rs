@@ -20,7 +20,9 @@ use toolcrib::conn::peer::{
     CallError, CallOptions, Event, Handler, NoRequests, Odd, Patience, Peer, PeerSettings, Receiver,
 };
 use toolcrib::process::{Graces, Instance};
-use toolcrib::transport::{Encoding, OpenError, Opening, Permissions, StreamSettings, open, over};
+use toolcrib::transport::{
+    Credentials, Encoding, OpenError, Opening, Permissions, StreamSettings, Tls, open, over,
+};
 use toolcrib_config::model::choice::{AnyOf, Inherit};
 use toolcrib_config::model::transport::{Env, Framing, Plain, Stdio, Transport};
 use toolcrib_testkit::scripted::{Script, program};
@@ -61,6 +63,7 @@ impl Served {
         let mut world = World::new(folder.path().to_owned());
         change(&mut stdio, &mut world);
         let find = |_: &toolcrib_config::Reference| None;
+        let tls = Tls::default();
         let opening = Opening {
             instance: &instance,
             host_env: &world.env,
@@ -71,6 +74,9 @@ impl Served {
             stderr_limit: 64 << 10,
             graces: world.graces,
             connect_timeout: LIMIT,
+            sse_read_timeout: LIMIT,
+            credentials: Credentials::None,
+            tls: &tls,
             permissions: world.permissions,
         };
         let link = within(open(&Transport::Stdio(stdio), &opening)).await?;

@@ -1,0 +1,244 @@
+//! The HTTP client under two transports: one pool for each server, redirects only within its origin, bounded bodies.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, Response, StatusCode, Url};
+use tokio::time::timeout;
+use toolcrib_wire::header::Header;
+use toolcrib_wire::{Limits, Raw};
+
+use super::http_fault::HttpFault;
+use super::open::{OpenError, Opening};
+use super::remote::{Target, within};
+use super::tls::Tls;
+
+pub(super) const SCHEMES: [&str; 2] = ["http", "https"];
+pub(super) const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// Node closes a connection that is idle for 5 s, and a request that meets the closing fails without anybody
+/// knowing whether it was read. So we are first.
+const IDLE: Duration = Duration::from_secs(4);
+
+const IDLE_CONNECTIONS: usize = 64;
+const REDIRECTS: usize = 5;
+
+/// As much of a refusal is read as a person may want to see, or an error answer takes.
+const REFUSAL: usize = 64 * 1024;
+const EXCERPT: usize = 200;
+
+/// Requests to one server.
+pub(super) struct Http {
+    client: Client,
+    target: Target,
+    pub(super) limits: Limits,
+    connect_timeout: Duration,
+    silence: Option<Duration>,
+}
+
+/// The rest of an answer. Reading fails when nothing comes for too long.
+pub(super) struct Body {
+    response: Response,
+    silence: Option<Duration>,
+}
+
+/// What a successful answer holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Json,
+    Events,
+    Nothing,
+    Other(String),
+}
+
+impl Http {
+    pub(super) fn new(target: Target, opening: &Opening<'_>) -> Result<Self, OpenError> {
+        let mut tls = match target.url.scheme() {
+            "https" => opening.tls.config().map(|config| (*config).clone()),
+            _ => Tls::unused(),
+        }
+        .map_err(OpenError::Tls)?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut client = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
+            .tcp_nodelay(true)
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .redirect(same_origin())
+            .referer(false)
+            // The environment's proxies would be read behind the back of whoever passes the environment in.
+            .no_proxy();
+        if let Some(limit) = limit(opening.connect_timeout) {
+            client = client.connect_timeout(limit);
+        }
+        Ok(Self {
+            client: client.build().map_err(OpenError::Client)?,
+            target,
+            limits: opening.limits,
+            connect_timeout: opening.connect_timeout,
+            silence: limit(opening.sse_read_timeout),
+        })
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.target.url
+    }
+
+    /// The headers of every request; those of a single one are set over them.
+    pub(super) fn headers(&self) -> HeaderMap {
+        self.target.headers.clone()
+    }
+
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+        message: &Raw,
+    ) -> Result<Response, HttpFault> {
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(ACCEPT, JSON_OR_EVENTS);
+        let body = Bytes::from_owner(Shared(message.clone()));
+        let request = self.client.post(url.clone()).headers(headers).body(body);
+        request.send().await.map_err(HttpFault::network)
+    }
+
+    /// Asks for a stream of events. Some servers send nothing at all, not even the head, before the first one.
+    pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Response, HttpFault> {
+        headers.insert(ACCEPT, EVENTS);
+        let request = self.client.get(self.url().clone()).headers(headers);
+        let response =
+            unless_silent(self.silence, request.send()).await?.map_err(HttpFault::network)?;
+        match Content::of(&response) {
+            _ if !response.status().is_success() => Ok(response),
+            Content::Events => Ok(response),
+            Content::Other(found) => Err(HttpFault::ContentType(found)),
+            Content::Json | Content::Nothing => Err(HttpFault::ContentType(String::new())),
+        }
+    }
+
+    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
+        let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
+        request.send().await.map(|response| response.status()).map_err(HttpFault::network)
+    }
+
+    /// Fails if the work is not done in the time that connecting may take.
+    pub(super) async fn while_connecting<T>(
+        &self,
+        work: impl Future<Output = Result<T, HttpFault>>,
+    ) -> Result<T, HttpFault> {
+        within(self.connect_timeout, work).await
+    }
+
+    pub(super) fn body(&self, response: Response) -> Body {
+        Body { response, silence: self.silence }
+    }
+}
+
+impl Body {
+    /// The next piece; none at the end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
+        unless_silent(self.silence, self.response.chunk()).await?.map_err(HttpFault::network)
+    }
+
+    pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > limit {
+                return Err(HttpFault::TooLarge { limit });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// The body of a refusal, as far as it is worth reading.
+    pub(super) async fn beginning(mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        while let Ok(Some(chunk)) = self.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() > REFUSAL {
+                break;
+            }
+        }
+        body
+    }
+}
+
+impl Content {
+    pub(super) fn of(response: &Response) -> Self {
+        if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Self::Nothing;
+        }
+        let named = response.headers().get(CONTENT_TYPE);
+        let named = named.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        match named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "application/json" => Self::Json,
+            "text/event-stream" => Self::Events,
+            "" if response.content_length() == Some(0) => Self::Nothing,
+            _ => Self::Other(named.to_owned()),
+        }
+    }
+}
+
+pub(super) fn put(headers: &mut HeaderMap, header: &Header) -> Result<(), HttpFault> {
+    let refused = || HttpFault::BadHeader(header.name.clone().into_owned());
+    let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| refused())?;
+    let value = HeaderValue::from_str(&header.value).map_err(|_| refused())?;
+    headers.insert(name, value);
+    Ok(())
+}
+
+/// The beginning of what a server said beside a status, where it is text.
+pub(super) fn excerpt(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let plain: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = plain.chars().filter(|c| !c.is_control()).take(EXCERPT).collect();
+    (!short.is_empty()).then_some(short)
+}
+
+async fn unless_silent<F: Future>(
+    silence: Option<Duration>,
+    work: F,
+) -> Result<F::Output, HttpFault> {
+    match silence {
+        Some(limit) => timeout(limit, work).await.map_err(|_| HttpFault::Silent(limit)),
+        None => Ok(work.await),
+    }
+}
+
+fn limit(time: Duration) -> Option<Duration> {
+    (!time.is_zero()).then_some(time)
+}
+
+/// Follows only redirects that keep method and body, and only within the origin: no header goes elsewhere.
+fn same_origin() -> Policy {
+    Policy::custom(|attempt| {
+        let here = attempt.previous().last().map(Url::origin);
+        let keeps = matches!(
+            attempt.status(),
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        );
+        let followed = attempt.previous().len() <= REDIRECTS;
+        if keeps && followed && here == Some(attempt.url().origin()) {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    })
+}
+
+/// A message as a body, without a copy of its own.
+struct Shared(Raw);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}

@@ -1,0 +1,182 @@
+//! Streamable HTTP: a POST for each message, and an answer that is one message or a stream of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Instant, timeout, timeout_at};
+use toolcrib_config::model::transport::StreamableHttp;
+use toolcrib_wire::{Channel, Id, method};
+
+use super::http::{Http, SCHEMES};
+use super::http_session::{Ended, Session};
+use super::link::{CloseReason, Ends, Facts, Link, Outgoing, Outward, What};
+use super::open::{OpenError, Opening};
+use super::remote::Target;
+
+/// Notifications and answers that are being delivered at once; each has a time limit.
+const DELIVERIES: usize = 64;
+
+/// How long the server may take to end the session, whatever little time closing was given.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+pub(super) fn open(spec: &StreamableHttp, opening: &Opening<'_>) -> Result<Link, OpenError> {
+    let target = Target::of(&spec.remote, SCHEMES, opening)?;
+    let http = Http::new(target, opening)?;
+    let configured = configured_session(spec, opening)?;
+    let terminate = spec.terminate_on_close;
+    let facts = Facts { channel: Channel::Http, pid: None, stderr: None };
+    Ok(Link::start(facts, |ends| drive(ends, http, configured, terminate)))
+}
+
+fn configured_session(
+    spec: &StreamableHttp,
+    opening: &Opening<'_>,
+) -> Result<Option<HeaderValue>, OpenError> {
+    let Some(id) = &spec.session_id else { return Ok(None) };
+    let id = opening.text(id)?;
+    if id.is_empty() {
+        return Ok(None);
+    }
+    let refused = |_| OpenError::BadHeader(toolcrib_wire::header::SESSION_ID.to_owned());
+    HeaderValue::from_str(&id).map(Some).map_err(refused)
+}
+
+async fn drive(mut ends: Ends, http: Http, configured: Option<HeaderValue>, terminate: bool) {
+    let session = Arc::new(Session::new(http, ends.incoming.clone(), configured));
+    let mut tasks = Tasks::new(Arc::clone(&session));
+    let (reason, goodbye) = loop {
+        tokio::select! {
+            Ok(grace) = &mut ends.asked => {
+                let deadline = Instant::now() + grace;
+                let _ = timeout_at(deadline, tasks.flush(&mut ends.outgoing)).await;
+                let left = deadline.saturating_duration_since(Instant::now());
+                break (CloseReason::Asked, terminate.then_some(left.max(FAREWELL)));
+            }
+            Some(done) = tasks.running.join_next() => {
+                if let Err(reason) = tasks.note(done) {
+                    break (reason, None);
+                }
+            }
+            Some(next) = ends.outgoing.recv(), if tasks.has_room() => tasks.start(next),
+        }
+    };
+    tasks.running.shutdown().await;
+    Ends::say_closed(&ends.incoming, reason).await;
+    if let Some(limit) = goodbye {
+        let _ = timeout(limit, session.terminate()).await;
+    }
+}
+
+/// All that is under way. Each request with its answer stream is a task, so that none waits for another.
+struct Tasks {
+    session: Arc<Session>,
+    running: JoinSet<Done>,
+    requests: HashMap<Id, AbortHandle>,
+    /// Notifications and answers on their way.
+    deliveries: usize,
+    /// `notifications/initialized` is on its way: nothing may overtake it.
+    opening: bool,
+}
+
+enum Done {
+    Request(Id, Ended),
+    Delivery(Ended),
+    Opening(Ended),
+    Listening(Ended),
+}
+
+impl Tasks {
+    fn new(session: Arc<Session>) -> Self {
+        Self {
+            session,
+            running: JoinSet::new(),
+            requests: HashMap::new(),
+            deliveries: 0,
+            opening: false,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        !self.opening && self.deliveries < DELIVERIES
+    }
+
+    fn start(&mut self, next: Outgoing) {
+        match next {
+            Outgoing::Message(message) => self.send(message),
+            // The server sees the stream closed, which in the modern era is how a call is cancelled.
+            Outgoing::Abandon(id) => {
+                if let Some(request) = self.requests.remove(&id) {
+                    request.abort();
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, message: Outward) {
+        let session = Arc::clone(&self.session);
+        match message.what.clone() {
+            What::Request { id, .. } => {
+                let key = id.clone();
+                let task =
+                    async move { Done::Request(id.clone(), session.call(message, id).await) };
+                let handle = self.running.spawn(task);
+                self.requests.insert(key, handle);
+            }
+            What::Notification { method } if &*method == method::INITIALIZED => {
+                self.opening = true;
+                self.running.spawn(async move { Done::Opening(session.deliver(message).await) });
+            }
+            What::Notification { .. } | What::Answer => {
+                self.deliveries += 1;
+                self.running.spawn(async move { Done::Delivery(session.deliver(message).await) });
+            }
+        }
+    }
+
+    /// An error ends the link.
+    fn note(&mut self, done: Result<Done, JoinError>) -> Ended {
+        match done {
+            // Abandoned.
+            Err(_) => Ok(()),
+            Ok(Done::Request(id, ended)) => {
+                self.requests.remove(&id);
+                ended
+            }
+            Ok(Done::Delivery(ended)) => {
+                self.deliveries -= 1;
+                ended
+            }
+            Ok(Done::Opening(ended)) => {
+                self.opening = false;
+                let session = Arc::clone(&self.session);
+                self.running.spawn(async move { Done::Listening(session.listen().await) });
+                ended
+            }
+            Ok(Done::Listening(ended)) => ended,
+        }
+    }
+
+    /// Sends what is queued, and waits until the server has it.
+    async fn flush(&mut self, outgoing: &mut mpsc::Receiver<Outgoing>) {
+        outgoing.close();
+        loop {
+            while self.has_room()
+                && let Ok(next) = outgoing.try_recv()
+            {
+                self.start(next);
+            }
+            if self.deliveries == 0 && !self.opening {
+                return;
+            }
+            if let Some(done) = self.running.join_next().await
+                && self.note(done).is_err()
+            {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Streamable HTTP against a scripted server and a real one.
+
+mod answers;
+mod faults;
+mod peer;
+mod sessions;
