@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use toolcrib_config::Show;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_secret_is_told_unasked(files in files(Secrets::Canaries), cut in proptest::option::weighted(0.2, any::<prop::sample::Index>())) {

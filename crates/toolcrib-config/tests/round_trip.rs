@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use toolcrib_config::{Config, Dialect, Named, Show};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_explain_reveals_compiles_to_the_same(files in files(Secrets::Odd)) {
@@ -55,7 +55,7 @@ fn errors(config: &Config) -> BTreeSet<(String, Option<String>)> {
 fn most_generated_servers_are_accepted() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut servers = std::collections::BTreeMap::new();
-    for _ in 0..1000 {
+    for _ in 0..500 {
         let files = files(Secrets::Odd).new_tree(&mut runner).unwrap().current();
         let config = files.compile();
         let (made, lost) = servers.entry(files.dialect.as_str()).or_insert((0, 0));
@@ -64,6 +64,6 @@ fn most_generated_servers_are_accepted() {
     }
     assert_eq!(servers.len(), Dialect::WORDS.len());
     for (dialect, (made, lost)) in servers {
-        assert!(made > 20 && made * 4 > lost, "{dialect}: {made} accepted, {lost} rejected");
+        assert!(made > 10 && made * 4 > lost, "{dialect}: {made} accepted, {lost} rejected");
     }
 }

@@ -73,6 +73,7 @@ fn compiled(yaml: &str) -> Config {
     compile(&Workspace { root: "/ws".into(), home: None, named: Some(named) }, &world)
 }
 
+#[expect(clippy::unwrap_used, reason = "a helper of tests")]
 fn mistakes(yaml: &str) -> Vec<String> {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let file: Json = as_json(yaml);
