@@ -4,24 +4,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use url::{Host, Url};
-
 use crate::cx::Cx;
 use crate::dialect::Draft;
 use crate::doc::{Doc, NodeId};
 use crate::dotenv;
 use crate::lookup::File;
 use crate::model::choice::Manual;
-use crate::model::policy::{Policy, Resolve};
+use crate::model::policy::Policy;
 use crate::model::transport::{
     Container, DockerExec, Env, EnvFile, EnvSettings, Plain, Remote, Stdio, StreamableHttp,
-    Transport, TransportKind, TransportSettings, UrlPolicy,
+    Transport, TransportKind, TransportSettings,
 };
 use crate::model::units::Period;
 use crate::model::{Hash, Origins, ServerSpec};
 use crate::profile::Profiles;
 use crate::text;
-use crate::value::{Hidden, Reference, Value};
+use crate::value::Hidden;
+
+mod address;
+mod references;
+
+pub(crate) use address::check_url;
 
 /// Makes a server of a draft, or tells why it cannot be one.
 pub(crate) fn assemble(
@@ -359,37 +362,6 @@ impl Assembly {
             cx.warning(self.at("manual"), "manual.missing", text, "write it or correct the path");
         }
     }
-
-    /// Tells of variables that are not set. Whether that rejects the server is its own policy.
-    fn references(&self, cx: &mut Cx<'_>, spec: &ServerSpec) -> bool {
-        let mut sound = true;
-        for (path, value) in named_values(spec) {
-            for reference in value.references() {
-                let Reference::Env(name) = reference else {
-                    continue;
-                };
-                if variable(cx, spec, &name).is_none() {
-                    let resolve = spec.policy.secrets.resolve;
-                    sound &= resolve != Resolve::Load;
-                    let node = spec.origins.own.get(&path).copied();
-                    missing_variable(cx, node.unwrap_or(self.node), &name, resolve);
-                }
-            }
-        }
-        sound
-    }
-}
-
-fn missing_variable(cx: &mut Cx<'_>, node: NodeId, name: &str, resolve: Resolve) {
-    let text = match resolve {
-        // HoloDeck's own words, which people search for.
-        Resolve::Load => format!("ConfigError: Environment variable '{name}' not found"),
-        Resolve::Start => {
-            format!("environment variable `{name}` is not set; the server needs it to start")
-        }
-    };
-    let fix = format!("set it: `export {name}=…`");
-    cx.error(node, "env.missing", text, &fix);
 }
 
 /// Defaults that depend on other values.
@@ -410,89 +382,6 @@ const RUNNERS: &[&str] = &["npx", "uvx", "pipx", "bunx", "docker"];
 fn program(command: &Plain) -> &str {
     let path = command.0.as_literal().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
-}
-
-/// A variable of the process environment, or else of the server's own environment file.
-fn variable(cx: &Cx<'_>, spec: &ServerSpec, name: &str) -> Option<String> {
-    cx.lookup.env(name).or_else(|| {
-        let file = spec.transport.env()?.file.as_ref()?;
-        file.values.iter().rev().find(|(k, _)| k == name).map(|(_, v)| v.reveal().to_string())
-    })
-}
-
-/// Every value that may refer to something, with its native path.
-fn named_values(spec: &ServerSpec) -> Vec<(String, &Value)> {
-    let mut found: Vec<(String, &Value)> = Vec::new();
-    if let Some(env) = spec.transport.env() {
-        found.extend(
-            env.set.iter().map(|(name, value)| (format!("transport.env.set.{name}"), value)),
-        );
-    }
-    if let Some(remote) = spec.transport.remote() {
-        found.push(("transport.url".to_string(), &remote.url.0));
-        found.extend(
-            remote.headers.iter().map(|(name, value)| (format!("transport.headers.{name}"), value)),
-        );
-    }
-    match &spec.transport {
-        Transport::Stdio(stdio) => {
-            found.push(("transport.command".to_string(), &stdio.command.0));
-            found.extend(stdio.args.iter().map(|arg| ("transport.args".to_string(), &arg.0)));
-            found.extend(stdio.cwd.iter().map(|cwd| ("transport.cwd".to_string(), &cwd.0)));
-        }
-        Transport::DockerExec(docker) => {
-            found.push(("transport.command".to_string(), &docker.command.0));
-            found.extend(docker.args.iter().map(|arg| ("transport.args".to_string(), &arg.0)));
-        }
-        Transport::StreamableHttp(http) => {
-            found.extend(http.session_id.iter().map(|id| ("transport.session_id".to_string(), id)));
-        }
-        Transport::Sse(_) | Transport::WebSocket(_) => {}
-    }
-    found.extend(spec.policy.auth.values().into_iter().map(|value| ("auth".to_string(), value)));
-    found.extend(
-        spec.policy
-            .init
-            .config
-            .values()
-            .into_iter()
-            .map(|value| ("init.config".to_string(), value)),
-    );
-    found
-}
-
-/// Whether an address may be used, by its parsed parts: a prefix would take `localhost.evil.com` for home.
-pub(crate) fn check_url(
-    url: &str,
-    schemes: &[&str],
-    policy: UrlPolicy,
-) -> Result<(), (&'static str, String)> {
-    let shown = text::clip(url);
-    let parsed = Url::parse(url)
-        .map_err(|error| ("url.invalid", format!("`{shown}` is no address: {error}")))?;
-    if !schemes.contains(&parsed.scheme()) {
-        let text = format!("`{shown}` must begin with {}://", schemes.join(":// or "));
-        return Err(("url.scheme", text));
-    }
-    if parsed.host().is_none() {
-        return Err(("url.invalid", format!("`{shown}` names no host")));
-    }
-    if policy == UrlPolicy::HttpsOrLoopback
-        && matches!(parsed.scheme(), "http")
-        && !is_loopback(&parsed)
-    {
-        return Err(("url.insecure", format!("`{shown}` must use https, or http on this machine")));
-    }
-    Ok(())
-}
-
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 /// Names of encodings that streams may have.

@@ -1,10 +1,9 @@
 //! From files to one configuration: what is read, in which order, and who shadows whom.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::assemble::assemble;
 use crate::cx::{Cx, normal};
 use crate::dialect::{self, Dialect, Draft, Include, Loaded};
 use crate::doc::{self, At, Doc, Flaw, NodeId, Parsed};
@@ -12,7 +11,7 @@ use crate::lookup::{File, Lookup, Recorder};
 use crate::model::host::{GatewayKeys, HostKeys};
 use crate::model::policy::{OnConfigError, Scope};
 use crate::model::setting::Layer;
-use crate::model::{Config, Origin, Outcome, Rejected, ServerSpec, Source};
+use crate::model::{Config, Origin, Outcome, Source};
 use crate::problem::Problem;
 use crate::profile::Profiles;
 
@@ -57,6 +56,9 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
     config
 }
 
+mod discover;
+mod gather;
+
 struct Compiler<'a> {
     root: &'a Path,
     lookup: &'a dyn Lookup,
@@ -74,73 +76,6 @@ struct Pending {
 }
 
 impl Compiler<'_> {
-    fn named(&mut self, named: &Named) {
-        let path = normal(&self.root.join(&named.path));
-        let Some(dialect) = named.dialect.or_else(|| Dialect::of_path(&path)) else {
-            let text = "the file's name does not tell its format";
-            let fix = format!("name it with `--dialect`: {}", Dialect::WORDS.join(", "));
-            let label = self.label(&path);
-            self.config.problems.push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
-            return;
-        };
-        if dialect == Dialect::Minion {
-            // Its manager's own limit. Included beside other files it would keep their servers out,
-            // so that there only a limit that somebody wrote counts.
-            self.config.host.max_servers = 10;
-        }
-        if !self.file(&path, dialect, None, 0) {
-            let label = self.label(&path);
-            let text = format!("`{label}` is not there");
-            self.config
-                .problems
-                .push(Problem::error("file.missing", text).of(&label).fix("check the path"));
-        }
-    }
-
-    fn discovered(&mut self, home: Option<&Path>) {
-        let root = self.root.to_path_buf();
-        if let Some(home) = home {
-            self.file(&home.join("toolcrib.yaml"), Dialect::Native, None, 0);
-        }
-        self.file(&root.join("toolcrib.yaml"), Dialect::Native, None, 0);
-        self.file(&root.join(".minds/mcp.yaml"), Dialect::Dominds, None, 0);
-        self.dispatch(&root);
-        self.file(&root.join("agent.yaml"), Dialect::Holodeck, None, 0);
-    }
-
-    /// `.dispatch/mcp.json`, or `opencode.json` where that declares no servers.
-    fn dispatch(&mut self, folder: &Path) {
-        let first = folder.join(".dispatch/mcp.json");
-        let fallback = folder.join("opencode.json");
-        self.file(&first, Dialect::Dispatch, None, 0);
-        let declares = self.declared(&first);
-        if declares == 0 {
-            self.file(&fallback, Dialect::Opencode, None, 0);
-        } else if self.would_declare(&fallback) {
-            let label = self.label(&fallback);
-            let text = format!(
-                "`{label}` declares servers too; `.dispatch/mcp.json` wins and they are not used"
-            );
-            let problem = Problem::warning("file.shadowed", text).of(&label);
-            self.config.problems.push(problem.fix("keep the servers in one of the two files"));
-        }
-    }
-
-    fn declared(&self, path: &Path) -> usize {
-        let source = self.config.sources.iter().position(|source| source.path == path);
-        self.pending.iter().filter(|p| Some(p.source) == source).map(|p| p.drafts.len()).sum()
-    }
-
-    fn would_declare(&self, path: &Path) -> bool {
-        let File::Content(bytes) = self.lookup.file(path) else {
-            return false;
-        };
-        let parsed = doc::parse(Dialect::Opencode.syntax(path), &bytes);
-        let servers =
-            parsed.doc.as_ref().and_then(|doc| Some(doc.entries(doc.get(Doc::ROOT, "mcp")?)));
-        servers.is_some_and(|servers| !servers.is_empty())
-    }
-
     fn label(&self, path: &Path) -> Arc<str> {
         path.strip_prefix(self.root).unwrap_or(path).display().to_string().into()
     }
@@ -386,136 +321,6 @@ impl Compiler<'_> {
         self.config.problems = problems;
         self.host(source, &doc, host, None);
     }
-
-    /// A person's own HoloDeck servers lie under those of an agent, as if they stood in its file.
-    fn holodeck_home(&mut self) {
-        let of_holodeck = |source: &&Source| source.dialect == Dialect::Holodeck;
-        let agent = self.config.sources.iter().find(of_holodeck);
-        let (Some(agent), Some(home)) = (agent, self.lookup.env("HOME")) else {
-            return;
-        };
-        let base = self.base_folder(&agent.path, Dialect::Holodeck);
-        let path = Path::new(&home).join(".holodeck/config.yaml");
-        let is_read = self.config.sources.iter().any(|s| s.path == path);
-        let agents = self.pending.len();
-        if is_read || !self.file_from(base, &path, Dialect::Holodeck, None, 0) {
-            return;
-        }
-        let sources = &self.config.sources;
-        let (above, under) = self.pending.split_at_mut(agents);
-        let named = |id: &str| {
-            above.iter().any(|p| {
-                sources.get(p.source).as_ref().is_some_and(of_holodeck)
-                    && p.drafts.iter().any(|draft| draft.id == id)
-            })
-        };
-        for pending in under {
-            pending.drafts.retain(|draft| !named(&draft.id));
-        }
-    }
-
-    fn assemble_all(&mut self) {
-        for pending in std::mem::take(&mut self.pending) {
-            let Some(source) = self.config.sources.get(pending.source) else {
-                continue;
-            };
-            let (label, dialect) = (source.label.clone(), source.dialect);
-            let mut problems = std::mem::take(&mut self.config.problems);
-            let mut cx = Cx::new(
-                label.clone(),
-                dialect,
-                &pending.doc,
-                pending.base,
-                self.lookup,
-                &mut problems,
-            );
-            let mut made = Vec::new();
-            let mut failed = false;
-            for draft in pending.drafts {
-                let (id, profile) = (draft.id.clone(), draft.profile.clone());
-                let spec = assemble(&mut cx, &pending.doc, &self.profiles, draft).filter(|spec| {
-                    toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
-                });
-                let Some(spec) = spec else {
-                    let policy =
-                        self.profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
-                    failed |= policy == Some(OnConfigError::FailLoad);
-                    let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
-                    self.config.rejected.push(Rejected {
-                        id,
-                        source: label.clone(),
-                        keep_last_good,
-                    });
-                    continue;
-                };
-                made.push(spec);
-            }
-            self.config.problems = problems;
-            if failed {
-                self.fail(pending.source, made);
-            } else {
-                self.config.servers.extend(made);
-            }
-        }
-        self.shadow();
-    }
-
-    /// One bad entry fails the whole file where its dialect says so.
-    fn fail(&mut self, source: usize, made: Vec<ServerSpec>) {
-        if let Some(source) = self.config.sources.get_mut(source) {
-            source.outcome = Outcome::Failed;
-        }
-        let rejected = made.into_iter().map(|spec| Rejected {
-            id: spec.id,
-            source: spec.source,
-            keep_last_good: false,
-        });
-        self.config.rejected.extend(rejected);
-    }
-
-    /// Among native files the later one replaces the earlier: the root's the person's own.
-    fn shadow(&mut self) {
-        let mut last: HashMap<&str, &ServerSpec> = HashMap::new();
-        let (mut gone, mut problems) = (BTreeSet::new(), Vec::new());
-        let own = |spec: &&ServerSpec| {
-            spec.dialect == Dialect::Native && spec.source == spec.origins.source
-        };
-        for spec in self.config.servers.iter().filter(own) {
-            let Some(old) = last.insert(&spec.id, spec) else {
-                continue;
-            };
-            gone.insert(old.key());
-            let text =
-                format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
-            let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
-                .at(&spec.source, spec.place, &spec.id)
-                .server(&spec.id)
-                .fix("remove one of the two");
-            problems.push(problem);
-        }
-        if !gone.is_empty() {
-            let servers = &mut self.config.servers;
-            servers.retain(|spec| !gone.contains(&spec.key()));
-        }
-        self.config.problems.extend(problems);
-    }
-}
-
-fn toolset_is_free(cx: &mut Cx<'_>, spec: &ServerSpec, reserved: &[String]) -> bool {
-    let taken = reserved.iter().any(|name| name == spec.toolset());
-    if taken {
-        let text = format!(
-            "the toolset `{}` is built in; server `{}` cannot take its place",
-            spec.toolset(),
-            spec.id
-        );
-        let problem = Problem::error("toolset.reserved", text)
-            .at(&cx.label, spec.place, &spec.id)
-            .server(&spec.id)
-            .fix("give the server another id or `toolset`");
-        cx.problems.push(problem);
-    }
-    !taken
 }
 
 /// Paths start from the folder of their file; where that is a dot folder of a project, from the

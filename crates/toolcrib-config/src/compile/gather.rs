@@ -1,0 +1,116 @@
+//! From the drafts of all files to servers: who is made, who is rejected, who shadows whom.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Compiler;
+use crate::assemble::assemble;
+use crate::cx::Cx;
+use crate::dialect::Dialect;
+use crate::model::policy::OnConfigError;
+use crate::model::{Outcome, Rejected, ServerSpec};
+use crate::problem::Problem;
+
+impl Compiler<'_> {
+    pub(super) fn assemble_all(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            let Some(source) = self.config.sources.get(pending.source) else {
+                continue;
+            };
+            let (label, dialect) = (source.label.clone(), source.dialect);
+            let mut problems = std::mem::take(&mut self.config.problems);
+            let mut cx = Cx::new(
+                label.clone(),
+                dialect,
+                &pending.doc,
+                pending.base,
+                self.lookup,
+                &mut problems,
+            );
+            let mut made = Vec::new();
+            let mut failed = false;
+            for draft in pending.drafts {
+                let (id, profile) = (draft.id.clone(), draft.profile.clone());
+                let spec = assemble(&mut cx, &pending.doc, &self.profiles, draft).filter(|spec| {
+                    toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
+                });
+                let Some(spec) = spec else {
+                    let policy =
+                        self.profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
+                    failed |= policy == Some(OnConfigError::FailLoad);
+                    let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
+                    self.config.rejected.push(Rejected {
+                        id,
+                        source: label.clone(),
+                        keep_last_good,
+                    });
+                    continue;
+                };
+                made.push(spec);
+            }
+            self.config.problems = problems;
+            if failed {
+                self.fail(pending.source, made);
+            } else {
+                self.config.servers.extend(made);
+            }
+        }
+        self.shadow();
+    }
+
+    /// One bad entry fails the whole file where its dialect says so.
+    fn fail(&mut self, source: usize, made: Vec<ServerSpec>) {
+        if let Some(source) = self.config.sources.get_mut(source) {
+            source.outcome = Outcome::Failed;
+        }
+        let rejected = made.into_iter().map(|spec| Rejected {
+            id: spec.id,
+            source: spec.source,
+            keep_last_good: false,
+        });
+        self.config.rejected.extend(rejected);
+    }
+
+    /// Among native files the later one replaces the earlier: the root's the person's own.
+    fn shadow(&mut self) {
+        let mut last: HashMap<&str, &ServerSpec> = HashMap::new();
+        let (mut gone, mut problems) = (BTreeSet::new(), Vec::new());
+        let own = |spec: &&ServerSpec| {
+            spec.dialect == Dialect::Native && spec.source == spec.origins.source
+        };
+        for spec in self.config.servers.iter().filter(own) {
+            let Some(old) = last.insert(&spec.id, spec) else {
+                continue;
+            };
+            gone.insert(old.key());
+            let text =
+                format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
+            let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
+                .at(&spec.source, spec.place, &spec.id)
+                .server(&spec.id)
+                .fix("remove one of the two");
+            problems.push(problem);
+        }
+        if !gone.is_empty() {
+            let servers = &mut self.config.servers;
+            servers.retain(|spec| !gone.contains(&spec.key()));
+        }
+        self.config.problems.extend(problems);
+    }
+}
+
+fn toolset_is_free(cx: &mut Cx<'_>, spec: &ServerSpec, reserved: &[String]) -> bool {
+    let taken = reserved.iter().any(|name| name == spec.toolset());
+    if taken {
+        let text = format!(
+            "the toolset `{}` is built in; server `{}` cannot take its place",
+            spec.toolset(),
+            spec.id
+        );
+        let problem = Problem::error("toolset.reserved", text)
+            .at(&cx.label, spec.place, &spec.id)
+            .server(&spec.id)
+            .fix("give the server another id or `toolset`");
+        cx.problems.push(problem);
+    }
+    !taken
+}
