@@ -39,6 +39,10 @@ fn missing_variable(cx: &mut Cx<'_>, node: NodeId, name: &str, resolve: Resolve)
     };
     let fix = format!("set it: `export {name}=…`");
     cx.error(node, "env.missing", text, &fix);
+    // One value may refer to two variables: each is a problem of its own.
+    if let Some(problem) = cx.problems.last_mut() {
+        problem.id = format!("{}:{name}", problem.id);
+    }
 }
 
 /// A variable of the process environment, or else of the server's own environment file.

@@ -290,3 +290,31 @@ fn seed_examples_of_the_old_form() {
     assert_eq!(argv(&server), ["npx", "-y", "@modelcontextprotocol/server-memory"]); // HOL-41
     assert_eq!(config(&server), serde_json::json!({ "key": "value" }));
 }
+
+const ENV: &str = r#"env:
+  API_KEY: "${MY_API_KEY}"          # Reads MY_API_KEY from environment
+  DATABASE_URL: "${DB_CONNECTION}"  # Reads DB_CONNECTION from environment
+"#;
+
+#[test]
+fn seed_examples_of_the_environment_pattern() {
+    let indented = ENV.replace('\n', "\n    ");
+    let text = format!(
+        "tools:\n  - name: t\n    description: d\n    type: mcp\n    server: s\n    command: npx\n    {indented}"
+    );
+    let unset = compiled_in(&world(), Dialect::Holodeck, &text);
+    let texts: Vec<&str> = unset.problems.iter().map(|problem| problem.text.as_str()).collect();
+    let missing = ["MY_API_KEY", "DB_CONNECTION"]
+        .map(|name| format!("ConfigError: Environment variable '{name}' not found"));
+    assert_eq!(texts, missing); // HOL-33
+    let set = world().with_env("MY_API_KEY", "k").with_env("DB_CONNECTION", "d");
+    let config = compiled_in(&set, Dialect::Holodeck, &text);
+    assert_eq!(config.problems, []);
+    let variables = &config.servers[0].transport.env().unwrap().set;
+    let find = |reference: &Reference| match reference {
+        Reference::Env(name) => set.env.get(name).cloned(),
+        _ => None,
+    };
+    let resolved = |name: &str| variables[name].resolve(&find).unwrap().reveal().to_string();
+    assert_eq!((resolved("API_KEY"), resolved("DATABASE_URL")), ("k".into(), "d".into())); // HOL-31
+}

@@ -122,3 +122,12 @@ fn a_list_is_no_value_and_no_problem_quotes_one() {
         "{text}"
     );
 }
+
+#[test]
+fn two_missing_variables_of_one_value_are_two_problems() {
+    let config = native("version: 1\nservers: { a: { command: x, env: { A: '${ONE}${TWO}' } } }\n");
+    let mut ids: Vec<&str> = config.problems.iter().map(|problem| problem.id.as_str()).collect();
+    assert_eq!(ids.len(), 2);
+    ids.dedup();
+    assert_eq!(ids.len(), 2, "{ids:?}");
+}
