@@ -45,7 +45,7 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     /// Read the configuration, start nothing, and print what is wrong
     #[command(
-        after_help = "Examples:\n  toolcrib check\n  toolcrib check --root ~/work/shop --json\n  toolcrib check --config servers.json --dialect claude\n\nExit code 1 if any problem is an error."
+        after_help = "Examples:\n  toolcrib check\n  toolcrib check --root ~/shop --json\n  toolcrib check --config servers.json --dialect claude\n\nExit code 1 if any problem is an error."
     )]
     Check,
     /// Print the compiled configuration, each value with where it came from
