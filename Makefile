@@ -55,7 +55,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifact
 	scripts/fuzz all $(FUZZ_SECONDS)
 
 bench: ## how long a thousand servers take
-	$(CARGO) bench -p toolcrib-config
+	$(CARGO) bench -p toolcrib-config -p toolcrib
 
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean
