@@ -2,5 +2,6 @@
 
 pub mod access;
 pub mod conn;
+pub mod lease;
 pub mod process;
 pub mod transport;
