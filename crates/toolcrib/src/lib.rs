@@ -4,4 +4,5 @@ pub mod access;
 pub mod conn;
 pub mod lease;
 pub mod process;
+pub mod store;
 pub mod transport;

@@ -6,5 +6,6 @@ mod peer;
 mod process;
 mod remote;
 mod sse;
+mod store;
 mod streamable_http;
 mod websocket;
