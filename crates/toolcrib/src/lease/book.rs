@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::Era;
 
+use super::event::{Effect, Event, Refusal};
 use super::instance::{Holder, Instance, InstanceId, Lease, Phase, Ticket};
 use super::terms::Terms;
 
@@ -32,65 +33,6 @@ struct Waiter {
     dialog: Arc<str>,
     holder: Holder,
     era: Era,
-}
-
-/// What can happen.
-#[derive(Debug, Clone)]
-pub(super) enum Event {
-    Take {
-        ticket: Ticket,
-        dialog: Arc<str>,
-        era: Era,
-    },
-    /// Whoever waited does not wait any more.
-    GiveUp(Ticket),
-    /// One call on it has ended.
-    Done(InstanceId),
-    Made(InstanceId),
-    Failed(InstanceId),
-    /// A session that is open and on which nothing was called.
-    Offer(InstanceId, Era),
-    /// It ended without being told to.
-    Lost(InstanceId),
-    /// Its end is complete.
-    Gone(InstanceId),
-    /// The dialog does not need its lease any more. Calls in flight end in peace.
-    Release(Arc<str>),
-    /// Nobody is left who could want an answer.
-    DialogEnded(Arc<str>),
-    /// All sessions end at once, calls in flight or not.
-    EndAll,
-    /// No new calls; those in flight and those that wait are served, then all ends.
-    Retire,
-    Tick,
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Effect {
-    Grant {
-        ticket: Ticket,
-        instance: InstanceId,
-    },
-    Refuse {
-        ticket: Ticket,
-        why: Refusal,
-    },
-    Make {
-        instance: InstanceId,
-        dialog: Option<Arc<str>>,
-        era: Era,
-    },
-    /// Closes it, or stops its opening.
-    End(InstanceId),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    Full,
-    Failed,
-    Retired,
-    DialogEnded,
 }
 
 impl Book {
@@ -138,6 +80,11 @@ impl Book {
     /// Whether nothing is left of a retired server.
     pub(super) fn is_over(&self) -> bool {
         self.retired && self.instances.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether a dialog has a session that it could release.
+    pub(super) fn is_held_by(&self, dialog: &Arc<str>) -> bool {
+        self.held.contains_key(&Holder::Dialog(dialog.clone()))
     }
 
     pub(super) fn is_making(&self, instance: InstanceId) -> bool {

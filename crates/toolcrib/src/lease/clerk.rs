@@ -9,7 +9,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use toolcrib_wire::Era;
 
-use super::book::Event;
+use super::event::Event;
 use super::instance::InstanceId;
 use super::shared::{Shared, Work};
 

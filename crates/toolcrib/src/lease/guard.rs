@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::book::Event;
+use super::event::Event;
 use super::instance::InstanceId;
 use super::shared::Shared;
 

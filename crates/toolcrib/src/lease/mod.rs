@@ -8,6 +8,7 @@
 mod book;
 mod clerk;
 mod error;
+mod event;
 mod guard;
 mod instance;
 mod reminder;

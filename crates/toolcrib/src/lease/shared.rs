@@ -9,9 +9,10 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use toolcrib_wire::Era;
 
-use super::book::{Book, Effect, Event, Refusal};
+use super::book::Book;
 use super::clerk::{Clerk, Order};
 use super::error::TakeError;
+use super::event::{Effect, Event, Refusal};
 use super::guard::Guard;
 use super::instance::{InstanceId, Lease, Ticket};
 use super::terms::Terms;
@@ -108,9 +109,10 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
 
     /// Ends a dialog's lease; calls in flight end in peace. False where it has none.
     pub fn release(&self, dialog: &Arc<str>) -> bool {
-        let leased = self.leases().iter().any(|lease| lease.dialog == *dialog);
-        self.shared.apply(Event::Release(dialog.clone()));
-        leased
+        let state = self.shared.lock();
+        let held = state.book.is_held_by(dialog);
+        self.shared.act(state, Event::Release(dialog.clone()), None);
+        held
     }
 
     /// Ends whatever the dialog has here, at once.

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::{Session, SessionScope};
 use toolcrib_wire::Era;
 
-use super::book::{Book, Effect, Event};
+use super::book::Book;
+use super::event::{Effect, Event};
 use super::instance::{InstanceId, Ticket};
 use super::{Lease, Terms, reminder};
 
