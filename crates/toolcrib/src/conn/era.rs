@@ -7,7 +7,7 @@ use toolcrib_wire::handshake::{DiscoverResult, InitializeResult};
 use toolcrib_wire::view::{Flaw, ServerCapabilities};
 use toolcrib_wire::{Channel, Era, Raw, RpcError, Version};
 
-use super::state::FailureKind;
+use super::failure::FailureKind;
 
 /// How long a stream may be silent after `server/discover` before `initialize` is said as well.
 pub const SILENCE: Duration = Duration::from_secs(2);

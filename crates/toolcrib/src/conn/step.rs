@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use toolcrib_config::model::policy::{Connect, OnListChanged};
 
+use super::failure::{Failure, FailureKind};
 use super::settings::Settings;
 use super::state::{
-    CacheState, Cause, Failure, FailureKind, Known, Life, Link, Moment, Phase, Run, Staleness,
-    State, Up,
+    CacheState, Cause, Known, Life, Link, Moment, Phase, Run, Staleness, State, Up,
 };
 
 /// Changes of a list that come this close together are one.

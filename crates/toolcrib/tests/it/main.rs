@@ -1,10 +1,12 @@
 //! Behaviour of the library through its public surface.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod conn;
 mod everything;
 mod peer;
 mod process;
 mod remote;
+mod scene;
 mod sse;
 mod streamable_http;
 mod websocket;

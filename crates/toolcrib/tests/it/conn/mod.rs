@@ -1,0 +1,7 @@
+//! Connections from their first want to their end, with scripted servers.
+
+mod ending;
+mod eras;
+mod failing;
+mod lists;
+mod opening;
