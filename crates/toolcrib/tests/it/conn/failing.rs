@@ -161,7 +161,7 @@ async fn what_will_be_the_same_again_is_not_tried_again() {
             "stdio.spawn.not_found",
         ),
         (
-            json!({"command": "true", "transport": {"env": {"set": {"A": {"env": "NOT_SET"}}}}}),
+            json!({"command": "true", "env": {"A": "${NOT_SET}"}}),
             FailureKind::Config,
             "env.missing",
         ),
