@@ -60,4 +60,4 @@ bench: ## how long a thousand servers take
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean
 	$(CARGO) clean --manifest-path fuzz/Cargo.toml
-	rm -rf .cache tests/peers/node_modules tests/peers/.venv-*
+	rm -rf .cache tests/peers/node_modules tests/peers/conformance/node_modules tests/peers/.venv-*

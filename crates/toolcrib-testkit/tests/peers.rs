@@ -54,6 +54,19 @@ fn fastmcp_answers() {
     greets(python("fastmcp", "python"), &[&script.to_string_lossy()], "toolcrib-fastmcp-peer");
 }
 
+/// A newer suite may ask for more; which one answers is pinned by what it requires.
+#[test]
+fn the_conformance_suite_knows_both_eras() {
+    let [node, script] = peers::conformance().unwrap_or_else(|missing| panic!("{missing}"));
+    for (version, scenarios) in [("2025-11-25", 48), ("2026-07-28", 69)] {
+        let mut suite = Command::new(&node);
+        let output = suite.arg(&script).args(["list", "--requirements", version]).output().unwrap();
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let heading = format!("Required for {version} ({scenarios} scenarios");
+        assert!(listed.contains(&heading), "{listed}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// The controls: a program that ends, or says something else, does not count as an answer.
 #[test]
 #[should_panic(expected = "ended without an answer")]
