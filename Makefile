@@ -30,6 +30,7 @@ check: fmt lint ## the fast half of `test`: format and lints
 fmt:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path tests/peers/rmcp/Cargo.toml --check
 
 # The fuzz targets are a workspace of their own; unlinted they would rot between two runs of `fuzz`.
 lint:
