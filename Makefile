@@ -30,6 +30,7 @@ check: fmt lint ## the fast half of `test`: format and lints
 fmt:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path tests/peers/rmcp/Cargo.toml --check
 
 # The fuzz targets are a workspace of their own; unlinted they would rot between two runs of `fuzz`.
 lint:
@@ -60,4 +61,4 @@ bench: ## how long a thousand servers take
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean
 	$(CARGO) clean --manifest-path fuzz/Cargo.toml
-	rm -rf .cache tests/peers/node_modules tests/peers/.venv-*
+	rm -rf .cache tests/peers/node_modules tests/peers/conformance/node_modules tests/peers/.venv-*
