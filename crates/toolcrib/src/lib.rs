@@ -3,4 +3,5 @@
 pub mod conn;
 pub mod process;
 pub mod signals;
+pub mod supervise;
 pub mod transport;

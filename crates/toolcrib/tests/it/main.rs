@@ -9,4 +9,5 @@ mod remote;
 mod scene;
 mod sse;
 mod streamable_http;
+mod supervise;
 mod websocket;
