@@ -1,7 +1,9 @@
 //! All servers of a host: nothing else creates or retires a connection.
 
+mod clear;
 mod server;
 
+pub use clear::{Cleared, clear};
 pub use server::{Server, Spare};
 
 use std::fmt;
@@ -95,6 +97,12 @@ impl Supervisor {
         let mut leaving = self.leaving();
         while leaving.try_join_next().is_some() {}
         leaving.spawn(async move { server.retire().await });
+    }
+
+    /// The same, and waits for its end.
+    pub async fn retire_and_wait(&self, server: &Arc<Server>) {
+        self.servers_mut().retain(|known| known.number() != server.number());
+        server.retire().await;
     }
 
     /// How many were retired and still have calls in flight or processes to end.

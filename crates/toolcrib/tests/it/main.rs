@@ -10,4 +10,5 @@ mod scene;
 mod sse;
 mod streamable_http;
 mod supervise;
+mod torture;
 mod websocket;

@@ -239,7 +239,7 @@ fn opening<'a>(instance: &'a Instance, tls: &'a Tls) -> Opening<'a> {
         sse_read_timeout: PATIENCE,
         credentials: Credentials::None,
         tls,
-        permissions: Permissions { spawn: true, network: true },
+        permissions: Permissions { spawn: true, network: true, docker: true },
     }
 }
 
