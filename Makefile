@@ -54,8 +54,9 @@ tidy: ## the hygiene checks alone, with what they looked at
 fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifacts
 	scripts/fuzz all $(FUZZ_SECONDS)
 
-bench: ## how long a thousand servers take
+bench: ## how long a thousand servers and ten thousand tools take
 	$(CARGO) bench -p toolcrib-config
+	$(CARGO) bench -p toolcrib --bench plan
 
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean

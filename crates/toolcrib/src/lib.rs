@@ -2,4 +2,5 @@
 
 pub mod conn;
 pub mod process;
+pub mod registry;
 pub mod transport;
