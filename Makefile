@@ -57,8 +57,9 @@ tidy: ## the hygiene checks alone, with what they looked at
 fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifacts
 	scripts/fuzz all $(FUZZ_SECONDS)
 
-bench: ## how long a thousand servers take, and what a call costs beside the Rust SDK
+bench: ## what compiling, planning and a call beside the Rust SDK cost
 	$(CARGO) bench -p toolcrib-config
+	$(CARGO) bench -p toolcrib
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml
 
 clean: ## remove everything that was built or installed here

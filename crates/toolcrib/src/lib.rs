@@ -2,6 +2,7 @@
 
 pub mod conn;
 pub mod process;
+pub mod registry;
 pub mod signals;
 pub mod supervise;
 pub mod transport;
