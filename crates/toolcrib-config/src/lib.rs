@@ -37,3 +37,4 @@ pub use place::Place;
 pub use problem::{Problem, Severity};
 pub use schema::schema;
 pub use value::{Hidden, MASK, Part, Reference, Template, Value};
+pub use yaml::to_yaml;

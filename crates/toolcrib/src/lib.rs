@@ -2,4 +2,5 @@
 
 pub mod conn;
 pub mod process;
+pub mod shape;
 pub mod transport;
