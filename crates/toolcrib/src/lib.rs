@@ -3,6 +3,7 @@
 pub mod conn;
 pub mod process;
 pub mod registry;
+pub mod shape;
 pub mod signals;
 pub mod supervise;
 pub mod transport;
