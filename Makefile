@@ -58,8 +58,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifact
 	scripts/fuzz all $(FUZZ_SECONDS)
 
 bench: ## what compiling, planning and a call beside the Rust SDK cost
-	$(CARGO) bench -p toolcrib-config
-	$(CARGO) bench -p toolcrib
+	$(CARGO) bench -p toolcrib-config -p toolcrib
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml
 
 clean: ## remove everything that was built or installed here

@@ -1,5 +1,6 @@
 //! An MCP host as a library: it starts MCP servers, keeps them alive and hands their tools out.
 
+pub mod access;
 pub mod conn;
 pub mod process;
 pub mod registry;
