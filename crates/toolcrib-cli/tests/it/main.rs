@@ -3,6 +3,7 @@
 
 mod check;
 mod demo;
+mod doctor;
 mod explain;
 mod import;
 

@@ -20,6 +20,7 @@ use super::listing;
 use super::peer::{CallError, CallOptions, Event, Peer, PeerSettings, Receiver};
 use super::session::Session;
 use super::setup::{Config, Learned, Setup};
+use crate::process::StderrTail;
 use crate::transport::{CloseReason, HttpFault, open};
 
 /// How long what is queued may take to leave when a session is closed.
@@ -32,20 +33,31 @@ pub(super) struct Opened {
     pub(super) events: Receiver<Event>,
 }
 
+/// A session that did not come to be, and what the server wrote meanwhile.
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    pub(super) stderr: Option<StderrTail>,
+}
+
 /// Opens a session, within its start-up limit, unless it is called off.
 pub(super) async fn connect(
     setup: Arc<Setup>,
     called_off: oneshot::Receiver<()>,
-) -> Result<Opened, Failure> {
+) -> Result<Opened, Failed> {
     let mut attempt = Attempt { setup, peer: None, framing: None };
     let outcome = tokio::select! {
         outcome = attempt.run() => outcome,
         _ = called_off => Err(Failure::new(FailureKind::Connection, "connecting was called off")),
     };
-    if outcome.is_err() {
-        attempt.close().await;
+    match outcome {
+        Ok(opened) => Ok(opened),
+        Err(failure) => {
+            let stderr = attempt.peer.as_ref().and_then(|peer| peer.facts().stderr.clone());
+            // What it wrote last may be on its way until it has ended.
+            attempt.close().await;
+            Err(Failed { failure, stderr })
+        }
     }
-    outcome
 }
 
 struct Attempt {

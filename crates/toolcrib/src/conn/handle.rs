@@ -17,6 +17,7 @@ use super::setup::Setup;
 use super::state::{Life, Outlook, State};
 use super::step::{Event, Want};
 use super::task::Task;
+use crate::process::StderrTail;
 
 /// Commands that wait for the task; whoever sends more waits.
 const INBOX: usize = 16;
@@ -42,6 +43,8 @@ pub struct View {
     pub session: Option<Session>,
     /// What the server offers, or last offered.
     pub catalog: Option<Arc<Catalog>>,
+    /// What the newest session's server wrote to its stderr, where that is seen; also of a failed start.
+    pub stderr: Option<StderrTail>,
 }
 
 /// What happens to a connection. Whoever is told must not block.
@@ -97,6 +100,7 @@ impl Conn {
             began: Instant::now(),
             session: None,
             catalog: None,
+            stderr: None,
         };
         let (publish, view) = watch::channel(first);
         let usage = Arc::new(Usage::default());
@@ -117,6 +121,23 @@ impl Conn {
 
     /// A session to call on: connects where policy says so, and waits for as long as one is coming.
     pub async fn ready(&self, want: Want) -> Result<Ticket, Failure> {
+        self.wait_for(want, |life| life.outlook()).await
+    }
+
+    /// The same, but a first failure is taken for the answer, whatever policy does about it.
+    pub async fn first_try(&self, want: Want) -> Result<Ticket, Failure> {
+        let impatient = |life: &Life| match life.state() {
+            State::Backoff => Outlook::Down,
+            _ => life.outlook(),
+        };
+        self.wait_for(want, impatient).await
+    }
+
+    async fn wait_for(
+        &self,
+        want: Want,
+        outlook: impl Fn(&Life) -> Outlook,
+    ) -> Result<Ticket, Failure> {
         let used = Used::new(&self.usage);
         if want == Want::List || self.view.borrow().life.outlook() != Outlook::Up {
             self.tell(Event::Wanted(want)).await;
@@ -124,7 +145,7 @@ impl Conn {
         let mut view = self.view.clone();
         loop {
             let seen = view.borrow_and_update().clone();
-            match (seen.life.outlook(), seen.session) {
+            match (outlook(&seen.life), seen.session) {
                 (Outlook::Up, Some(session)) => return Ok(Ticket { session, _used: used }),
                 (Outlook::Down, _) => return Err(self.why_down(&seen.life)),
                 _ => {}
@@ -162,7 +183,7 @@ impl Conn {
     }
 
     fn why_down(&self, life: &Life) -> Failure {
-        let failed = life.state() == State::Failed;
+        let failed = matches!(life.state(), State::Failed | State::Backoff);
         match life.last_error().filter(|_| failed) {
             Some((_, failure)) => failure.clone(),
             None => {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::catalog::{Catalog, heeds};
 use super::changes::changes;
-use super::connect::{FAREWELL, Opened, connect};
+use super::connect::{FAREWELL, Failed, Opened, connect};
 use super::failure::{Failure, FailureKind};
 use super::handle::{Command, Listener, News, Usage, View};
 use super::listing;
@@ -18,6 +18,7 @@ use super::session::Session;
 use super::setup::Setup;
 use super::state::{Life, Link, Moment};
 use super::step::{Effect, Event, step};
+use crate::process::StderrTail;
 
 /// Between two tries to listen for changes: it doubles from the first to the second.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -38,6 +39,7 @@ pub(super) struct Task {
     closing: usize,
     live: Option<Live>,
     catalog: Option<Arc<Catalog>>,
+    stderr: Option<StderrTail>,
 }
 
 struct Connecting {
@@ -57,7 +59,7 @@ struct Live {
 
 /// How a job ended.
 enum Report {
-    Connected(Link, Result<Opened, Failure>),
+    Connected(Link, Result<Opened, Failed>),
     Closed,
     Listed(Link, Result<Catalog, Failure>),
     Done,
@@ -86,6 +88,7 @@ impl Task {
             closing: 0,
             live: None,
             catalog: None,
+            stderr: None,
         }
     }
 
@@ -211,7 +214,7 @@ impl Task {
         }
     }
 
-    fn connected(&mut self, link: Link, outcome: Result<Opened, Failure>) {
+    fn connected(&mut self, link: Link, outcome: Result<Opened, Failed>) {
         let was_called_off = match self.connecting.take_if(|it| it.link == link) {
             Some(connecting) => connecting.call_off.is_none(),
             None => true,
@@ -226,12 +229,16 @@ impl Task {
             }
             Ok(opened) => self.up(link, opened),
             Err(_) if was_called_off => self.closed(),
-            Err(failure) => self.down(link, failure),
+            Err(Failed { failure, stderr }) => {
+                self.stderr = stderr;
+                self.down(link, failure);
+            }
         }
     }
 
     fn up(&mut self, link: Link, opened: Opened) {
         let Opened { session, catalog, events } = opened;
+        self.stderr = session.peer().facts().stderr.clone();
         let (tell, changed) = mpsc::channel(1);
         let mut listening = JoinSet::new();
         listening.spawn(listen(session.clone(), tell));
@@ -322,6 +329,7 @@ impl Task {
             view.life = self.life.clone();
             view.session = self.live.as_ref().map(|live| live.session.clone());
             view.catalog.clone_from(&self.catalog);
+            view.stderr.clone_from(&self.stderr);
         });
     }
 }

@@ -1,9 +1,11 @@
 //! All servers of a host: nothing else creates or retires a connection.
 
 mod clear;
+mod examine;
 mod server;
 
 pub use clear::{Cleared, clear};
+pub use examine::{Examined, Found, Peculiar, examine, missing_capabilities};
 pub use server::{Server, Spare};
 
 use std::fmt;
