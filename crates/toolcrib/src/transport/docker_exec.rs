@@ -33,8 +33,8 @@ use super::stream::{self, Behind, StreamSettings};
 use crate::process::{Exit, Farewell, Graces, Home, Lodging, StderrTail};
 
 /// How often the engine is asked about a process, and how often again after its streams have ended.
-const POLL: Duration = Duration::from_millis(10);
-const LOOKS: usize = 100;
+const POLL: Duration = Duration::from_millis(20);
+const LOOKS: usize = 50;
 
 pub(super) async fn open(docker: &DockerExec, opening: &Opening<'_>) -> Result<Link, OpenError> {
     if !opening.permissions.docker {

@@ -80,14 +80,16 @@ async fn depart(guest: &Guest, farewell: Farewell) -> Result<bool, DockerFault> 
     }
     let engine = Engine::connect(&guest.engine).await?;
     let ended = match guest.home.exec() {
-        Some(exec) => wait_for_end(&engine, exec, farewell).await?,
+        // Whatever is wrong with the exec, its container is to go, or to be searched.
+        Some(exec) => wait_for_end(&engine, exec, farewell).await.unwrap_or(false),
         None => true,
     };
     match &guest.home {
         Home::Own { container: None, .. } => remove_by_label(&engine, guest.mark).await,
         Home::Own { container: Some(container), .. } => {
             if let (Farewell::Gentle(graces), false) = (farewell, ended) {
-                seek(&engine, container, guest.mark, "TERM", graces.terminate).await?;
+                // The removal kills what this does not reach.
+                let _ = seek(&engine, container, guest.mark, "TERM", graces.terminate).await;
             }
             engine.remove(container).await.map(|()| true)
         }
