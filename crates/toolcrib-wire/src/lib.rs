@@ -36,6 +36,8 @@ mod rpc_error;
 mod scan;
 mod splice;
 mod sse;
+#[cfg(test)]
+mod testing;
 mod text;
 mod version;
 
