@@ -35,6 +35,8 @@ mod rpc_error;
 mod scan;
 mod splice;
 mod sse;
+#[cfg(test)]
+mod testing;
 mod text;
 mod version;
 

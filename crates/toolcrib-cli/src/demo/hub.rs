@@ -1,30 +1,21 @@
-//! Doing the work: what all clients share, what belongs to one, and the tasks between a request and its answer.
+//! Doing the work: what all clients share, and what happens between a request and its answer.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
 use toolcrib_wire::{
-    Fault, Id, Malformed, Message, ObjectWriter, Raw, Request, Response, RpcError, Shape, build,
-    code, method,
+    Fault, Id, Malformed, Message, ObjectWriter, Raw, Request, RpcError, Shape, build, code, method,
 };
 
 use super::caller::Caller;
+use super::desk::Desk;
 use super::respond::respond;
-use super::state::{Session, State, Tally};
+use super::state::{State, Tally};
 use super::tools;
 use super::work::{Slow, Work};
-
-/// How long a person may think about a question.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Requests of one client that are under way at once; more are refused.
-const AT_ONCE: usize = 64;
 
 /// What all clients share.
 #[derive(Debug)]
@@ -43,18 +34,6 @@ struct News {
 /// A tool call that is under way, for as long as this lives.
 struct UnderWay<'a>(&'a Hub);
 
-/// What belongs to one client: its session, what it was asked, what is being done for it.
-#[derive(Debug, Default)]
-pub(crate) struct Desk(Mutex<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    session: Session,
-    last_question: i64,
-    questions: HashMap<Id, oneshot::Sender<Response>>,
-    running: HashMap<Id, AbortHandle>,
-}
-
 /// What a message leads to.
 #[derive(Debug)]
 pub(crate) enum Heard {
@@ -72,7 +51,7 @@ impl Hub {
     pub(crate) fn hear(&self, desk: &Desk, message: Result<Message, Malformed>) -> Heard {
         match message {
             Ok(Message::Request(request)) => {
-                let caller = Caller::of(&request, &desk.inner().session);
+                let caller = desk.caller(&request);
                 let work = match caller {
                     Ok(caller) => self.take(&request, &caller, desk),
                     Err(error) => Work::Done(Err(error)),
@@ -99,7 +78,8 @@ impl Hub {
     }
 
     pub(crate) fn take(&self, request: &Request, caller: &Caller, desk: &Desk) -> Work {
-        let work = self.change(|state| respond(request, caller, &mut desk.inner().session, state));
+        let work = self
+            .change(|state| desk.with_session(|session| respond(request, caller, session, state)));
         match work {
             Work::Slow(_) | Work::Ask(_) | Work::Listen(_) if !desk.has_room() => {
                 Work::Done(Err(RpcError::internal("too many requests at once")))
@@ -151,7 +131,7 @@ impl Hub {
 
     /// Changes the state, and tells those who listen if they would see it.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = change(&mut state);
         self.news.send_if_modified(|news| {
             let changed = news.tally != state.tally;
@@ -171,7 +151,7 @@ impl Hub {
         let mut news = self.news.subscribe();
         let _ = out.send(filter.acknowledged(id)).await;
         let meta = subscription_meta(id);
-        let mut closing = news.borrow_and_update().closing;
+        let mut closing = news.borrow().closing;
         while !closing {
             if news.changed().await.is_err() {
                 break;
@@ -187,62 +167,6 @@ impl Hub {
         let result =
             ObjectWriter::new().string("resultType", "complete").json("_meta", meta.json());
         Ok(result.finish())
-    }
-}
-
-impl Desk {
-    /// Whether a session was opened.
-    pub(crate) fn is_open(&self) -> bool {
-        self.inner().session.client().is_some()
-    }
-
-    /// Remembers a task so that it can be called off.
-    pub(crate) fn started(&self, id: Id, task: AbortHandle) {
-        self.inner().running.insert(id, task);
-    }
-
-    fn has_room(&self) -> bool {
-        let running = &mut self.inner().running;
-        running.retain(|_, task| !task.is_finished());
-        running.len() < AT_ONCE
-    }
-
-    fn cancel(&self, id: &Id) {
-        if let Some(task) = self.inner().running.remove(id) {
-            task.abort();
-        }
-    }
-
-    fn answered(&self, response: Response) {
-        let asked = response.id.as_ref().and_then(|id| self.inner().questions.remove(id));
-        if let Some(asked) = asked {
-            // Whoever asked may have been cancelled since.
-            let _ = asked.send(response);
-        }
-    }
-
-    /// Asks the client's person; none if no answer came.
-    async fn ask(&self, params: &Raw, out: &mpsc::Sender<Raw>) -> Option<Result<Raw, RpcError>> {
-        let (id, answer) = self.question();
-        let request = build::request(&id, method::ELICIT, Some(params.json()));
-        let _ = out.send(request).await;
-        let response = timeout(PATIENCE, answer).await.ok()?.ok()?;
-        Some(response.into_answer())
-    }
-
-    fn question(&self) -> (Id, oneshot::Receiver<Response>) {
-        let (sender, answer) = oneshot::channel();
-        let mut inner = self.inner();
-        // Those who were cancelled no longer wait.
-        inner.questions.retain(|_, asked| !asked.is_closed());
-        inner.last_question += 1;
-        let id = Id::Number(inner.last_question);
-        inner.questions.insert(id.clone(), sender);
-        (id, answer)
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.0)
     }
 }
 
@@ -286,8 +210,4 @@ pub(crate) fn refusal(malformed: &Malformed) -> Option<Raw> {
     };
     let error = RpcError::new(code, malformed.fault.to_string());
     Some(build::error(malformed.id.as_ref(), &error))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

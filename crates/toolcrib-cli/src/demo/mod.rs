@@ -4,6 +4,7 @@
 //! `hub` does the work, and the two shells, `stdio` and `http`, carry messages.
 
 mod caller;
+mod desk;
 mod hub;
 mod offer;
 mod reading;

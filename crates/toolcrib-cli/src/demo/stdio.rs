@@ -11,7 +11,8 @@ use toolcrib_wire::{
     Decoder, Frame, FrameError, Framing, Raw, RpcError, build, code, parse, recover_id,
 };
 
-use super::hub::{Desk, Heard, Hub};
+use super::desk::Desk;
+use super::hub::{Heard, Hub};
 use super::{GRACE, LIMITS, QUEUE};
 
 /// Speaks until the input ends or the hub closes. What is under way then is answered, as far as somebody reads.

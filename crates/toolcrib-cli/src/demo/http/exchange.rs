@@ -17,7 +17,8 @@ use super::reply::{self, Reply};
 use super::sessions::Sessions;
 use super::{PATH, gate};
 use crate::demo::caller::{self, Caller};
-use crate::demo::hub::{Desk, Heard, Hub, message_of, refusal};
+use crate::demo::desk::Desk;
+use crate::demo::hub::{Heard, Hub, message_of, refusal};
 use crate::demo::work::Work;
 use crate::demo::{LIMITS, QUEUE};
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::demo::hub::Desk;
+use crate::demo::desk::Desk;
 use crate::demo::state::random_name;
 
 /// Sessions that are kept; then the one that was opened first is ended.
