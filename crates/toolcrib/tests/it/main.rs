@@ -4,9 +4,11 @@
 mod conn;
 mod everything;
 mod peer;
+mod peers;
 mod process;
 mod remote;
 mod scene;
+mod served;
 mod sse;
 mod streamable_http;
 mod websocket;
