@@ -1,6 +1,7 @@
 //! Behaviour of the library through its public surface.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod conformance;
 mod conn;
 mod everything;
 mod peer;
