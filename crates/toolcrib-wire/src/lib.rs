@@ -18,7 +18,6 @@
 //! );
 //! ```
 
-mod base64;
 mod decoder;
 mod draft;
 mod envelope;
@@ -39,6 +38,7 @@ mod sse;
 mod text;
 mod version;
 
+pub mod base64;
 pub mod build;
 pub mod handshake;
 pub mod header;

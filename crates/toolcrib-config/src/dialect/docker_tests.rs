@@ -89,6 +89,8 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
     // DKR-16
     let named = server.policy.naming.names("crm", "get_user").unwrap();
     assert_eq!((named.id.as_str(), named.model.as_str()), ("crm:get_user", "crm_get_user"));
+    let fallback = server.policy.naming.description_fallback("crm", "get_user");
+    assert_eq!(fallback, "MCP tool get_user");
 }
 
 #[test]

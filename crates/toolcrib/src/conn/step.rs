@@ -40,6 +40,8 @@ pub enum Event {
     Connect,
     Disconnect,
     Restart,
+    /// Whoever had the session to himself has done with it: it ends, and the next want begins another.
+    Release,
     Refresh,
     Enable,
     Disable,
@@ -120,6 +122,7 @@ impl Turn<'_> {
             Event::Connect => self.connect_now(),
             Event::Disconnect => self.stop(Phase::Stopped),
             Event::Restart => self.restart(),
+            Event::Release => self.release(),
             Event::Refresh => self.relist(),
             Event::Enable => self.enable(),
             Event::Disable => self.stop(Phase::Disabled),
@@ -317,8 +320,7 @@ impl Turn<'_> {
             let text = format!("nothing was heard for {:?}", self.settings.stale_after);
             self.lost(Failure::new(FailureKind::Timeout, text));
         } else if is_due(self.life.idle_at(&up, self.settings), self.now) {
-            self.close();
-            self.life.phase = Phase::Idle;
+            self.release();
         } else {
             self.ping_if_due();
             self.relist_if_due();
@@ -387,6 +389,14 @@ impl Turn<'_> {
             self.connect(Cause::Start, 0);
         } else {
             self.connect_now();
+        }
+    }
+
+    /// What is known of the lists stays known: they are not the session's but the server's.
+    fn release(&mut self) {
+        if let Phase::Connecting { .. } | Phase::Up(_) = self.life.phase {
+            self.close();
+            self.life.phase = Phase::Idle;
         }
     }
 

@@ -12,4 +12,6 @@ mod scene;
 mod served;
 mod sse;
 mod streamable_http;
+mod supervise;
+mod torture;
 mod websocket;

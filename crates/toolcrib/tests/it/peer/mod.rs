@@ -126,7 +126,7 @@ impl World {
             cwd,
             limits: Limits::default(),
             graces: Graces { close: AT_ONCE, terminate: AT_ONCE, kill: LIMIT },
-            permissions: Permissions { spawn: true, network: true },
+            permissions: Permissions { spawn: true, network: true, docker: false },
         }
     }
 }
