@@ -48,6 +48,14 @@ impl Failure {
         }
     }
 
+    /// Whether what is known leaves open what is wrong with the server.
+    pub(super) fn is_open(&self) -> bool {
+        match self.kind {
+            FailureKind::Connection | FailureKind::Timeout | FailureKind::Protocol => true,
+            FailureKind::Config | FailureKind::Authentication | FailureKind::Resource => false,
+        }
+    }
+
     /// Whether the server is there, and only the session is not.
     pub(super) fn is_session_gone(&self) -> bool {
         self.code == SESSION_GONE

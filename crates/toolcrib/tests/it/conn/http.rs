@@ -148,6 +148,46 @@ async fn a_session_that_the_server_forgot_is_opened_anew_and_no_call_is_made_twi
     scene.close().await;
 }
 
+/// Why a server at this address cannot be connected to, and what to do.
+async fn failure(kind: &str, url: &str) -> (String, String) {
+    let scene = Scene::new();
+    let entry = json!({
+        "transport": {"kind": kind, "url": url}, "lifecycle": {"retry": {"max": 0}},
+    });
+    let conn = scene.start(scene.server(&entry));
+    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    drop(conn);
+    scene.close().await;
+    (failure.message, failure.fix.unwrap())
+}
+
+#[tokio::test]
+async fn ext_07_a_failed_connect_says_the_likely_cause_and_what_to_do() {
+    let healthy = HttpServer::start(|asked| match asked.path.as_str() {
+        "/health" => Reply::status(200),
+        _ => Reply::status(404),
+    });
+    let healthy = healthy.await.unwrap();
+    let web = HttpServer::start(|_| Reply::status(200).header("content-type", "text/html"));
+    let web = web.await.unwrap();
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = format!("http://{}/mcp", port.local_addr().unwrap());
+    drop(port);
+    let secure = web.url("/mcp").replace("http:", "https:");
+    for kind in ["streamable_http", "sse"] {
+        for (url, cause, step) in [
+            (closed.as_str(), "nothing listens", "start the server"),
+            (&healthy.url("/wrong"), "takes no messages at this path", "`/mcp`"),
+            (&web.url("/"), "not of an MCP server", "is that of an MCP server"),
+            (&secure, "no encryption that can be trusted", "`http://`"),
+        ] {
+            let (message, fix) = failure(kind, url).await;
+            assert!(message.contains(cause), "{kind} {url}: {message}");
+            assert!(fix.contains(step), "{kind} {url}: {fix}");
+        }
+    }
+}
+
 /// A server of HTTP+SSE at `/sse`, which takes messages at another place.
 async fn event_stream(answer: fn(&Value) -> Option<Value>) -> HttpServer {
     let (says, steps) = mpsc::channel(16);
