@@ -248,7 +248,7 @@ mod tests {
             let noted = guest(1, home);
             let early = guest(1, Home::Own { container: None, exec: None });
             let lines = [early, noted.clone()].map(Line::Guest);
-            assert_eq!(read(instance(), text(&lines).as_bytes()).guests, [noted.clone()]);
+            assert_eq!(read(instance(), text(&lines).as_bytes()).guests, std::slice::from_ref(&noted));
             let lines = [Line::Guest(noted), Line::Ended(mark(1))];
             assert_eq!(read(instance(), text(&lines).as_bytes()), Reading::default());
         }
