@@ -21,7 +21,7 @@ use super::peer::{CallError, CallOptions, Event, Peer, PeerSettings, Receiver};
 use super::session::Session;
 use super::setup::{Config, Learned, Setup};
 use crate::process::StderrTail;
-use crate::transport::{CloseReason, HttpFault, open};
+use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
 
 /// How long what is queued may take to leave when a session is closed.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ pub(super) async fn connect(
 ) -> Result<Opened, Failed> {
     let mut attempt = Attempt { setup, peer: None, framing: None };
     let outcome = tokio::select! {
-        outcome = attempt.run() => outcome,
+        outcome = attempt.run_or_explain() => outcome,
         _ = called_off => Err(Failure::new(FailureKind::Connection, "connecting was called off")),
     };
     match outcome {
@@ -68,6 +68,25 @@ struct Attempt {
 }
 
 impl Attempt {
+    async fn run_or_explain(&mut self) -> Result<Opened, Failure> {
+        match self.run().await {
+            Err(failure) if failure.is_open() => Err(self.explain(failure).await),
+            outcome => outcome,
+        }
+    }
+
+    /// Adds what a look at the address tells.
+    async fn explain(&self, failure: Failure) -> Failure {
+        let opening = self.setup.opening(&[]);
+        let sight = match &opening {
+            Ok(opening) => look(&self.setup.spec.transport, opening).await,
+            Err(_) => None,
+        };
+        let Some(diagnosis) = sight.map(diagnose) else { return failure };
+        let message = format!("{} ({})", failure.message, diagnosis.cause);
+        Failure { message, fix: Some(diagnosis.step.to_owned()), ..failure }
+    }
+
     async fn run(&mut self) -> Result<Opened, Failure> {
         let learned = self.setup.world.memory.of(self.setup.spec.hash);
         self.framing = learned.framing;

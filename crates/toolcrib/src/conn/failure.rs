@@ -32,6 +32,8 @@ pub enum FailureKind {
     Resource,
 }
 
+const SESSION_GONE: &str = "session.gone";
+
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Failure { kind, code: kind.code(), message: message.into(), fix: None, retry_after: None }
@@ -44,6 +46,19 @@ impl Failure {
             FailureKind::Resource => self.retry_after.is_some(),
             FailureKind::Config | FailureKind::Authentication | FailureKind::Protocol => false,
         }
+    }
+
+    /// Whether what is known leaves open what is wrong with the server.
+    pub(super) fn is_open(&self) -> bool {
+        match self.kind {
+            FailureKind::Connection | FailureKind::Timeout | FailureKind::Protocol => true,
+            FailureKind::Config | FailureKind::Authentication | FailureKind::Resource => false,
+        }
+    }
+
+    /// Whether the server is there, and only the session is not.
+    pub(super) fn is_session_gone(&self) -> bool {
+        self.code == SESSION_GONE
     }
 
     /// The same, told as part of a larger undertaking.
@@ -128,7 +143,11 @@ impl From<&LinkFault> for Failure {
             Some(HttpFault::Status { status: 400..=499, .. }) => (FailureKind::Protocol, None),
             _ => (FailureKind::Connection, None),
         };
-        Failure { retry_after, ..Failure::new(kind, chain(fault)) }
+        let failure = Failure { retry_after, ..Failure::new(kind, chain(fault)) };
+        match fault.cause.downcast_ref::<HttpFault>() {
+            Some(HttpFault::SessionGone) => Failure { code: SESSION_GONE, ..failure },
+            _ => failure,
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use super::state::{
 
 /// Changes of a list that come this close together are one.
 pub const LIST_CHANGE_WINDOW: Duration = Duration::from_millis(200);
+/// A session that lasted this long was one; what is forgotten sooner may never have been known.
+const LASTING: Duration = Duration::from_secs(1);
 /// A server may ask for patience, but not for ever.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
@@ -200,11 +202,19 @@ impl Turn<'_> {
 
     /// The peer may be gone while its process is not, so what is lost is closed as well.
     fn lost(&mut self, failure: Failure) {
+        let lasted =
+            matches!(self.life.phase, Phase::Up(up) if self.now >= up.since.after(LASTING));
         self.close();
         self.life.restarts = self.life.restarts.saturating_add(1);
         self.forget_freshness();
         let run = Run { cause: Cause::Loss, failed: 0 };
-        self.failed(run, failure);
+        // Servers forget sessions, and then the protocol wants a new one, whatever policy says of losses.
+        if failure.is_session_gone() && lasted {
+            self.note(failure);
+            self.connect(run.cause, run.failed);
+        } else {
+            self.failed(run, failure);
+        }
     }
 
     fn failed(&mut self, run: Run, failure: Failure) {

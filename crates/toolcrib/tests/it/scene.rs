@@ -49,8 +49,11 @@ impl Scene {
     pub(crate) fn with(graces: Graces, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let instance = Instance::open(&folder.path().join("state")).unwrap();
-        let mut all = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
-        all.extend(env.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        let mut all: Vec<_> =
+            env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        if !env.iter().any(|(name, _)| *name == "PATH") {
+            all.push(("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()));
+        }
         let found = all.clone();
         let find = move |reference: &Reference| match reference {
             Reference::Env(name) => {

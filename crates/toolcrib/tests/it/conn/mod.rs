@@ -3,5 +3,6 @@
 mod ending;
 mod eras;
 mod failing;
+mod http;
 mod lists;
 mod opening;
