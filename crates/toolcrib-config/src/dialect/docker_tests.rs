@@ -42,6 +42,7 @@ fn restarts(server: &ServerSpec) -> (Retry, Reconnect) {
 
 #[test]
 fn dkr_11_and_22_to_28_every_key_has_its_effect() {
+    // DKR-22 as well.
     let world = Memory::default().with_env("HOST_REGION", "eu");
     let text = r#"{ "mcpServers": [{
   "namespace": "crm",

@@ -119,6 +119,15 @@ impl Conn {
         }
     }
 
+    /// Connects because somebody says so, however often it failed before. Twice is an error.
+    pub async fn connect(&self) -> Result<(), Failure> {
+        if self.view.borrow().life.outlook() == Outlook::Up {
+            return Err(Failure::new(FailureKind::Config, "already connected"));
+        }
+        self.tell(Event::Connect).await;
+        self.first_try(Want::Call).await.map(drop)
+    }
+
     /// A session to call on: connects where policy says so, and waits for as long as one is coming.
     pub async fn ready(&self, want: Want) -> Result<Ticket, Failure> {
         self.wait_for(want, |life| life.outlook()).await

@@ -56,6 +56,7 @@ fn min_61_three_retries_after_1_2_and_4_seconds_then_no_more() {
 
 #[test]
 fn min_59_and_61_only_what_may_pass_is_tried_again() {
+    // MIN-61 as well.
     for (kind, again) in [
         ("down", true),
         ("timeout", true),

@@ -63,6 +63,7 @@ async fn dom_81_a_server_that_does_not_drain_is_killed_after_the_limit() {
 
 #[tokio::test]
 async fn dis_16_min_27_retiring_ends_the_process_in_good_order() {
+    // MIN-27 as well.
     let scene = Scene::new();
     let conn = scene.start(scene.server(&scene.scripted(Script::default(), "log")));
     within(conn.ready(Want::Call)).await.unwrap();

@@ -83,6 +83,7 @@ async fn what_was_spoken_is_remembered_and_asked_anew_when_it_no_longer_holds() 
 
 #[tokio::test]
 async fn dis_47_dkr_08_a_server_that_only_knows_content_length_is_spoken_to_in_it() {
+    // DKR-08 as well.
     let scene = Scene::new();
     let script = Script { content_length: true, legacy_only: true, ..Script::default() };
     let mut entry = scene.scripted(script, "log");
@@ -180,6 +181,7 @@ async fn questions_without_end_and_without_answer_fail_their_call() {
 
 #[tokio::test]
 async fn dkr_23_min_20_a_server_that_is_not_ready_in_time_has_failed() {
+    // MIN-20 as well.
     let scene = Scene::new();
     let script = Script::default().on("initialize", []).on("server/discover", []);
     let mut entry = scene.scripted(script, "log");

@@ -29,6 +29,7 @@ fn starts(scene: &Scene) -> usize {
 
 #[tokio::test]
 async fn min_61_dkr_27_a_start_is_tried_as_often_as_policy_says_and_not_once_more() {
+    // DKR-27 as well.
     let scene = Scene::new();
     let mut entry = quick(scene.scripted(fails_first(&scene, 99), "log"), 3, 0);
     entry["protocol"] = json!("legacy");

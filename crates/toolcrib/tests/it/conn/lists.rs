@@ -27,6 +27,7 @@ fn changing(scene: &Scene, script: Script) -> Script {
 
 #[tokio::test]
 async fn dis_14_dkr_44_a_changed_list_is_read_anew_once_for_many_words() {
+    // DKR-44 as well.
     let scene = Scene::new();
     let script = changing(&scene, Script { legacy_only: true, ..Script::default() });
     let conn = scene.start(scene.server(&scene.scripted(script, "log")));
@@ -104,6 +105,7 @@ async fn min_64_and_34_a_stale_list_waits_for_a_refresh_where_policy_says_so() {
 
 #[tokio::test]
 async fn dkr_15_min_22_a_failed_discovery_is_a_failed_start() {
+    // MIN-22 as well.
     let scene = Scene::new();
     let script = Script::default()
         .on("tools/list", [Step::Error { code: -32603, message: "no list".to_owned() }]);

@@ -1,7 +1,7 @@
 //! How a session comes to be: the handshake, its order, and what is passed along.
 
 use serde_json::json;
-use toolcrib::conn::{Event, FailureKind, State, Want};
+use toolcrib::conn::{Event, FailureKind, State, Want, Words};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use crate::scene::{Same, Scene, can, names, text, tool, until, within};
@@ -76,6 +76,7 @@ async fn hol_16_free_settings_reach_the_server_by_environment_and_handshake() {
 
 #[tokio::test]
 async fn dis_17_dkr_14_ten_at_once_open_one_session() {
+    // DKR-14 as well.
     let scene = Scene::new();
     let entry =
         scene.scripted(Script::default().on("tools/list", [Step::Sleep(100), Step::Answer]), "log");
@@ -96,6 +97,7 @@ async fn dis_17_dkr_14_ten_at_once_open_one_session() {
 
 #[tokio::test]
 async fn min_25_dis_11_nothing_runs_before_it_is_wanted() {
+    // DIS-11 as well.
     let scene = Scene::new();
     let mut entry = scene.scripted(Script::default(), "log");
     entry["lifecycle"] = json!({"connect": "on_first_call"});
@@ -180,5 +182,67 @@ async fn dis_01_each_server_has_its_own_session() {
     let pid = |at: usize| conns[at].view().session.unwrap().peer().facts().pid.unwrap();
     assert_ne!(pid(0), pid(1));
     drop(conns);
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn min_21_connecting_twice_is_an_error() {
+    let scene = Scene::new();
+    let mut entry = scene.scripted(Script::default(), "log");
+    entry["lifecycle"] = json!({"connect": "on_first_call"});
+    let conn = scene.start(scene.server(&entry));
+    within(conn.connect()).await.unwrap();
+    let again = within(conn.connect()).await.unwrap_err();
+    assert_eq!(again.message, "already connected");
+    // What was connected goes on.
+    assert_eq!(conn.view().life.state(), State::Ready);
+    drop(conn);
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn min_04_older_versions_of_the_protocol_are_negotiated() {
+    let scene = Scene::new();
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let result = json!({"protocolVersion": version, "capabilities": {"tools": {}},
+            "serverInfo": {"name": "s", "version": "1"}});
+        let script = Script { legacy_only: true, ..Script::default() }
+            .on("initialize", [Step::Result(result)]);
+        let conn = scene.start(scene.server(&scene.scripted(script, version)));
+        let ticket = within(conn.ready(Want::Call)).await.unwrap();
+        assert_eq!(ticket.session.agreed().version.as_str(), version);
+        let log = scene.log(version);
+        let asked = log.iter().find(|message| message["method"] == "initialize").unwrap();
+        assert_eq!(asked["params"]["protocolVersion"], "2025-11-25");
+        tool(&ticket.session, "echo", &json!({})).await.unwrap();
+    }
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn dis_18_the_status_has_words_a_count_of_tools_and_the_error() {
+    let scene = Scene::new();
+    let script = Script::default()
+        .on("tools/list", [Step::Sleep(300), Step::Answer])
+        .on("tools/call die", [Step::Exit(1)]);
+    let mut entry = scene.scripted(script, "log");
+    entry["lifecycle"] = json!({"connect": "on_first_call", "reconnect": {"auto": false}});
+    let conn = scene.start(scene.server(&entry));
+    let word = || conn.view().life.word(Words::Dispatch);
+    assert_eq!(word(), "disconnected");
+    let ticket = async {
+        let ticket = within(conn.ready(Want::Call)).await.unwrap();
+        assert_eq!(word(), "connected");
+        ticket
+    };
+    let meanwhile = until("it is connecting", || word() == "connecting");
+    let (ticket, ()) = tokio::join!(ticket, meanwhile);
+    assert_eq!(conn.view().catalog.unwrap().tools.len(), 4);
+    tool(&ticket.session, "die", &json!({})).await.unwrap_err();
+    drop(ticket);
+    until("the error", || word() == "error").await;
+    let error = conn.view().life.last_error().unwrap().1.message.clone();
+    assert!(error.contains("ended"), "{error}");
+    drop(conn);
     scene.close().await;
 }

@@ -45,11 +45,13 @@ async fn explore(entry: Value) {
 
 #[tokio::test]
 async fn dis_14_dkr_39_everything_over_stdio() {
+    // DKR-39 as well.
     explore(json!({"command": program(), "args": ["stdio"]})).await;
 }
 
 #[tokio::test]
 async fn hol_27_dis_14_dkr_39_everything_over_http_and_sse() {
+    // DIS-14, DKR-39 as well.
     let server = Everything::start("sse").await;
     let transport = json!({"kind": "sse", "url": server.url("/sse")});
     explore(json!({"transport": transport})).await;
@@ -57,6 +59,7 @@ async fn hol_27_dis_14_dkr_39_everything_over_http_and_sse() {
 
 #[tokio::test]
 async fn hol_29_dis_14_dkr_39_everything_over_streamable_http() {
+    // DIS-14, DKR-39 as well.
     let server = Everything::start("streamableHttp").await;
     explore(json!({"url": server.url("/mcp")})).await;
 }

@@ -52,6 +52,7 @@ async fn the_git_server_looks_after_a_repository_in_both_eras() {
 /// In the modern era it says that its lists do not change, though they do: there it cannot tell.
 #[tokio::test]
 async fn dis_48_dkr_39_fastmcp_over_http_in_both_eras() {
+    // DKR-39 as well.
     let script = peers::folder().join("fastmcp_server.py");
     let python = peers::python("v2", "fastmcp", "python").unwrap();
     let args = [script.to_str().unwrap(), "http"];

@@ -37,6 +37,7 @@ async fn explore(entry: Value, version: &str) {
 
 #[tokio::test]
 async fn dis_14_dkr_39_the_rust_sdk_over_stdio() {
+    // DKR-39 as well.
     for (era, version) in ERAS {
         explore(json!({"command": peers::rmcp().unwrap(), "args": [era, "stdio"]}), version).await;
     }
@@ -44,6 +45,7 @@ async fn dis_14_dkr_39_the_rust_sdk_over_stdio() {
 
 #[tokio::test]
 async fn dis_14_dis_48_dkr_39_the_rust_sdk_over_http() {
+    // DIS-48, DKR-39 as well.
     for (era, version) in ERAS {
         let server = Served::where_it_says(&peers::rmcp().unwrap(), &[era, "http"]).await;
         explore(json!({"url": server.url("/mcp")}), version).await;

@@ -111,6 +111,7 @@ async fn a_server_that_knows_nothing_of_a_get_keeps_its_session() {
 
 #[tokio::test]
 async fn dis_16_hol_15_closing_ends_the_session_on_the_server_if_that_is_wanted() {
+    // HOL-15 as well.
     for terminate in [true, false] {
         let server =
             HttpServer::start(|asked| session(asked).unwrap_or_else(|| Reply::status(405)));

@@ -71,6 +71,7 @@ async fn one_bad_server_hurts_no_other() {
 
 #[tokio::test]
 async fn dis_16_min_27_closing_ends_every_server() {
+    // MIN-27 as well.
     let scene = Scene::new();
     let entry = |log: &str| scene.scripted(Script::default(), log);
     let (supervisor, servers) =
@@ -167,6 +168,34 @@ async fn a_spare_that_is_dropped_ends_at_once() {
     until("it is gone", || !is_alive(its)).await;
     within(servers[0].main().ready(Want::Call)).await.unwrap();
     assert_eq!(servers[0].sessions(), 1);
+    within(supervisor.close()).await;
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn dkr_19_and_20_each_call_has_a_session_of_its_own_beside_one_that_stays() {
+    // DKR-19, DKR-20
+    let scene = Scene::new();
+    let mut entry = scene.scripted(Script { legacy_only: true, ..Script::default() }, "log");
+    entry["protocol"] = json!("legacy");
+    entry["session"] = json!({"scope": "per_call", "discovery": "keep"});
+    let (supervisor, servers) = taken(&scene, json!({"it": entry})).await;
+    let server = &servers[0];
+    within(server.main().ready(Want::List)).await.unwrap();
+    let stays = pid(server);
+    let mut pids = Vec::new();
+    for _ in 0..3 {
+        let spare = server.spare(nobody(), None);
+        let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
+        tool(&ticket.session, "echo", &json!({})).await.unwrap();
+        pids.push(ticket.session.peer().facts().pid.unwrap());
+        assert_eq!(server.sessions(), 2);
+        drop(ticket);
+        within(spare.end()).await;
+    }
+    assert_eq!((server.sessions(), pid(server)), (1, stays));
+    assert!(pids.iter().all(|pid| !is_alive(*pid) && *pid != stays));
+    assert_eq!(scene.count("log", "initialize"), 4);
     within(supervisor.close()).await;
     scene.close().await;
 }

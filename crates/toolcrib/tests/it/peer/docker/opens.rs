@@ -12,6 +12,7 @@ use super::{Dock, Foreign, IMAGE, from_image, owned_by, served, stubborn};
 
 #[tokio::test]
 async fn dkr_12_dkr_21_a_container_from_an_image_is_labelled_and_goes_with_all_it_brought() {
+    // DKR-21 as well.
     let dock = Dock::new().await;
     let (peer, _events) = dock.peer(served(from_image(), &Script::default())).await;
     echo(&peer, "hello").await;
