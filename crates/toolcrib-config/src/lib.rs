@@ -38,3 +38,4 @@ pub use problem::{Problem, Severity};
 pub use schema::schema;
 pub use text::clip;
 pub use value::{Hidden, MASK, Part, Reference, Template, Value};
+pub use yaml::to_yaml;

@@ -100,6 +100,21 @@ fn min_31_a_lost_session_is_made_anew_and_the_old_one_closed_first() {
 }
 
 #[test]
+fn a_session_that_the_server_has_forgotten_is_opened_anew_at_once() {
+    // Dispatch makes no loss good by itself, but this is none of the server.
+    check(
+        &dispatch(),
+        "0 call, 1 up1, 9 gone1, 10 up2, 10.5 gone2",
+        "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 10 ready, 10.5 failed close2",
+    );
+    check(
+        &minion(),
+        "0 call, 1 up1, 9 gone1, 9 down2",
+        "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 9 backoff",
+    );
+}
+
+#[test]
 fn min_63_reconnects_are_counted_and_can_be_off() {
     check(
         &minion(),
