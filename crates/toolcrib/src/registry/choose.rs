@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolcrib_config::model::filter::{self, Verdict};
-use toolcrib_config::model::naming::{Names, Naming, Validity};
+use toolcrib_config::model::naming::{BadName, Names, Naming, Validity};
 use toolcrib_config::model::policy::{FilterMode, PromptsAs, ResourcesAs};
 use toolcrib_config::{Problem, ServerSpec};
 use toolcrib_wire::view;
@@ -84,6 +84,7 @@ impl<'s> Chooser<'s> {
         chosen
     }
 
+    /// Prompts and resources have no mode of their own: an allow list beside a deny list excepts from it.
     pub(super) fn prompts<'a>(
         &mut self,
         prompts: &'a [view::Prompt],
@@ -98,7 +99,7 @@ impl<'s> Chooser<'s> {
             let name = named(&naming, self.spec, prompt.name());
             match off.or_else(|| reason(by_name)) {
                 None => chosen.push(Chosen::plain(prompt, name)),
-                Some(reason) => self.drop(List::Prompt, prompt.name(), Some(name), reason),
+                Some(reason) => self.drop_prompt(prompt.name(), name, reason),
             }
         }
         chosen
@@ -140,7 +141,7 @@ impl<'s> Chooser<'s> {
         let naming = prompt_naming(self.spec);
         for prompt in offer.prompts {
             let name = named(&naming, self.spec, prompt.name());
-            self.drop(List::Prompt, prompt.name(), Some(name), reason.clone());
+            self.drop_prompt(prompt.name(), name, reason.clone());
         }
         for resource in offer.resources {
             self.drop(List::Resource, resource.uri(), None, reason.clone());
@@ -150,20 +151,36 @@ impl<'s> Chooser<'s> {
         }
     }
 
-    pub(super) fn drop(&mut self, list: List, own: &str, name: Option<String>, reason: Reason) {
-        let (server, original_name) = (self.key.clone(), own.to_owned());
-        self.dropped.push(Dropped { list, server, original_name, name, reason });
+    /// Leaves out an item whose name is settled.
+    pub(super) fn drop_chosen<T>(
+        &mut self,
+        list: List,
+        own: &str,
+        chosen: &Chosen<'_, T>,
+        reason: Reason,
+    ) {
+        let names = Names { id: chosen.name.to_string(), model: chosen.model_name.to_string() };
+        self.drop(list, own, Some(names), reason);
     }
 
-    /// Leaves out a tool whose name is settled.
-    pub(super) fn drop_chosen(&mut self, tool: &Chosen<'_, view::Tool>, reason: Reason) {
-        self.drop(List::Tool, tool.item.name(), Some(tool.name.to_string()), reason);
+    fn drop(&mut self, list: List, own: &str, names: Option<Names>, reason: Reason) {
+        let (server, original_name) = (self.key.clone(), own.to_owned());
+        self.dropped.push(Dropped { list, server, original_name, names, reason });
+    }
+
+    fn drop_prompt(&mut self, own: &str, name: String, reason: Reason) {
+        let names = Names { model: name.clone(), id: name };
+        self.drop(List::Prompt, own, Some(names), reason);
     }
 
     /// `base` is what its name is made from: not its own where a version is pinned.
     fn drop_tool(&mut self, own: &str, base: &str, reason: Reason) {
-        let name = self.spec.policy.naming.names(&self.spec.id, base).ok().map(|names| names.id);
-        self.drop(List::Tool, own, name, reason);
+        let names = match self.spec.policy.naming.names(&self.spec.id, base) {
+            Ok(names) => Some(names),
+            Err(BadName::Transformed(name)) => Some(Names { model: name.clone(), id: name }),
+            Err(BadName::Original(_)) => None,
+        };
+        self.drop(List::Tool, own, names, reason);
     }
 }
 

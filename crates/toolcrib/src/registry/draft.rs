@@ -81,8 +81,8 @@ impl Planner<'_> {
             match self.claims.claim(Space::Prompts, &prompt.name, &draft.holder) {
                 Ok(()) => draft.prompts.push(prompt),
                 Err(other) => {
-                    let name = Some(prompt.name.to_string());
-                    chooser.drop(List::Prompt, prompt.item.name(), name, Reason::Taken(other));
+                    let (own, reason) = (prompt.item.name(), Reason::Taken(other));
+                    chooser.drop_chosen(List::Prompt, own, &prompt, reason);
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Planner<'_> {
                 continue;
             };
             if !all_or_none {
-                chooser.drop_chosen(&tool, Reason::Taken(holder));
+                chooser.drop_chosen(List::Tool, tool.item.name(), &tool, Reason::Taken(holder));
                 continue;
             }
             for claimed in &kept {
@@ -116,7 +116,7 @@ impl Planner<'_> {
             }
             let (own, name) = (tool.item.name().to_owned(), tool.name.to_string());
             for tool in kept.iter().chain([&tool]).chain(rest.as_slice()) {
-                chooser.drop_chosen(tool, Reason::Refused);
+                chooser.drop_chosen(List::Tool, tool.item.name(), tool, Reason::Refused);
             }
             return Err(Refusal::Tool { tool: own, name, holder });
         }
@@ -217,7 +217,7 @@ impl<'a> Draft<'a> {
             scope: self.upstream.scope.clone(),
             presence: self.upstream.presence,
             refusal: self.refusal.clone(),
-            is_listed: self.upstream.offer.is_some(),
+            is_discovered: self.upstream.offer.is_some(),
             from_cache: self.upstream.offer.is_some_and(|offer| offer.from_cache),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use toolcrib_config::clip;
-use toolcrib_config::model::naming::{BadName, MAX_NAME};
+use toolcrib_config::model::naming::{BadName, MAX_NAME, Names};
 
 use super::claims::Holder;
 
@@ -16,8 +16,8 @@ pub struct Dropped {
     pub server: Arc<str>,
     /// The server's own name for it, or its URI.
     pub original_name: String,
-    /// The name that it would have had; nothing where it would have none.
-    pub name: Option<String>,
+    /// The names that it would have had; nothing where it has no other than its own.
+    pub names: Option<Names>,
     pub reason: Reason,
 }
 
@@ -55,7 +55,8 @@ pub enum Reason {
 impl Dropped {
     /// Whether somebody who asks for `name` means this one.
     pub fn is_called(&self, name: &str) -> bool {
-        self.original_name == name || self.name.as_deref() == Some(name)
+        let would_be = |names: &Names| names.id == name || names.model == name;
+        self.original_name == name || self.names.as_ref().is_some_and(would_be)
     }
 
     /// The native key of the rule that decided; its place is in the server's origins. Where the whole

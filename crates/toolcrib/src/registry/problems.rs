@@ -1,5 +1,6 @@
 //! What a plan tells people: each decision that leaves something out or renames it, with its place in the file.
 
+use toolcrib_config::model::policy::OnUnavailable;
 use toolcrib_config::{Origin, Problem, ServerSpec, Severity, clip};
 
 use super::claims::Holder;
@@ -106,8 +107,12 @@ pub(super) fn same_uri(spec: &ServerSpec, list: List, uri: &str, holder: &Holder
 
 /// A server that is gone for now, and what becomes of its tools.
 pub(super) fn away(spec: &ServerSpec) -> Problem {
-    let what = spec.policy.availability.on_unavailable;
-    let text = format!("server `{}` is away; what it offers follows `{what}`", spec.id);
+    let meanwhile = match spec.policy.availability.on_unavailable {
+        OnUnavailable::Unregister => "what it offers is gone and its names are free",
+        OnUnavailable::Hide => "what it offers is hidden",
+        OnUnavailable::Keep => "what it offers stays listed and does not answer",
+    };
+    let text = format!("server `{}` is away; meanwhile {meanwhile}", spec.id);
     let problem = Problem::new(Severity::Info, "server.away", text)
         .fix("nothing needs doing if it comes back; else see its own problems");
     Rule::of(spec, "availability.on_unavailable").at(problem, spec, "")

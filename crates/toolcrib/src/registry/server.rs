@@ -19,7 +19,7 @@ pub struct Server {
     /// Why nothing of it is offered, if it was refused.
     pub refusal: Option<Refusal>,
     /// Whether it has listed what it offers, now or earlier.
-    pub is_listed: bool,
+    pub is_discovered: bool,
     /// The lists are of an earlier run.
     pub from_cache: bool,
 }
@@ -63,7 +63,7 @@ impl Server {
         match (self.presence, &self.refusal) {
             (Presence::Disabled, _) => Status::Disabled,
             (_, Some(_)) => Status::ConfigInvalid,
-            (Presence::Up, None) if self.is_listed => Status::Loaded,
+            (Presence::Up, None) if self.is_discovered => Status::Loaded,
             (Presence::Up | Presence::Away, None) => Status::TemporarilyUnavailable,
         }
     }

@@ -11,7 +11,9 @@ use hyper::{Method, Request as HttpRequest, StatusCode, header as http};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_wire::{Message, Packet, Request, RpcError, Version, header, method, parse};
+use toolcrib_wire::{
+    Malformed, Message, Packet, Request, RpcError, Version, header, method, parse,
+};
 
 use super::reply::{self, Reply};
 use super::sessions::Sessions;
@@ -57,29 +59,14 @@ impl Shop {
     }
 
     async fn post(&self, head: &Parts, body: Incoming) -> Reply {
-        let kind = text(head, http::CONTENT_TYPE.as_str()).unwrap_or_default();
-        if !kind
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .eq_ignore_ascii_case("application/json")
-        {
-            return reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        match read(head, body).await {
+            Ok(packet) => self.take(head, packet),
+            Err(refusal) => *refusal,
         }
-        let bytes = match timeout(BODY, Limited::new(body, LIMITS.size).collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(_)) => return reply::empty(StatusCode::PAYLOAD_TOO_LARGE),
-            Err(_) => return reply::empty(StatusCode::REQUEST_TIMEOUT),
-        };
-        let packet = match parse(bytes, &LIMITS) {
-            Ok(packet) => packet,
-            Err(malformed) => {
-                let refusal = refusal(&malformed);
-                let bad = StatusCode::BAD_REQUEST;
-                return refusal.map_or_else(|| reply::empty(bad), |said| reply::json(bad, &said));
-            }
-        };
+    }
+
+    /// In which era something is meant.
+    fn take(&self, head: &Parts, packet: Packet) -> Reply {
         let version = text(head, header::PROTOCOL_VERSION).map(Version::from);
         let is_modern = version.as_ref().is_some_and(Version::is_modern);
         match packet {
@@ -191,6 +178,30 @@ impl Shop {
         }
         reply::events(queue, tasks)
     }
+}
+
+/// What was posted, or why it is not taken.
+async fn read(head: &Parts, body: Incoming) -> Result<Packet, Box<Reply>> {
+    let kind = text(head, http::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
+    }
+    let read = timeout(BODY, Limited::new(body, LIMITS.size).collect()).await;
+    let status = match read {
+        Ok(Ok(body)) => return parse(body.to_bytes(), &LIMITS).map_err(malformed),
+        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+        Err(_) => StatusCode::REQUEST_TIMEOUT,
+    };
+    Err(Box::new(reply::empty(status)))
+}
+
+fn malformed(malformed: Malformed) -> Box<Reply> {
+    let bad = StatusCode::BAD_REQUEST;
+    Box::new(match refusal(&malformed) {
+        Some(said) => reply::json(bad, &said),
+        None => reply::empty(bad),
+    })
 }
 
 fn check_headers(head: &Parts, request: &Request) -> Result<(), RpcError> {

@@ -1,11 +1,12 @@
 //! What holds of every plan, whatever servers there are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::native::Echo;
 use super::*;
 
 const FOLDERS: [Option<&str>; 3] = [None, Some("/a"), Some("/b")];
@@ -51,6 +52,8 @@ fn crib(servers: &[Any]) -> Crib {
         entry.lists = Some(Lists { tools, ..Lists::default() });
     }
     crib.reserved_tools = vec!["x_b".to_owned()];
+    let own = NativeToolset::new("native").with(Echo("a.b")).and_then(|own| own.with(Echo("own")));
+    crib.native = vec![own.unwrap()];
     crib
 }
 
@@ -103,6 +106,24 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn dom_72_native_tools_are_there_whatever_servers_do(crib in cribs()) {
+        let (snapshot, _) = crib.plan();
+        for folder in FOLDERS {
+            let view = snapshot.view(folder.map(Path::new));
+            let native: Vec<_> = view.tools().take(2).map(|tool| (tool.name(), tool.model_name())).collect();
+            prop_assert_eq!(native, [("a.b", "a_b"), ("own", "own")]);
+            prop_assert!(view.tool("a_b").is_some_and(|tool| tool.native().is_some()));
+        }
+    }
+
+    #[test]
+    fn no_two_problems_are_taken_for_one(crib in cribs()) {
+        let (_, problems) = crib.plan();
+        let ids: HashSet<_> = problems.iter().map(|problem| &problem.id).collect();
+        prop_assert_eq!(ids.len(), problems.len());
     }
 
     #[test]

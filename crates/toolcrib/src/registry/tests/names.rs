@@ -42,6 +42,8 @@ fn dom_37_to_39_an_illegal_name_is_rejected_and_never_repaired() {
     {
         let (snapshot, problems) = dominds(transforms, &[&own]);
         assert_eq!(names(snapshot.view(None)), [""; 0]); // DOM-38
+        let would_be = if own == "go" { "a:go".to_owned() } else { format!("ten_chars__{own}") };
+        assert_eq!(snapshot.view(None).dropped(&would_be).count(), 1);
         assert_eq!(told(&problems), [format!("warning name.invalid a {own}")]);
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 
-struct Echo(&'static str);
+pub(super) struct Echo(pub(super) &'static str);
 
 impl NativeTool for Echo {
     fn definition(&self) -> Definition {
