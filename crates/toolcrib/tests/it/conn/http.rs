@@ -229,3 +229,28 @@ async fn hol_27_either_era_travels_on_http_and_sse() {
         }
     }
 }
+
+#[tokio::test]
+async fn dkr_09_a_server_that_asks_for_a_token_gets_the_configured_one_and_nobody_else_is_tried_again()
+ {
+    let server = HttpServer::start(|asked| match asked.header("authorization") {
+        Some("Bearer s3cret") => reply(answer(&body(asked))),
+        _ => Reply::status(401).header("www-authenticate", "Bearer"),
+    });
+    let server = server.await.unwrap();
+    let scene = Scene::with(Default::default(), &[("TOKEN", "s3cret")]);
+    let url = server.url("/mcp");
+    let entry = json!({"url": url, "auth": {"kind": "bearer", "token": "${TOKEN}"}});
+    let (conn, ticket) = connect(&scene, &entry).await;
+    done(&ticket).await;
+    drop((ticket, conn));
+    let before = server.requests().len();
+    let conn = scene.start(scene.server(&json!({"url": url})));
+    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    assert_eq!(failure.kind, toolcrib::conn::FailureKind::Authentication);
+    // Nothing that is sent again would end otherwise.
+    assert_eq!((conn.view().life.state(), conn.view().life.attempts()), (State::Failed, 1));
+    assert!(server.requests().len() - before <= 3);
+    drop(conn);
+    scene.close().await;
+}
