@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod conn;
+pub mod lease;
 pub mod process;
 pub mod registry;
 pub mod shape;
