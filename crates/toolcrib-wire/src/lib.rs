@@ -26,6 +26,7 @@ mod frame;
 mod id;
 mod json;
 mod limits;
+mod long_string;
 mod malformed;
 mod member;
 mod object;
