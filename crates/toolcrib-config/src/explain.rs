@@ -39,6 +39,13 @@ impl Config {
         found
     }
 
+    /// Where a value of the host or the gateway came from, by its native path such as `host.grants.members.alice.toolsets`.
+    pub fn origin(&self, path: &str) -> Origin {
+        crate::model::ancestors(path)
+            .find_map(|path| self.origins.get(path).cloned())
+            .unwrap_or_else(|| Origin::Profile("native".into()))
+    }
+
     /// Whether two configurations are the same in everything but where they were written.
     pub fn same_as(&self, other: &Self) -> bool {
         let servers = |config: &Self| -> Vec<_> {
@@ -79,15 +86,9 @@ impl Config {
             ["servers", id, rest @ ..] => {
                 shown.get(*id).map(|spec| remark(spec, rest)).unwrap_or_default()
             }
-            ["host" | "gateway", ..] => self.origin_of(&path.join(".")).to_string(),
+            ["host" | "gateway", ..] => self.origin(&path.join(".")).to_string(),
             _ => String::new(),
         })
-    }
-
-    fn origin_of(&self, path: &str) -> Origin {
-        crate::model::ancestors(path)
-            .find_map(|path| self.origins.get(path).cloned())
-            .unwrap_or_else(|| Origin::Profile("native".into()))
     }
 }
 

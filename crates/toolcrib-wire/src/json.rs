@@ -120,9 +120,10 @@ impl<'a> Json<'a> {
     }
 }
 
+/// Not the text: it may hold a secret.
 impl fmt::Debug for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        write!(f, "({}, {} bytes)", self.kind(), self.0.len())
     }
 }
 

@@ -1,5 +1,10 @@
 //! An MCP host as a library: it starts MCP servers, keeps them alive and hands their tools out.
 
+pub mod access;
 pub mod conn;
 pub mod process;
+pub mod registry;
+pub mod shape;
+pub mod signals;
+pub mod supervise;
 pub mod transport;

@@ -126,6 +126,11 @@ impl Http {
         }
     }
 
+    /// A plain question, which needs no credentials.
+    pub(super) async fn get(&self, url: Url) -> Result<Response, HttpFault> {
+        self.client.get(url).send().await.map_err(HttpFault::network)
+    }
+
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
         let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
         request.send().await.map(|response| response.status()).map_err(HttpFault::network)

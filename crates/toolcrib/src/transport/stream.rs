@@ -221,6 +221,9 @@ async fn write(
             }
         }
         if count == 0 {
+            // A half of a socket does not end by being dropped, and a server waits for this end. If it has gone
+            // already, that is no fault.
+            let _ = writer.shutdown().await;
             return Ok(());
         }
     }
