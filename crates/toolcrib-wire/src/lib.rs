@@ -25,6 +25,7 @@ mod frame;
 mod id;
 mod json;
 mod limits;
+mod long_string;
 mod malformed;
 mod member;
 mod object;
