@@ -40,12 +40,12 @@ async fn a_host_that_is_killed_again_and_again_leaves_nothing() {
     }
 }
 
-/// Eighteen on this machine, of which some are stubborn or leave strays; one in a container of its own, one in
+/// Twenty on this machine, of which some are stubborn or leave strays; one in a container of its own, one in
 /// another one's.
 fn servers(tag: &str, foreign: &Foreign) -> Value {
     let program = program().unwrap();
     let mut all = serde_json::Map::new();
-    for number in 0..18 {
+    for number in 0..20 {
         let script = Script {
             ignore_sigterm: number % 3 == 0,
             ignore_end: number % 3 == 0,
