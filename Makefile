@@ -3,13 +3,14 @@
 export CARGO ?= cargo
 QUICKSTART := examples/quickstart
 FUZZ_SECONDS ?= 60
+TORTURE_ROUNDS ?= 1000
 
 # Where scripts/setup puts a newer node, if the machine's own is too old for the peers.
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 # Targets run one after the other even under -j: cargo already uses every core.
 .NOTPARALLEL:
-.PHONY: help run test setup check fmt lint doctest unit tidy fuzz bench clean
+.PHONY: help run test setup check fmt lint doctest unit tidy fuzz torture bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,11 +31,14 @@ check: fmt lint ## the fast half of `test`: format and lints
 fmt:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/Cargo.toml --check
+	$(CARGO) fmt --manifest-path tests/peers/rmcp/Cargo.toml --check
 
-# The fuzz targets are a workspace of their own; unlinted they would rot between two runs of `fuzz`.
+# Fuzzing and benchmarks are workspaces of their own; unlinted they would rot between two runs.
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --lib --bins --locked -- -D warnings
+	$(CARGO) clippy --manifest-path bench/Cargo.toml --locked -- -D warnings
 
 doctest:
 	$(CARGO) test --workspace --doc --locked
@@ -54,10 +58,15 @@ tidy: ## the hygiene checks alone, with what they looked at
 fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifacts
 	scripts/fuzz all $(FUZZ_SECONDS)
 
-bench: ## how long a thousand servers take
+torture: ## kill a host with twenty servers TORTURE_ROUNDS (1000) times; nothing may be left
+	TORTURE_ROUNDS=$(TORTURE_ROUNDS) $(CARGO) test -p toolcrib --locked --test it --example torture_host -- torture::
+
+bench: ## what compiling, planning and a call beside the Rust SDK cost
 	$(CARGO) bench -p toolcrib-config -p toolcrib
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml
 
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean
 	$(CARGO) clean --manifest-path fuzz/Cargo.toml
-	rm -rf .cache tests/peers/node_modules tests/peers/.venv-*
+	$(CARGO) clean --manifest-path bench/Cargo.toml
+	rm -rf .cache tests/peers/node_modules tests/peers/conformance/node_modules tests/peers/.venv-*

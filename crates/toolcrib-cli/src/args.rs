@@ -1,5 +1,6 @@
 //! What the command line accepts.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -9,7 +10,7 @@ use toolcrib_config::{Client, Dialect};
 #[derive(Debug, Parser)]
 #[command(name = "toolcrib", version, about, disable_help_subcommand = true)]
 #[command(
-    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has"
+    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -58,6 +59,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib import                   from every client that is found\n  toolcrib import cursor            from Cursor only\n  toolcrib import --user            into your own toolcrib.yaml, for all folders\n\nAn existing file is kept unless --force is given, and then there is a backup beside it."
     )]
     Import(Import),
+    /// Start each server once and report what it speaks, what it offers and what is odd
+    #[command(
+        after_help = "Examples:\n  toolcrib doctor\n  toolcrib doctor files\n  toolcrib doctor --json\n\nExit code 1 if a server does not start."
+    )]
+    Doctor(Doctor),
+    /// Run a small MCP server to try things with: echo, add, counter, slow, fail, image, elicit
+    #[command(
+        after_help = "Examples:\n  toolcrib demo-server               on standard input and output, for a client that starts it\n  toolcrib demo-server --http 7421   at http://127.0.0.1:7421/mcp, until Ctrl-C\n\nIn toolcrib.yaml:\n  servers: { demo: { command: toolcrib, args: [demo-server] } }\n\nIt speaks every version of the protocol from 2024-11-05 to 2026-07-28 and has no effect outside of itself."
+    )]
+    DemoServer(DemoServer),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -67,6 +78,12 @@ pub(crate) struct Explain {
     /// Print literal values of env and headers
     #[arg(long)]
     pub(crate) reveal: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// Only this server, by its id or its key `FILE#ID`
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -80,6 +97,28 @@ pub(crate) struct Import {
     /// Write over an existing file, after a backup
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DemoServer {
+    /// Serve Streamable HTTP at /mcp on this address of this machine, or on this port
+    #[arg(long, value_name = "ADDR", value_parser = loopback)]
+    pub(crate) http: Option<SocketAddr>,
+}
+
+/// There is no authentication, so nobody else may reach it.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let text =
+        text.strip_prefix("localhost").map_or(text.to_owned(), |port| format!("127.0.0.1{port}"));
+    let port = text.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    match port.or_else(|| text.parse().ok()) {
+        Some(address) if address.ip().is_loopback() => Ok(address),
+        Some(_) => {
+            Err("the demo server knows no users, so it listens on 127.0.0.1 or [::1] only"
+                .to_owned())
+        }
+        None => Err("expected a port or an address like 127.0.0.1:7421".to_owned()),
+    }
 }
 
 fn dialect(word: &str) -> Result<Dialect, String> {

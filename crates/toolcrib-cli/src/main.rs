@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod demo;
 mod file;
 mod out;
 mod report;
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         Command::Check => cmd::check::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
+        Command::Doctor(args) => cmd::doctor::run(&settings, &out, &args),
+        Command::DemoServer(args) => cmd::demo_server::run(&settings, &out, &args),
     };
     ExitCode::from(exit as u8)
 }

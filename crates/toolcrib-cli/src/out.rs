@@ -1,6 +1,6 @@
 //! The only place that prints: results on standard output, everything else on standard error.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use serde_json::Value as Json;
 
@@ -30,6 +30,16 @@ impl Out {
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             self.say(text);
+        }
+    }
+
+    /// How far slow work has come: one line on a terminal that the next one takes the place of, and nothing
+    /// elsewhere. An empty one leaves the line free.
+    pub(crate) fn progress(&self, text: &str) {
+        if !self.quiet && std::io::stderr().is_terminal() {
+            let mut err = anstream::stderr().lock();
+            let _ = write!(err, "\r\x1b[2K{text}");
+            let _ = err.flush();
         }
     }
 

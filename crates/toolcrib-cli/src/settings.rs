@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
 
 use crate::args::Common;
@@ -37,6 +38,23 @@ impl Settings {
 
     pub(crate) fn root(&self) -> &Path {
         &self.workspace.root
+    }
+}
+
+impl Settings {
+    /// Where the host of this root keeps what it needs: ledgers, store, socket.
+    pub(crate) fn state(&self) -> Option<PathBuf> {
+        let given =
+            |name: &str| self.world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(folder) = given("TOOLCRIB_STATE_DIR") {
+            return Some(folder);
+        }
+        let base = given("XDG_STATE_HOME")
+            .or_else(|| given("HOME").map(|home| home.join(".local/state")))?;
+        let real = self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
+        let digest = Sha256::digest(real.as_os_str().as_encoded_bytes());
+        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Some(base.join("toolcrib").join(digits))
     }
 }
 

@@ -20,6 +20,15 @@ impl Real {
         Self { cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")) }
     }
 
+    /// All variables; those that are no text are left out, since no configuration can name them.
+    #[expect(clippy::disallowed_methods, reason = "the binary is where the process is asked")]
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        std::env::vars_os().filter_map(text).collect()
+    }
+
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
     }

@@ -36,4 +36,6 @@ pub use model::{Config, Hash, Origin, Outcome, Rejected, ServerSpec, Source};
 pub use place::Place;
 pub use problem::{Problem, Severity};
 pub use schema::schema;
+pub use text::clip;
 pub use value::{Hidden, MASK, Part, Reference, Template, Value};
+pub use yaml::to_yaml;

@@ -1,7 +1,7 @@
 //! Small rules for text that is shown to people.
 
 /// Foreign text cut to what fits in a sentence.
-pub(crate) fn clip(text: &str) -> String {
+pub fn clip(text: &str) -> String {
     const MOST: usize = 80;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

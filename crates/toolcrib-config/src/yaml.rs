@@ -5,23 +5,44 @@ use serde_json::{Map, Value as Json};
 /// A remark on the value at a path; an empty one is not written.
 pub(crate) type Remark<'a> = dyn Fn(&[&str]) -> String + 'a;
 
-/// A map as a YAML document.
+/// A map as a YAML document; its lists stand on one line each.
 pub(crate) fn write(map: &Map<String, Json>, remark: &Remark<'_>) -> String {
-    let mut writer = Writer { out: String::new(), remark };
+    let mut writer = Writer { out: String::new(), remark, lists: Lists::OneLine };
     writer.map(map, 0, &mut Vec::new());
+    writer.out
+}
+
+/// Any value as a YAML document, one line for each scalar: the same text for the same value, always.
+pub fn to_yaml(value: &Json) -> String {
+    let mut writer = Writer { out: String::new(), remark: &|_| String::new(), lists: Lists::Lines };
+    match value {
+        Json::Object(map) if !map.is_empty() => writer.map(map, 0, &mut Vec::new()),
+        Json::Array(items) if !items.is_empty() => writer.list(items, 0, &mut Vec::new()),
+        value => {
+            writer.out.push_str(&flow(value));
+            writer.out.push('\n');
+        }
+    }
     writer.out
 }
 
 struct Writer<'a> {
     out: String,
     remark: &'a Remark<'a>,
+    lists: Lists,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lists {
+    OneLine,
+    Lines,
 }
 
 impl Writer<'_> {
     fn map<'k>(&mut self, map: &'k Map<String, Json>, indent: usize, path: &mut Vec<&'k str>) {
         for (key, value) in map {
             path.push(key);
-            self.out.push_str(&" ".repeat(indent));
+            self.indent(indent);
             self.out.push_str(&scalar(key));
             self.out.push(':');
             self.value(value, indent, path);
@@ -35,7 +56,36 @@ impl Writer<'_> {
                 self.out.push('\n');
                 self.map(map, indent + 2, path);
             }
+            Json::Array(items) if !items.is_empty() && self.lists == Lists::Lines => {
+                self.out.push('\n');
+                self.list(items, indent + 2, path);
+            }
             value => self.line(&flow(value), path),
+        }
+    }
+
+    fn list<'k>(&mut self, items: &'k [Json], indent: usize, path: &mut Vec<&'k str>) {
+        for item in items {
+            self.indent(indent);
+            self.out.push('-');
+            match item {
+                Json::Object(map) if !map.is_empty() => {
+                    self.out.push(' ');
+                    self.map(map, indent + 2, path);
+                }
+                Json::Array(items) if !items.is_empty() => {
+                    self.out.push(' ');
+                    self.list(items, indent + 2, path);
+                }
+                item => self.line(&flow(item), path),
+            }
+        }
+    }
+
+    /// What follows a dash on its line is indented by the dash.
+    fn indent(&mut self, indent: usize) {
+        if self.out.is_empty() || self.out.ends_with('\n') {
+            self.out.push_str(&" ".repeat(indent));
         }
     }
 
@@ -110,6 +160,8 @@ fn is_odd(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::doc::{self, Doc, Syntax};
 
@@ -126,5 +178,51 @@ mod tests {
         let parsed = doc::parse(Syntax::Yaml, text.as_bytes());
         assert_eq!(parsed.flaws, [], "{text}");
         assert_eq!(parsed.doc.unwrap().json(Doc::ROOT), json, "{text}");
+    }
+
+    fn reads_back(json: &Json) {
+        let text = to_yaml(json);
+        let parsed = doc::parse(Syntax::Yaml, text.as_bytes());
+        assert_eq!(parsed.flaws, [], "{text}");
+        assert_eq!(&parsed.doc.unwrap().json(Doc::ROOT), json, "{text}");
+    }
+
+    #[test]
+    fn dkr_37_a_value_is_written_line_by_line() {
+        let json = serde_json::json!({
+            "user": { "name": "Ada", "tags": ["a", "b c", []], "none": {} },
+            "rows": [{ "id": 1, "ok": true }, [1, [2]], null, "x: y", "two\nlines"],
+        });
+        let expected = "user:\n  name: Ada\n  tags:\n    - a\n    - \"b c\"\n    - []\n  none: {}\n\
+                        rows:\n  - id: 1\n    ok: true\n  - - 1\n    - - 2\n  - null\n  - \"x: y\"\n  - \"two\\nlines\"\n";
+        assert_eq!(to_yaml(&json), expected);
+        reads_back(&json);
+        for scalar in ["\"a: b\"", "7", "null", "true", "[]", "{}", "\"\"", "[[]]", "[{}]"] {
+            reads_back(&serde_json::from_str(scalar).unwrap());
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<String>().prop_map(Json::from),
+            "[-:#?!&*|>%@a-z0-9 ~.\n]{0,8}".prop_map(Json::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Json::from),
+                prop::collection::vec((any::<String>(), inner), 0..5)
+                    .prop_map(|members| Json::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn dkr_37_any_value_reads_back(json in any_json()) {
+            reads_back(&json);
+        }
     }
 }

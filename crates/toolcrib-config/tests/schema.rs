@@ -170,6 +170,7 @@ servers:
       on_collision: skip_tool
       versions: {}
       description: "{description}"
+      description_fallback: "MCP tool {tool}"
     calls: { retry: never, validate_input: false, validate_output: true, cache: { ttl: 0s } }
     results: { format: text, error_style: result, error_message: first_text, max_bytes: 0 }
     availability: { on_unavailable: unregister, grace: 0s, on_config_error: keep_last_good }

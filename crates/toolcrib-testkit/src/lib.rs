@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod directions;
+pub mod engine;
 pub mod http;
 pub mod licence;
 pub mod peers;

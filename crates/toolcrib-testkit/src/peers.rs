@@ -36,6 +36,19 @@ pub fn python(set: &str, package: &str, binary: &str) -> Result<PathBuf, Missing
     installed(package, folder().join(format!(".venv-{set}/bin")).join(binary))
 }
 
+/// The server on the Rust SDK, `rmcp-peer legacy|modern|both stdio|http`; over HTTP it says its address
+/// in one line, and it ends when its stdin ends.
+pub fn rmcp() -> Result<PathBuf, Missing> {
+    installed("rmcp", workspace_root().join(".cache/rmcp-peer/debug/rmcp-peer"))
+}
+
+/// The official conformance suite: a node that is new enough for it, and its script.
+pub fn conformance() -> Result<[PathBuf; 2], Missing> {
+    let binaries = folder().join("conformance/node_modules/.bin");
+    let node = installed("node-linux-*", binaries.join("node"))?;
+    Ok([node, installed("@modelcontextprotocol/conformance", binaries.join("conformance"))?])
+}
+
 /// The folder of the lock files and of our own small servers.
 pub fn folder() -> PathBuf {
     workspace_root().join("tests/peers")

@@ -1,7 +1,8 @@
 //! Each real server that `make setup` installs starts and answers the handshake.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -14,6 +15,8 @@ use toolcrib_testkit::peers;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"toolcrib-testkit","version":"0"}}}"#;
+
+const DISCOVER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"toolcrib-testkit","version":"0"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
 #[test]
 fn everything_answers() {
@@ -54,6 +57,42 @@ fn fastmcp_answers() {
     greets(python("fastmcp", "python"), &[&script.to_string_lossy()], "toolcrib-fastmcp-peer");
 }
 
+#[test]
+fn the_rust_sdk_answers_in_each_era() {
+    let program = peers::rmcp().unwrap_or_else(|missing| panic!("{missing}"));
+    greets(program.clone(), &["legacy", "stdio"], "toolcrib-rmcp-peer");
+    for (era, answered) in [("legacy", false), ("modern", true), ("both", true)] {
+        let answer = Peer::start(&program, &[era, "stdio"]).ask(DISCOVER).unwrap();
+        let versions = answer["result"]["supportedVersions"].as_array();
+        let newest = versions.is_some_and(|all| all.contains(&"2026-07-28".into()));
+        assert_eq!(newest, answered, "{era}: {answer}");
+    }
+    let refused = Peer::start(&program, &["modern", "stdio"]).ask(INITIALIZE).unwrap();
+    assert_eq!(refused["error"]["code"], -32022, "{refused}");
+}
+
+#[test]
+fn the_rust_sdk_listens_where_it_says() {
+    let program = peers::rmcp().unwrap_or_else(|missing| panic!("{missing}"));
+    let mut peer = Peer::start(&program, &["both", "http"]);
+    let address = peer.first_line().unwrap();
+    let host = address.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
+    TcpStream::connect(host.unwrap_or_else(|| panic!("said `{address}`"))).unwrap();
+}
+
+/// A newer suite may ask for more; which one answers is pinned by what it requires.
+#[test]
+fn the_conformance_suite_knows_both_eras() {
+    let [node, script] = peers::conformance().unwrap_or_else(|missing| panic!("{missing}"));
+    for (version, scenarios) in [("2025-11-25", 48), ("2026-07-28", 69)] {
+        let mut suite = Command::new(&node);
+        let output = suite.arg(&script).args(["list", "--requirements", version]).output().unwrap();
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let heading = format!("Required for {version} ({scenarios} scenarios");
+        assert!(listed.contains(&heading), "{listed}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// The controls: a program that ends, or says something else, does not count as an answer.
 #[test]
 #[should_panic(expected = "ended without an answer")]
@@ -92,7 +131,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(program: &PathBuf, args: &[&str]) -> Self {
+    fn start(program: &Path, args: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child =

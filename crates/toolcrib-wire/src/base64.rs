@@ -1,8 +1,8 @@
-//! Base64 with padding, for header values; too small a job for a dependency.
+//! Base64 with padding, for header values and content; too small a job for a dependency.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-pub(crate) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let mut three = [0; 3];
@@ -17,7 +17,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 }
 
 /// The bytes, or none if the text is not Base64.
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let bare = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - bare.len() > 2 {
         return None;

@@ -61,6 +61,14 @@ impl Decoder {
         self.buffer.extend_from_slice(&chunk[dropped..]);
     }
 
+    /// The same for a reader that writes into the buffer itself: here, with room for so many bytes. What is in
+    /// there must stay.
+    pub fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
+        self.make_room();
+        self.buffer.reserve(bytes);
+        &mut self.buffer
+    }
+
     /// The next message, or what stood in its place; none until more bytes come.
     #[expect(
         clippy::should_implement_trait,
@@ -247,9 +255,10 @@ impl Decoder {
         start..start + inner.len()
     }
 
-    /// Takes bytes out of the buffer and goes on after `next`.
+    /// Takes bytes out of the buffer and goes on after `next`. What is larger keeps the buffer: the message,
+    /// or what follows it.
     fn take(&mut self, span: Range<usize>, next: usize) -> Vec<u8> {
-        if span.len() < LARGE || self.buffer.len() - next > LARGE {
+        if span.len() < LARGE || self.buffer.len() - next > span.len() {
             let bytes = self.buffer[span].to_vec();
             self.consume(next);
             return bytes;
@@ -341,15 +350,19 @@ mod tests {
         Limits { size, ..Limits::default() }
     }
 
-    /// Everything that a stream gives when it comes in these chunks.
+    /// Everything that a stream gives when it comes in these chunks, in both ways by turns.
     fn decode<'c>(
         chunks: impl IntoIterator<Item = &'c [u8]>,
         limits: &Limits,
     ) -> Vec<Result<Frame, FrameError>> {
         let mut decoder = Decoder::new(limits);
         let mut found = Vec::new();
-        for chunk in chunks {
-            decoder.push(chunk);
+        for (n, chunk) in chunks.into_iter().enumerate() {
+            if n % 2 == 0 {
+                decoder.push(chunk);
+            } else {
+                decoder.room(chunk.len()).extend_from_slice(chunk);
+            }
             while let Some(item) = decoder.next() {
                 found.push(item);
             }

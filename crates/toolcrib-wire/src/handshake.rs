@@ -223,11 +223,7 @@ fn object(raw: &Raw, key: &str) -> Option<Raw> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
-    }
+    use crate::testing::raw;
 
     #[test]
     fn initialize_carries_version_capabilities_and_client() {

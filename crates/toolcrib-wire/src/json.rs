@@ -120,9 +120,10 @@ impl<'a> Json<'a> {
     }
 }
 
+/// Not the text: it may hold a secret.
 impl fmt::Debug for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        write!(f, "({}, {} bytes)", self.kind(), self.0.len())
     }
 }
 
@@ -197,7 +198,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         let member = self.scanner.next_key(&mut self.first).ok().flatten();
-        let member = member.and_then(|key| Some((key, self.scanner.value().ok()?)));
+        let member = member.map(|key| (key, self.scanner.known_value()));
         self.done = member.is_none();
         member
     }
@@ -207,7 +208,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         let more = self.scanner.next_item(&mut self.first).unwrap_or(false);
-        let item = more.then(|| self.scanner.value().ok()).flatten();
+        let item = more.then(|| self.scanner.known_value());
         self.done = item.is_none();
         item
     }

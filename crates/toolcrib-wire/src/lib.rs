@@ -18,7 +18,6 @@
 //! );
 //! ```
 
-mod base64;
 mod decoder;
 mod draft;
 mod envelope;
@@ -26,6 +25,7 @@ mod frame;
 mod id;
 mod json;
 mod limits;
+mod long_string;
 mod malformed;
 mod member;
 mod object;
@@ -36,9 +36,12 @@ mod rpc_error;
 mod scan;
 mod splice;
 mod sse;
+#[cfg(test)]
+mod testing;
 mod text;
 mod version;
 
+pub mod base64;
 pub mod build;
 pub mod handshake;
 pub mod header;

@@ -1,4 +1,4 @@
-//! Every method of every version: what it is called, who may send it when, and what it obliges to.
+//! Every method of every version's core: what it is called, who may send it when, and what it obliges to.
 
 use crate::version::Version;
 
@@ -113,7 +113,8 @@ use Version::{
     V2024_11_05 as V24_11, V2025_06_18 as V25_06, V2025_11_25 as V25_11, V2026_07_28 as V26_07,
 };
 
-/// One row for each method and span of versions in which its rules did not change.
+/// One row for each method and span of versions in which its rules did not change. Extensions have none: since
+/// 2026-07-28 tasks are one (`io.modelcontextprotocol/tasks`), and who may send its methods is said there.
 static TABLE: [Row; 38] = [
     row(INITIALIZE, Client, V24_11, V25_11),
     row(INITIALIZED, Client, V24_11, V25_11),
@@ -172,6 +173,8 @@ mod tests {
             (CREATE_MESSAGE, Some(Server), Some(ServerInResult)),
             (PROGRESS, Some(Either), Some(Server)),
             (TOOLS_CALL, Some(Client), Some(Client)),
+            (TASKS_GET, Some(Either), None),
+            (TASKS_CANCEL, Some(Either), None),
             ("made/up", None, None),
         ] {
             assert_eq!(sender(method, &Version::V2025_11_25), legacy, "{method}");

@@ -1,5 +1,7 @@
 //! Writing a JSON object member by member.
 
+use std::fmt;
+
 use crate::id::Id;
 use crate::json::Json;
 use crate::raw::Raw;
@@ -7,7 +9,7 @@ use crate::text::quote;
 
 /// An object under construction. Keys stay in the order in which they were given; giving one twice
 /// writes it twice.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ObjectWriter {
     out: String,
 }
@@ -98,6 +100,12 @@ impl ObjectWriter {
         quote(key, &mut self.out);
         self.out.push(':');
         &mut self.out
+    }
+}
+
+impl fmt::Debug for ObjectWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectWriter({} bytes)", self.out.len())
     }
 }
 

@@ -115,9 +115,10 @@ impl PartialEq for Raw {
 
 impl Eq for Raw {}
 
+/// Not the text: it may hold a secret.
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        fmt::Debug::fmt(&self.json(), f)
     }
 }
 
@@ -138,10 +139,7 @@ impl<'de> Deserialize<'de> for Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
-    }
+    use crate::testing::raw;
 
     #[test]
     fn bytes_stay_as_they_were_written() {
@@ -167,5 +165,31 @@ mod tests {
         assert_eq!(Raw::parse("[1,2,3,4,5]", &limits), Err(Fault::TooLarge { size: 11, limit: 8 }));
         assert_eq!(Raw::parse("[[[]]]", &limits), Err(Fault::TooDeep { limit: 2 }));
         assert_eq!(Raw::parse(b"\"a\xff\"".to_vec(), &limits), Err(Fault::NotUtf8 { at: 2 }));
+    }
+
+    #[test]
+    fn what_a_value_holds_is_not_shown() {
+        let whole = raw(r#"{"token":"geheim"}"#);
+        for shown in [
+            format!("{whole:?}"),
+            format!("{:?}", whole.json()),
+            format!(
+                "{:?}",
+                crate::parse(
+                    r#"{"jsonrpc":"2.0","id":1,"result":{"a":"geheim"}}"#,
+                    &Limits::default()
+                )
+            ),
+            format!("{:?}", crate::ObjectWriter::new().string("a", "geheim")),
+            format!(
+                "{:?}",
+                crate::Frame { framing: crate::Framing::Newline, bytes: b"geheim".to_vec() }
+            ),
+            format!("{:?}", crate::SseEvent { data: b"geheim".to_vec(), ..Default::default() }),
+        ] {
+            assert!(!shown.contains("geheim") && !shown.contains("103, 101"), "{shown}");
+            assert!(shown.contains(" bytes"), "{shown}");
+        }
+        assert_eq!(format!("{:?}", raw("[1, 2]")), "(an array, 6 bytes)");
     }
 }

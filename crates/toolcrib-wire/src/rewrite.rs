@@ -180,6 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::raw;
     use crate::{Limits, Message, Packet, Request, Response, parse};
 
     fn message(text: &str) -> Message {
@@ -201,10 +202,6 @@ mod tests {
             Message::Response(response) => response,
             other => panic!("{other:?}"),
         }
-    }
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
     }
 
     const CALL: &str = r#"{ "jsonrpc":"2.0", "id" : 1 , "method":"m", "params":{ "name" : "a\u0062" ,"x":1.0, "_meta":{ "k":[ ] } } }"#;

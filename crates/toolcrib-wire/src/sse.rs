@@ -1,12 +1,13 @@
 //! Server-sent events: messages on an HTTP answer that stays open.
 
+use std::fmt;
 use std::mem;
 use std::ops::Range;
 
 use crate::limits::Limits;
 
 /// One event.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
     /// The event's type, where it is not `message`.
     pub event: Option<String>,
@@ -31,6 +32,14 @@ pub struct SseTooLarge {
     pub limit: usize,
     /// The beginning of the data, from which [`crate::recover_id`] may tell the message's id.
     pub head: Vec<u8>,
+}
+
+/// Not the data: it may hold a secret.
+impl fmt::Debug for SseEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { event, data, id } = self;
+        write!(f, "SseEvent({event:?}, id {id:?}, {} bytes)", data.len())
+    }
 }
 
 impl SseEvent {

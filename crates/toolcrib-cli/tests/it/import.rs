@@ -76,3 +76,17 @@ fn nothing_found_is_said_and_nothing_is_written() {
     );
     assert!(!place.root().join("toolcrib.yaml").exists());
 }
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let place = Place::new()
+        .file("~/.cursor/mcp.json", r#"{"mcpServers": {"git": {"command": "git-mcp"}}}"#);
+    let ran = place.run(&["import"]);
+    let printed = format!("{}{}", ran.out, ran.err);
+    let printed = printed.replace("TMP/home", "/home/you").replace("TMP/ws", "/home/you/shop");
+    let readme = toolcrib_testkit::workspace_root().join("README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let shown = readme.split("$ toolcrib import").nth(1).unwrap();
+    let shown = shown.split_once('\n').unwrap().1.split("\n\n").next().unwrap();
+    assert_eq!(printed.trim_end(), shown);
+}

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod check;
+mod demo;
+mod doctor;
 mod explain;
 mod import;
 
@@ -90,7 +92,7 @@ fn shown(path: &Path) -> String {
 #[test]
 fn every_command_helps_with_an_example() {
     let place = Place::new();
-    for command in ["check", "explain", "import"] {
+    for command in ["check", "explain", "import", "demo-server"] {
         let ran = place.run(&[command, "--help"]);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command}");
         assert!(ran.out.contains(&format!("Examples:\n  toolcrib {command}")), "{}", ran.out);
@@ -109,6 +111,8 @@ fn wrong_usage_ends_with_two() {
         vec!["check", "--root", "nowhere"],
         vec!["check", "--config", "x", "--dialect", "esperanto"],
         vec!["import", "emacs"],
+        vec!["demo-server", "--http", "0.0.0.0:0"],
+        vec!["demo-server", "--http", "example.com:80"],
     ] {
         let ran = place.run(&args);
         assert_eq!(ran.code, 2, "{args:?}: {ran:?}");

@@ -149,7 +149,8 @@ fn millis(given: Option<At<u64>>) -> Option<At<Period>> {
     given.map(|at| at.map(Period::millis))
 }
 
-/// A restart is a start that is tried again as well as a connection that is made anew.
+/// A restart is a start that is tried again as well as a connection that is made anew. The attempts are all that
+/// are made: retries come after a first one, reconnecting has none before.
 fn lifecycle(node: NodeId, restart: Restart, liveness: LivenessKeys) -> LifecycleKeys {
     let (max, initial) = (restart.max_attempts, millis(restart.backoff_ms));
     let backoff = restart.backoff.and_then(|at| Some((at.node, at.value?)));
@@ -169,9 +170,10 @@ fn lifecycle(node: NodeId, restart: Restart, liveness: LivenessKeys) -> Lifecycl
         }
         _ => initial.clone(),
     };
-    let retry = RetryKeys { max, initial, max_delay, factor, jitter: None };
+    let retries = max.clone().map(|at| at.map(|attempts| attempts.saturating_sub(1)));
+    let retry = RetryKeys { max: retries, initial, max_delay, factor, jitter: None };
     let reconnect = ReconnectKeys {
-        max: retry.max.clone(),
+        max,
         initial: retry.initial.clone(),
         max_delay: retry.max_delay.clone(),
         factor: retry.factor.clone(),

@@ -26,10 +26,11 @@ fn exec(server: &ServerSpec) -> &DockerExec {
     }
 }
 
-fn retry(max: u32, initial: u64, max_delay: u64, factor: f64) -> (Retry, Reconnect) {
+/// So many attempts in all, at the first start as well as after a loss.
+fn attempts(max: u32, initial: u64, max_delay: u64, factor: f64) -> (Retry, Reconnect) {
     let (initial, max_delay) = (Period::millis(initial), Period::millis(max_delay));
     let jitter = 0.0;
-    let retry = Retry { max, initial, max_delay, factor, jitter };
+    let retry = Retry { max: max - 1, initial, max_delay, factor, jitter };
     let reconnect = Reconnect { auto: true, max, initial, max_delay, factor, jitter };
     (retry, reconnect)
 }
@@ -41,6 +42,7 @@ fn restarts(server: &ServerSpec) -> (Retry, Reconnect) {
 
 #[test]
 fn dkr_11_and_22_to_28_every_key_has_its_effect() {
+    // DKR-22 as well.
     let world = Memory::default().with_env("HOST_REGION", "eu");
     let text = r#"{ "mcpServers": [{
   "namespace": "crm",
@@ -80,7 +82,7 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
     assert_eq!((times.startup, times.connect), (Period::secs(20), Period::secs(20))); // DKR-23
     assert_eq!(live.ping_every, Period::secs(10)); // DKR-24
     assert_eq!(live.stale_after, Period::secs(30)); // DKR-25
-    assert_eq!(restarts(server), retry(3, 700, 700, 1.0)); // DKR-27, DKR-28
+    assert_eq!(restarts(server), attempts(3, 700, 700, 1.0)); // DKR-27, DKR-28
     // EXT-22: raw and namespaced names
     let tools = &server.policy.expose.tools;
     assert_eq!(tools.verdict("get_user"), Verdict::Offered);
@@ -89,6 +91,8 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
     // DKR-16
     let named = server.policy.naming.names("crm", "get_user").unwrap();
     assert_eq!((named.id.as_str(), named.model.as_str()), ("crm:get_user", "crm_get_user"));
+    let fallback = server.policy.naming.description_fallback("crm", "get_user");
+    assert_eq!(fallback, "MCP tool get_user");
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn ext_21_what_holds_where_nothing_is_said() {
     assert_eq!((docker.shell.as_deref(), docker.args.len()), (Some("sh -lc"), 0));
     let times = &server.policy.timeouts;
     assert_eq!((times.startup, times.request), (Period::secs(15), Period::secs(30)));
-    assert_eq!(restarts(&server), retry(5, 2000, 2000, 1.0));
+    assert_eq!(restarts(&server), attempts(5, 2000, 2000, 1.0));
     assert_eq!(server.policy.session.scope, SessionScope::PerCall);
     assert_eq!(server.policy.availability.on_config_error, OnConfigError::FailLoad);
 }
@@ -114,13 +118,21 @@ fn dkr_25_zero_means_never_stale() {
 #[test]
 fn dkr_28_and_29_waits_are_equal_or_double() {
     for (keys, expected) in [
-        ("backoffMs: 45000", retry(5, 45_000, 45_000, 1.0)), // DKR-28
-        ("maxAttempts: 2", retry(2, 2000, 2000, 1.0)),       // DKR-27
-        ("backoff: exponential", retry(5, 2000, 300_000, 2.0)), // DKR-29
-        ("backoff: exponential, backoffMs: 500", retry(5, 500, 300_000, 2.0)), // DKR-29
-        ("backoff: exponential, backoffMs: 600000", retry(5, 600_000, 600_000, 2.0)),
+        ("backoffMs: 45000", attempts(5, 45_000, 45_000, 1.0)), // DKR-28
+        ("maxAttempts: 2", attempts(2, 2000, 2000, 1.0)),       // DKR-27
+        ("backoff: exponential", attempts(5, 2000, 300_000, 2.0)), // DKR-29
+        ("backoff: exponential, backoffMs: 500", attempts(5, 500, 300_000, 2.0)), // DKR-29
+        ("backoff: exponential, backoffMs: 600000", attempts(5, 600_000, 600_000, 2.0)),
     ] {
         assert_eq!(restarts(&one(&format!("restart: {{ {keys} }}"))), expected, "{keys}");
+    }
+}
+
+#[test]
+fn dkr_27_attempts_are_counted_with_the_first_start() {
+    for (attempts, retries) in [(3, 2), (1, 0), (0, 0)] {
+        let (retry, reconnect) = restarts(&one(&format!("restart: {{ maxAttempts: {attempts} }}")));
+        assert_eq!((retry.max, reconnect.max), (retries, attempts));
     }
 }
 

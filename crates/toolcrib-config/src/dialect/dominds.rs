@@ -236,5 +236,5 @@ fn expose(
 }
 
 #[cfg(test)]
-#[path = "dominds_tests.rs"]
+#[path = "tests/dominds/mod.rs"]
 mod tests;

@@ -39,6 +39,8 @@ group! {
         versions: BTreeMap<String, String> = BTreeMap::new(),
         /// The description as it is offered; `{server}` and `{description}` stand for theirs.
         description: String = "{description}".to_string(),
+        /// The description of a tool that has none; `{server}` and `{tool}` stand for theirs.
+        description_fallback: String = String::new(),
     }
 }
 
@@ -107,6 +109,19 @@ impl Naming {
     pub fn description(&self, server: &str, description: &str) -> String {
         fill(&self.description, server, "{description}", description)
     }
+
+    /// What stands for the description of a tool that has none.
+    pub fn description_fallback(&self, server: &str, tool: &str) -> String {
+        fill(&self.description_fallback, server, "{tool}", tool)
+    }
+}
+
+impl Names {
+    /// Another legal name for the model, where a tool before this one has the same: it ends in a hash of
+    /// the id, so that it depends on nothing else. Each attempt gives another.
+    pub fn told_apart(&self, attempt: u32) -> String {
+        cut(&self.model, &format!("{attempt}:{}", self.id))
+    }
 }
 
 impl Transforms {
@@ -141,9 +156,16 @@ fn shorten(name: String) -> String {
     if name.len() <= MAX_NAME {
         return name;
     }
-    let digest = Sha256::digest(name.as_bytes());
+    cut(&name, &name)
+}
+
+/// As much of a name as leaves room for eight hexadecimal digits that stand for `whole`.
+fn cut(name: &str, whole: &str) -> String {
+    let digest = Sha256::digest(whole.as_bytes());
     let tail: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
-    format!("{}_{tail}", name.get(..MAX_NAME - 9).unwrap_or_default())
+    // A name that nobody checked may have characters of several bytes.
+    let end = (0..=name.len().min(MAX_NAME - 9)).rev().find(|end| name.is_char_boundary(*end));
+    format!("{}_{tail}", name.get(..end.unwrap_or_default()).unwrap_or_default())
 }
 
 /// Fills a template in one pass, so that a name with braces in it is not taken for a placeholder.
@@ -286,6 +308,21 @@ mod tests {
         assert!(is_legal(&long.model));
         let other = names(Validity::Alias, "{server}__{tool}", &"z".repeat(101)).unwrap();
         assert_ne!(long.model, other.model);
+    }
+
+    #[test]
+    fn two_names_that_became_one_are_told_apart_by_their_ids() {
+        let first = names(Validity::Alias, "{tool}", "a.b").unwrap();
+        let second = names(Validity::Alias, "{tool}", "a:b").unwrap();
+        assert_eq!(first.model, second.model);
+        let other = second.told_apart(0);
+        assert!(is_legal(&other) && other.starts_with("a_b_"), "{other}");
+        assert_ne!(other, first.told_apart(0));
+        assert_ne!(other, second.told_apart(1));
+        let long = names(Validity::Alias, "{tool}", &"z".repeat(64)).unwrap();
+        assert_eq!(long.told_apart(0).len(), MAX_NAME);
+        let odd = names(Validity::Off, "{tool}", &"ä".repeat(64)).unwrap();
+        assert!(odd.told_apart(0).starts_with(&"ä".repeat(27)));
     }
 
     #[test]

@@ -366,6 +366,7 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
                     ("transforms", transforms()),
                     ("versions", map(name(), text(), 0..3)),
                     ("description", text()),
+                    ("description_fallback", text()),
                 ],
             ),
         ),

@@ -89,6 +89,12 @@ pub enum Step {
         method: String,
         params: Value,
     },
+    /// Each time the next of these, then the last one again and again. The file counts, so that a server that
+    /// is started anew goes on where the one before it ended.
+    Turns {
+        count: PathBuf,
+        turns: Vec<Vec<Step>>,
+    },
     Stderr(String),
     /// So many bytes.
     StderrFlood(usize),

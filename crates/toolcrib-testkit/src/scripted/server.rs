@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -172,6 +173,11 @@ impl Inner {
             Step::Notify { method, params, times } => self.notify(method, params, *times)?,
             Step::Progress { times, every } => self.progress(*times, *every, scene)?,
             Step::Ask { method, params } => scene.heard = self.ask(method, params)?,
+            Step::Turns { count, turns } => {
+                let turn = next_turn(count)?.min(turns.len().saturating_sub(1));
+                let steps = turns.get(turn).map(Vec::as_slice).unwrap_or_default();
+                steps.iter().try_for_each(|step| self.step(step, scene))?;
+            }
             Step::Stderr(text) => io::stderr().write_all(text.as_bytes())?,
             Step::StderrFlood(size) => io::stderr().write_all(&vec![b'e'; *size])?,
             Step::CloseStdin => self.out.close_input()?,
@@ -278,6 +284,14 @@ impl Inner {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         file.write_all(&line)
     }
+}
+
+/// The file grows by a byte each time; its length before is the count.
+fn next_turn(count: &Path) -> io::Result<usize> {
+    let mut file = OpenOptions::new().create(true).append(true).open(count)?;
+    let turn = file.metadata()?.len();
+    file.write_all(b".")?;
+    Ok(usize::try_from(turn).unwrap_or(usize::MAX))
 }
 
 fn filled(text: &str, scene: &Scene<'_>) -> String {

@@ -122,11 +122,7 @@ fn is_true(raw: &Raw, group: &str, flag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
-    }
+    use crate::testing::raw;
 
     #[test]
     fn elicitation_by_form_is_meant_unless_only_links_are_named() {

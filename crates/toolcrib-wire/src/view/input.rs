@@ -184,11 +184,7 @@ impl CreateMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
-    }
+    use crate::testing::raw;
 
     #[test]
     fn what_is_asked_for_comes_one_by_one_and_the_state_stays_as_it_is() {

@@ -132,11 +132,7 @@ pub(crate) fn messages(raw: &Raw) -> Vec<PromptMessage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
-    }
+    use crate::testing::raw;
 
     #[test]
     fn a_prompt_is_read_with_its_arguments() {

@@ -175,11 +175,7 @@ impl ReadResourceResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text, &Limits::default()).unwrap()
-    }
+    use crate::testing::raw;
 
     #[test]
     fn a_resource_needs_its_uri_and_nothing_else() {

@@ -131,6 +131,7 @@ fn dkr_42_an_allow_list_of_two_leaves_two() {
 
 #[test]
 fn dom_86_and_87_a_toolset_that_nobody_offers_is_told_with_its_member() {
+    // DOM-87 as well.
     let scene = Scene::new(dominds(BROWSER, TEAM));
     let [alices, bobs] = &scene.grants.problems(|name| name == "browser")[..] else { panic!() };
     assert_eq!(alices.text, "Toolset not found: member `alice` lists `ws_read`");

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 
 use toolcrib_config::model::policy::{Discovery, Limits};
+use toolcrib_wire::param_header::{BadParamHeader, param_headers};
 use toolcrib_wire::view::{
     Cache, Flaw, Item, Page, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use toolcrib_wire::{Raw, RpcError, code, method};
 
-use super::state::FailureKind;
+use super::failure::FailureKind;
 
 /// The lists that a server may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +32,7 @@ pub struct Catalog {
     pub cache: Option<Cache>,
 }
 
-/// Something wrong with one item. What is bad or double is not in the catalogue, everything else is.
+/// Something wrong with one item. What is bad, double or asks for impossible headers is not in the catalogue, everything else is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oddity {
     pub list: List,
@@ -49,6 +50,30 @@ pub enum Odd {
     Unusual(#[source] Flaw),
     #[error("an earlier one has the same name")]
     Double,
+    #[error("it asks for headers that must not be sent")]
+    Headers(#[source] BadParamHeader),
+}
+
+impl Catalog {
+    /// Takes out the tools whose arguments would have to travel in headers that cannot be. Only Streamable
+    /// HTTP of the modern era has such headers.
+    pub fn without_impossible_headers(mut self) -> Self {
+        let mut found = Vec::new();
+        self.tools.retain(|tool| match param_headers(tool.input_schema().json()) {
+            Ok(_) => true,
+            Err(bad) => {
+                found.push((tool.name().to_owned(), bad));
+                false
+            }
+        });
+        self.oddities.extend(found.into_iter().map(|(name, bad)| Oddity {
+            list: List::Tools,
+            at: (0, None),
+            name: Some(name),
+            what: Odd::Headers(bad),
+        }));
+        self
+    }
 }
 
 /// A list that could not be had. It is never taken for an empty one.

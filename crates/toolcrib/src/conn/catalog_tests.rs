@@ -174,6 +174,7 @@ fn what_is_kept_is_kept_for_the_shortest_time() {
 
 #[test]
 fn hol_17_and_18_only_what_is_wanted_and_declared_is_listed() {
+    // HOL-18 as well.
     let everything = r#"{"tools":{},"prompts":{},"resources":{}}"#;
     let all = Discovery::default();
     let without = |tools, prompts| Discovery { tools, prompts, ..Discovery::default() };

@@ -7,7 +7,7 @@ use toolcrib_wire::handshake::{DiscoverResult, InitializeResult};
 use toolcrib_wire::view::{Flaw, ServerCapabilities};
 use toolcrib_wire::{Channel, Era, Raw, RpcError, Version};
 
-use super::state::FailureKind;
+use super::failure::FailureKind;
 
 /// How long a stream may be silent after `server/discover` before `initialize` is said as well.
 pub const SILENCE: Duration = Duration::from_secs(2);
@@ -210,20 +210,21 @@ impl Probe {
         }
     }
 
-    /// A server that speaks the modern era, only not this version of it, says which.
+    /// A server that speaks the modern era, only not this version of it, says which. One that names the very
+    /// version that it refused is taken at its word, once.
     fn negotiate(&mut self, error: RpcError) -> Next {
         let offered = error.supported_versions();
-        let other = offered
+        let refusals =
+            |version: &Version| self.tried.iter().filter(|tried| *tried == version).count();
+        let wanted = offered
             .iter()
-            .filter(|version| version.is_since(&Version::V2026_07_28))
-            .filter(|version| !self.tried.contains(version))
-            .max_by_key(|version| version.as_str());
-        match (&self.plan, other) {
-            (Plan::Either | Plan::Modern { only: None }, Some(version)) => {
-                self.say_discover(version.clone())
-            }
-            _ if offered.is_empty() => Next::Failed(refused("server/discover", error)),
-            _ => self.no_modern_version(&offered),
+            .filter(|version| version.is_since(&Version::V2026_07_28) && self.plan.admits(version))
+            .filter(|version| refusals(version) < 2)
+            .max_by_key(|version| (refusals(version) == 0, version.as_str()));
+        match wanted {
+            Some(version) => self.say_discover(version.clone()),
+            None if offered.is_empty() => Next::Failed(refused("server/discover", error)),
+            None => self.no_modern_version(&offered),
         }
     }
 
@@ -333,6 +334,16 @@ impl Probe {
         self.discover = Asked::Not;
         self.initialize = Asked::Not;
         self.tried.clear();
+    }
+}
+
+impl Plan {
+    fn admits(&self, version: &Version) -> bool {
+        match self {
+            Plan::Either | Plan::Modern { only: None } => true,
+            Plan::Modern { only: Some(only) } => version == only,
+            Plan::Legacy { .. } | Plan::Unknown(_) => false,
+        }
     }
 }
 

@@ -117,10 +117,15 @@ fn a_modern_server_that_refuses_the_version_is_asked_for_another_or_told_of() {
             "failed: the server speaks `2027-01-01`, and none of these versions can be used",
         ],
     );
-    // It was asked for this one: asking again would go on for ever.
+    // It names what it refused: it is asked once more, and not for ever.
     stream(
-        vec![refuse(&["2026-07-28"])],
+        vec![refuse(&["2026-07-28"]), discovered(MODERN)],
+        &["discover 2026-07-28", "discover 2026-07-28", "modern 2026-07-28"],
+    );
+    stream(
+        vec![refuse(&["2026-07-28"]), refuse(&["2026-07-28"])],
         &[
+            "discover 2026-07-28",
             "discover 2026-07-28",
             "failed: the server speaks `2026-07-28`, and none of these versions can be used",
         ],

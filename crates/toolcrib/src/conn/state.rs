@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::failure::Failure;
 use super::settings::Settings;
 
 /// A point in time, as the time since the host's clock began: it can be added to without ever failing.
@@ -11,26 +12,6 @@ pub struct Moment(pub Duration);
 /// One session in the life of a connection, counted from 1. What is heard from an earlier one is nobody's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link(pub u64);
-
-/// Why a session did not come to be, or ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    pub kind: FailureKind,
-    /// For people; without secrets.
-    pub message: String,
-    /// When the server wants to be asked again.
-    pub retry_after: Option<Duration>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureKind {
-    Config,
-    Connection,
-    Authentication,
-    Protocol,
-    Timeout,
-    Resource,
-}
 
 /// Everything that is known of a connection. Only [`step`](super::step) changes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -167,21 +148,6 @@ pub(super) enum Staleness {
 impl Moment {
     pub fn after(self, wait: Duration) -> Moment {
         Moment(self.0.saturating_add(wait))
-    }
-}
-
-impl Failure {
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), retry_after: None }
-    }
-
-    /// Whether the same again may end otherwise. A server that is full and says until when is worth it.
-    pub fn is_passing(&self) -> bool {
-        match self.kind {
-            FailureKind::Connection | FailureKind::Timeout => true,
-            FailureKind::Resource => self.retry_after.is_some(),
-            FailureKind::Config | FailureKind::Authentication | FailureKind::Protocol => false,
-        }
     }
 }
 
@@ -385,19 +351,6 @@ impl CacheState {
             CacheState::Populating => "populating",
             CacheState::Ready => "ready",
             CacheState::Stale => "stale",
-        }
-    }
-}
-
-impl FailureKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FailureKind::Config => "config",
-            FailureKind::Connection => "connection",
-            FailureKind::Authentication => "authentication",
-            FailureKind::Protocol => "protocol",
-            FailureKind::Timeout => "timeout",
-            FailureKind::Resource => "resource",
         }
     }
 }

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use toolcrib_config::model::policy::{Connect, OnListChanged};
 
+use super::failure::{Failure, FailureKind};
 use super::settings::Settings;
 use super::state::{
-    CacheState, Cause, Failure, FailureKind, Known, Life, Link, Moment, Phase, Run, Staleness,
-    State, Up,
+    CacheState, Cause, Known, Life, Link, Moment, Phase, Run, Staleness, State, Up,
 };
 
 /// Changes of a list that come this close together are one.
 pub const LIST_CHANGE_WINDOW: Duration = Duration::from_millis(200);
+/// A session that lasted this long was one; what is forgotten sooner may never have been known.
+const LASTING: Duration = Duration::from_secs(1);
 /// A server may ask for patience, but not for ever.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
@@ -38,6 +40,8 @@ pub enum Event {
     Connect,
     Disconnect,
     Restart,
+    /// Whoever had the session to himself has done with it: it ends, and the next want begins another.
+    Release,
     Refresh,
     Enable,
     Disable,
@@ -118,6 +122,7 @@ impl Turn<'_> {
             Event::Connect => self.connect_now(),
             Event::Disconnect => self.stop(Phase::Stopped),
             Event::Restart => self.restart(),
+            Event::Release => self.release(),
             Event::Refresh => self.relist(),
             Event::Enable => self.enable(),
             Event::Disable => self.stop(Phase::Disabled),
@@ -197,11 +202,19 @@ impl Turn<'_> {
 
     /// The peer may be gone while its process is not, so what is lost is closed as well.
     fn lost(&mut self, failure: Failure) {
+        let lasted =
+            matches!(self.life.phase, Phase::Up(up) if self.now >= up.since.after(LASTING));
         self.close();
         self.life.restarts = self.life.restarts.saturating_add(1);
         self.forget_freshness();
         let run = Run { cause: Cause::Loss, failed: 0 };
-        self.failed(run, failure);
+        // Servers forget sessions, and then the protocol wants a new one, whatever policy says of losses.
+        if failure.is_session_gone() && lasted {
+            self.note(failure);
+            self.connect(run.cause, run.failed);
+        } else {
+            self.failed(run, failure);
+        }
     }
 
     fn failed(&mut self, run: Run, failure: Failure) {
@@ -307,8 +320,7 @@ impl Turn<'_> {
             let text = format!("nothing was heard for {:?}", self.settings.stale_after);
             self.lost(Failure::new(FailureKind::Timeout, text));
         } else if is_due(self.life.idle_at(&up, self.settings), self.now) {
-            self.close();
-            self.life.phase = Phase::Idle;
+            self.release();
         } else {
             self.ping_if_due();
             self.relist_if_due();
@@ -377,6 +389,14 @@ impl Turn<'_> {
             self.connect(Cause::Start, 0);
         } else {
             self.connect_now();
+        }
+    }
+
+    /// What is known of the lists stays known: they are not the session's but the server's.
+    fn release(&mut self) {
+        if let Phase::Connecting { .. } | Phase::Up(_) = self.life.phase {
+            self.close();
+            self.life.phase = Phase::Idle;
         }
     }
 

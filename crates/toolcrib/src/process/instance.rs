@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::child::Child;
 use super::error::SpawnError;
+use super::guest::{Ending, Home, Lodging};
 use super::keeper::{Keeper, Newborn, Request};
 use super::launch::Launch;
 use super::ledger::Ledger;
@@ -87,6 +88,21 @@ impl Instance {
         self.requests.send(Request::Spawn { launch, reply }).await.map_err(|_| closed())?;
         let newborn = answer.await.map_err(|_| closed())??;
         adopt(newborn).map_err(|cause| SpawnError::Other { program, cause })
+    }
+
+    /// Notes something that is about to begin in a container, and how it is ended.
+    pub(crate) async fn lodge(
+        &self,
+        engine: &str,
+        home: Home,
+        ending: Ending,
+    ) -> Result<Lodging, SpawnError> {
+        let (reply, answer) = oneshot::channel();
+        let closed = || SpawnError::Closed { program: engine.to_owned() };
+        let desk = self.requests.downgrade();
+        let request = Request::Lodge { engine: engine.to_owned(), home, ending, desk, reply };
+        self.requests.send(request).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?.map_err(SpawnError::Ledger)
     }
 
     /// Kills what still lives, waits for its end, removes the ledger. Stop the children before, one by one, if

@@ -19,6 +19,7 @@ use super::child::{Child, Life};
 use super::error::SpawnError;
 use super::family::Family;
 use super::fork::fork;
+use super::guest::{Ending, Guest, Home, Lodging};
 use super::launch::Launch;
 use super::leash::Leash;
 use super::ledger::{Entry, Ledger};
@@ -32,7 +33,22 @@ const WIND_DOWN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) enum Request {
-    Spawn { launch: Launch, reply: oneshot::Sender<Result<Newborn, SpawnError>> },
+    Spawn {
+        launch: Launch,
+        reply: oneshot::Sender<Result<Newborn, SpawnError>>,
+    },
+    Lodge {
+        engine: String,
+        home: Home,
+        ending: Ending,
+        /// For what the handle will have to say later; weak, because a handle is no instance.
+        desk: mpsc::WeakSender<Request>,
+        reply: oneshot::Sender<io::Result<Lodging>>,
+    },
+    Moved {
+        guest: Guest,
+        reply: oneshot::Sender<io::Result<()>>,
+    },
     Close,
 }
 
@@ -54,6 +70,8 @@ pub(crate) struct Keeper {
     sigchld: Signal,
     /// Passes SIGCHLD on to every minder.
     deaths: watch::Sender<()>,
+    /// Tells the minders of guests that the host ends.
+    closing: watch::Sender<bool>,
 }
 
 impl Keeper {
@@ -67,6 +85,7 @@ impl Keeper {
             minders: JoinSet::new(),
             sigchld: signal(SignalKind::child())?,
             deaths: watch::Sender::new(()),
+            closing: watch::Sender::new(false),
         })
     }
 
@@ -79,6 +98,13 @@ impl Keeper {
                         // If the caller has gone meanwhile, the answer is dropped here, and the child with it.
                         let _ = reply.send(self.spawn(&launch));
                     }
+                    Some(Request::Lodge { engine, home, ending, desk, reply }) => {
+                        // If the caller has gone meanwhile, the handle is dropped here, and the note with it.
+                        let _ = reply.send(self.lodge(engine, home, ending, desk));
+                    }
+                    Some(Request::Moved { guest, reply }) => {
+                        let _ = reply.send(self.ledger.lodge(guest));
+                    }
                     Some(Request::Close) | None => break,
                 },
                 () = next_death(&mut self.sigchld, &self.deaths) => {}
@@ -87,6 +113,7 @@ impl Keeper {
         }
         self.requests.close();
         self.leashes.values().for_each(|leash| leash.abandon());
+        self.closing.send_replace(true);
         let _ = timeout(WIND_DOWN, self.bury_all()).await;
         if let Err(error) = self.ledger.close() {
             warn!(%error, "cannot remove the ledger of children");
@@ -105,8 +132,7 @@ impl Keeper {
     /// The ledger knows of the child before it exists: if the host is killed in between, the mark in the
     /// child's environment leads to it.
     fn spawn(&mut self, launch: &Launch) -> Result<Newborn, SpawnError> {
-        let mark = Mark { instance: self.ledger.instance(), session: self.next_session };
-        self.next_session += 1;
+        let mark = self.next_mark();
         let entry = Entry { mark, program: launch.name(), leader: None };
         self.ledger.enter(entry.clone()).map_err(SpawnError::Ledger)?;
         let process = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
@@ -157,6 +183,27 @@ impl Keeper {
             Ok(_) => Ok(newborn),
             Err(cause) => Err(SpawnError::Other { program: launch.name(), cause }),
         }
+    }
+
+    /// The ledger knows of a guest before it can exist, as with children.
+    fn lodge(
+        &mut self,
+        engine: String,
+        home: Home,
+        ending: Ending,
+        desk: mpsc::WeakSender<Request>,
+    ) -> io::Result<Lodging> {
+        let guest = Guest { mark: self.next_mark(), engine, home };
+        self.ledger.lodge(guest.clone())?;
+        let (lodging, host) = Lodging::new(guest, desk, ending, self.closing.subscribe());
+        self.minders.spawn(host.mind());
+        Ok(lodging)
+    }
+
+    fn next_mark(&mut self) -> Mark {
+        let mark = Mark { instance: self.ledger.instance(), session: self.next_session };
+        self.next_session += 1;
+        mark
     }
 
     fn buried(&mut self, buried: Result<Buried, JoinError>) {

@@ -2,7 +2,8 @@
 //!
 //! An [`Instance`] starts children on a thread of its own and notes each in a ledger on disk before it exists.
 //! A [`Child`] is stopped by a ladder (stdin closed, SIGTERM, SIGKILL) that covers its group and whatever left
-//! the group. What a killed host leaves behind, [`reap`] ends at the next start. No sandbox is claimed: children
+//! the group. What a killed host leaves behind, [`reap`] ends at the next start. Processes in containers are
+//! [`Guest`]s: noted in the same ledger, ended by whoever knows their engine. No sandbox is claimed: children
 //! have the host's privileges.
 
 mod child;
@@ -10,6 +11,7 @@ mod decide;
 mod error;
 mod family;
 mod fork;
+mod guest;
 mod instance;
 mod keeper;
 mod ladder;
@@ -25,6 +27,8 @@ mod sys;
 pub use child::{Child, Ended, Exit};
 pub use decide::Proof;
 pub use error::SpawnError;
+pub use guest::{Estate, Guest, Home};
+pub(crate) use guest::{Farewell, Lodging};
 pub use instance::{Instance, OpenError};
 pub use ladder::Means;
 pub use launch::{Graces, Launch};

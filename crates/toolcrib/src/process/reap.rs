@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::decide::{Proof, decide};
+use super::guest::Estate;
 use super::ledger::{Claim, Dead, Entry, claim, folder};
 use super::mark::Mark;
 use super::sys::{self, Process, Realm};
@@ -23,6 +24,8 @@ pub struct Reaped {
     pub killed: Vec<Orphan>,
     /// Still alive when the time was up, or not to be killed by this user. Their ledgers stay for the next start.
     pub left: Vec<Orphan>,
+    /// What is left in containers; whoever knows engines must end it. Until then no other start can.
+    pub estates: Vec<Estate>,
     /// Ledgers of instances that live.
     pub held: usize,
     /// Oddities in words: damaged lines, ledgers that could not be read.
@@ -88,23 +91,29 @@ fn reap_one(dead: Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) {
             dead.reading.damaged
         ));
     }
-    let before = reaped.left.len();
-    if let Err(error) = kill_all(&dead, realm, deadline, reaped) {
-        return reaped
-            .notes
-            .push(format!("cannot list processes, the ledger of {instance} stays: {error}"));
+    let clear = is_clear(&dead, realm, deadline, reaped);
+    let estate = Estate { dead, clear };
+    if !estate.guests().is_empty() {
+        return reaped.estates.push(estate);
     }
-    if reaped.left.len() > before {
-        return;
-    }
-    if dead.reading.unknown > 0 {
-        return reaped
-            .notes
-            .push(format!("the ledger of {instance} stays: a newer version wrote it"));
-    }
-    if let Err(error) = dead.remove() {
+    if let Err(error) = estate.settle() {
         reaped.notes.push(format!("cannot remove the ledger of {instance}: {error}"));
     }
+}
+
+/// Ends the processes of this machine; true if the ledger has nothing more to say about them.
+fn is_clear(dead: &Dead, realm: &Realm, deadline: Instant, reaped: &mut Reaped) -> bool {
+    let (instance, before) = (dead.instance, reaped.left.len());
+    if let Err(error) = kill_all(dead, realm, deadline, reaped) {
+        let note = format!("cannot list processes, the ledger of {instance} stays: {error}");
+        reaped.notes.push(note);
+        return false;
+    }
+    if dead.reading.unknown > 0 && reaped.left.len() == before {
+        let note = format!("the ledger of {instance} stays: a newer version wrote it");
+        reaped.notes.push(note);
+    }
+    reaped.left.len() == before && dead.reading.unknown == 0
 }
 
 /// In rounds, because a process may fork between the listing and its death.

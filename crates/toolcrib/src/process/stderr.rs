@@ -29,8 +29,12 @@ impl StderrTail {
     pub(crate) async fn drain(self, mut stream: impl AsyncRead + Unpin) {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-            self.ring().push(&buffer[..count]);
+            self.push(&buffer[..count]);
         }
+    }
+
+    pub(crate) fn push(&self, bytes: &[u8]) {
+        self.ring().push(bytes);
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {

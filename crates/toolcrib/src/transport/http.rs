@@ -29,6 +29,9 @@ const IDLE: Duration = Duration::from_secs(4);
 const IDLE_CONNECTIONS: usize = 64;
 const REDIRECTS: usize = 5;
 
+/// Room that is made for an answer because it says how large it is: many can say so and send nothing.
+const ANNOUNCED: usize = 2 << 20;
+
 /// As much of a refusal is read as a person may want to see, or an error answer takes.
 const REFUSAL: usize = 64 * 1024;
 const EXCERPT: usize = 200;
@@ -123,6 +126,11 @@ impl Http {
         }
     }
 
+    /// A plain question, which needs no credentials.
+    pub(super) async fn get(&self, url: Url) -> Result<Response, HttpFault> {
+        self.client.get(url).send().await.map_err(HttpFault::network)
+    }
+
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
         let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
         request.send().await.map(|response| response.status()).map_err(HttpFault::network)
@@ -148,7 +156,8 @@ impl Body {
     }
 
     pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
-        let mut body = Vec::new();
+        let announced = self.response.content_length().and_then(|size| usize::try_from(size).ok());
+        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(ANNOUNCED.min(limit)));
         while let Some(chunk) = self.chunk().await? {
             if body.len() + chunk.len() > limit {
                 return Err(HttpFault::TooLarge { limit });

@@ -83,13 +83,19 @@ impl Session {
     /// Listens for messages of the server that belong to no request, where it offers a stream for them.
     pub(super) async fn listen(&self) -> Ended {
         let mut cursor = Cursor::default();
+        let mut was_there = false;
         loop {
             let start = Instant::now();
             let ended = match self.get(&cursor).await {
-                Ok(response) => self.read(response, None, &mut cursor).await.map(drop),
+                Ok(response) => {
+                    was_there = true;
+                    self.read(response, None, &mut cursor).await.map(drop)
+                }
                 Err(fault) => Err(fault),
             };
             match ended {
+                // Some servers have nothing at all for a GET; calls will tell whether the session is there.
+                Err(HttpFault::SessionGone) if !was_there => return Ok(()),
                 Err(fault @ HttpFault::SessionGone) => {
                     return Err(CloseReason::Broken(fault.while_doing("listen to the server")));
                 }
@@ -224,7 +230,10 @@ impl Session {
     /// Sends one message. Tells besides whether the request named a session.
     async fn post(&self, message: &Outward) -> Result<(Response, bool), HttpFault> {
         let is_opening = matches!(&message.what, What::Request { method, .. } if &**method == method::INITIALIZE);
-        if let Some(version) = message.version.as_ref().filter(|_| !is_opening) {
+        if is_opening {
+            // What was spoken before, to find out the era, is not what this begins.
+            self.known().version = None;
+        } else if let Some(version) = &message.version {
             self.known().version = Some(version.clone());
         }
         let (mut headers, had_session) = self.headers();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use toolcrib_config::Problem;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version};
 
@@ -149,6 +150,7 @@ pub enum SendError {
 pub struct Closer {
     ask: Option<oneshot::Sender<Duration>>,
     driver: JoinSet<()>,
+    problems: Vec<Problem>,
 }
 
 /// A transport's side of its link.
@@ -173,7 +175,23 @@ impl Link {
         let (ask, asked) = oneshot::channel();
         let mut driver = JoinSet::new();
         driver.spawn(drive(Ends { outgoing, incoming, asked }));
-        Link { outbox: Outbox(outbox), inbox, facts, closer: Closer { ask: Some(ask), driver } }
+        Link {
+            outbox: Outbox(outbox),
+            inbox,
+            facts,
+            closer: Closer { ask: Some(ask), driver, problems: Vec::new() },
+        }
+    }
+
+    /// What is wrong with this way to the server although it works.
+    pub fn problems(&self) -> &[Problem] {
+        &self.closer.problems
+    }
+
+    #[must_use]
+    pub(crate) fn with_problems(mut self, problems: Vec<Problem>) -> Self {
+        self.closer.problems = problems;
+        self
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! One file each. A transport's reader may wait for the inbox of its link and for nothing else.
 
+mod diagnosis;
+mod docker_exec;
 mod encoding;
 mod event_stream;
 mod http;
@@ -17,6 +19,8 @@ mod streamable_http;
 mod tls;
 mod websocket;
 
+pub(crate) use diagnosis::{diagnose, look};
+pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
 pub use http_fault::HttpFault;
 pub use link::{

@@ -4,15 +4,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toolcrib_config::model::transport::{Transport, TransportKind};
+use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{Reference, Value};
 use toolcrib_wire::Limits;
 
+use super::docker_exec::DockerFault;
 use super::encoding::UnknownEncoding;
 use super::link::{Link, LinkFault};
 use super::remote::Credentials;
 use super::tls::Tls;
-use super::{sse, stdio, streamable_http, websocket};
+use super::{docker_exec, sse, stdio, streamable_http, websocket};
 use crate::process::{Graces, Instance, SpawnError};
 
 /// Everything that opening a link needs and the server's configuration does not say.
@@ -48,6 +49,7 @@ pub struct Opening<'a> {
 pub struct Permissions {
     pub spawn: bool,
     pub network: bool,
+    pub docker: bool,
 }
 
 /// No variant holds a resolved value: any may be a secret.
@@ -57,6 +59,8 @@ pub enum OpenError {
     SpawnForbidden,
     #[error("this host may not use the network")]
     NetworkForbidden,
+    #[error("this host may not use the Docker engine")]
+    DockerForbidden,
     #[error("the command `{0}` is not among `allow_commands`")]
     CommandNotAllowed(String),
     #[error("{} is not set", describe(.0))]
@@ -77,8 +81,8 @@ pub enum OpenError {
     Client(#[source] reqwest::Error),
     #[error("cannot connect to the server")]
     Connect(#[source] LinkFault),
-    #[error("the transport `{}` cannot be opened", .0.as_str())]
-    Unsupported(TransportKind),
+    #[error("cannot run the server in a container")]
+    Docker(#[from] DockerFault),
 }
 
 /// Opens the way to a server. What was started by then ends with the future if it is dropped.
@@ -88,7 +92,7 @@ pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, 
         Transport::StreamableHttp(http) => streamable_http::open(http, opening),
         Transport::Sse(remote) => sse::open(remote, opening).await,
         Transport::WebSocket(remote) => websocket::open(remote, opening).await,
-        Transport::DockerExec(_) => Err(OpenError::Unsupported(transport.kind())),
+        Transport::DockerExec(docker) => docker_exec::open(docker, opening).await,
     }
 }
 
@@ -106,6 +110,7 @@ impl OpenError {
         match self {
             Self::SpawnForbidden => "spawn.forbidden",
             Self::NetworkForbidden => "network.forbidden",
+            Self::DockerForbidden => "docker.forbidden",
             Self::CommandNotAllowed(_) => "command.not_allowed",
             Self::Missing(Reference::Env(_)) => "env.missing",
             Self::Missing(Reference::Input(_)) => "input.missing",
@@ -118,7 +123,7 @@ impl OpenError {
             Self::Tls(_) => "tls.unusable",
             Self::Client(_) => "http.unusable",
             Self::Connect(_) => "connect.failed",
-            Self::Unsupported(_) => "transport.unsupported",
+            Self::Docker(fault) => fault.code(),
         }
     }
 
@@ -130,6 +135,9 @@ impl OpenError {
             }
             Self::NetworkForbidden => {
                 "allow this host to use the network, or run the server on this machine".to_owned()
+            }
+            Self::DockerForbidden => {
+                "allow this host to use the Docker engine (`host.permissions.docker`)".to_owned()
             }
             Self::CommandNotAllowed(command) => format!("add `{command}` to `allow_commands`"),
             Self::Missing(reference) => {
@@ -149,7 +157,7 @@ impl OpenError {
             Self::Tls(_) => "install the system's certificates (`ca-certificates`)".to_owned(),
             Self::Client(_) => "report this: the HTTP client refused its own settings".to_owned(),
             Self::Connect(_) => "see that the server runs at this address".to_owned(),
-            Self::Unsupported(_) => "use another transport".to_owned(),
+            Self::Docker(fault) => fault.fix(),
         }
     }
 }

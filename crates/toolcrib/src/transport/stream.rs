@@ -34,7 +34,7 @@ pub(crate) trait Behind: Send + 'static {
     fn stop(self) -> impl Future<Output = ()> + Send;
 }
 
-/// As much as is read at a time.
+/// As much as is read at a time at least.
 const CHUNK: usize = 32 * 1024;
 
 /// Messages that are written together at most, and the size from which they are not collected any further.
@@ -152,12 +152,11 @@ async fn read(
     spoken: Spoken,
 ) -> CloseReason {
     let mut decoder = Decoder::new(&settings.limits);
-    let mut chunk = vec![0; CHUNK];
     let mut heard = None;
     let reason = loop {
-        match reader.read(&mut chunk).await {
+        match reader.read_buf(decoder.room(CHUNK)).await {
             Ok(0) => break CloseReason::Ended,
-            Ok(count) => decoder.push(&chunk[..count]),
+            Ok(_) => {}
             Err(cause) => break CloseReason::Broken(LinkFault::io("read from the server", cause)),
         }
         while let Some(found) = decoder.next() {
@@ -222,6 +221,9 @@ async fn write(
             }
         }
         if count == 0 {
+            // A half of a socket does not end by being dropped, and a server waits for this end. If it has gone
+            // already, that is no fault.
+            let _ = writer.shutdown().await;
             return Ok(());
         }
     }

@@ -1,52 +1,28 @@
 //! `server-everything` of npm, as a server at an address.
 
-use std::process::Stdio;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
 use toolcrib::transport::{Incoming, Link};
 use toolcrib_testkit::peers;
 use toolcrib_wire::{Message, Packet};
 
 use crate::remote::next;
+use crate::served::Served;
 
-/// A cold start of Node on a busy machine; this only bounds a failure.
-const START: Duration = Duration::from_secs(60);
+pub(crate) fn program() -> PathBuf {
+    peers::npm("@modelcontextprotocol/server-everything", "mcp-server-everything").unwrap()
+}
 
 /// The server. Its process ends with it.
-pub(crate) struct Everything {
-    _child: Child,
-    port: u16,
-}
+pub(crate) struct Everything(Served);
 
 impl Everything {
     pub(crate) async fn start(transport: &str) -> Self {
-        let program =
-            peers::npm("@modelcontextprotocol/server-everything", "mcp-server-everything");
-        let port = free_port().await;
-        let child = Command::new(program.unwrap())
-            .arg(transport)
-            .env("PORT", port.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let listening = async {
-            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-                // It does not tell when it listens, so it is asked.
-                sleep(Duration::from_millis(50)).await;
-            }
-        };
-        timeout(START, listening).await.unwrap();
-        Self { _child: child, port }
+        Self(Served::on_a_port(&program(), &[transport]).await)
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        self.0.url(path)
     }
 
     /// How many tools the next answer lists. The server may have other things to say before.
@@ -62,8 +38,4 @@ impl Everything {
             }
         }
     }
-}
-
-async fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }

@@ -1,11 +1,22 @@
 //! Behaviour of the library through its public surface.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot set its scene has failed"
+)]
 
+mod conformance;
+mod conn;
 mod everything;
 mod peer;
+mod peers;
 mod process;
 mod remote;
+mod scene;
+mod served;
 mod sse;
 mod store;
 mod streamable_http;
+mod supervise;
+mod torture;
 mod websocket;

@@ -62,7 +62,7 @@ impl Scene {
             sse_read_timeout: self.sse_read_timeout,
             credentials: self.credentials.clone(),
             tls: &self.tls,
-            permissions: Permissions { spawn: false, network: self.may_use_network },
+            permissions: Permissions { spawn: false, network: self.may_use_network, docker: false },
         };
         timeout(PATIENCE, open(transport, &opening)).await.unwrap()
     }

@@ -165,7 +165,7 @@ async fn everything_is_opened_listed_and_closed() {
     let mut link = open(&Scene::new(), &server.url("/sse")).await.unwrap();
     link.outbox.send(request(1, method::INITIALIZE, INITIALIZE)).await.unwrap();
     let (_, hello) = answer(&mut link).await;
-    assert!(hello.text().contains("mcp-servers/everything"), "{hello:?}");
+    assert!(hello.text().contains("mcp-servers/everything"), "{}", hello.text());
     link.outbox.send(notification(method::INITIALIZED)).await.unwrap();
     link.outbox.send(request(2, method::TOOLS_LIST, "{}")).await.unwrap();
     let tools = server.tools(&mut link).await;

@@ -171,6 +171,11 @@ fn fallen(error: &JoinError) -> Option<Result<Raw, RpcError>> {
 }
 
 impl Asked {
+    /// A question that came inside of an answer: nobody's clock runs while it is open.
+    pub(in crate::conn) fn inside(request: Request) -> Self {
+        Asked { method: request.method, params: request.params, on: None, clocks: Vec::new() }
+    }
+
     /// Says that a person is being asked.
     pub fn pause(&self) -> Pause {
         self.clocks.iter().for_each(|clock| clock.pause());

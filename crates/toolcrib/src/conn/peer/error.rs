@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use toolcrib_wire::view::Flaw;
 use toolcrib_wire::{Fault, Kind, RpcError};
 
 use super::deadline::Limit;
@@ -24,6 +25,15 @@ pub enum CallError {
     Failed(#[source] LinkFault),
     #[error("the server ended the request")]
     EndedByServer,
+    /// The server needs an answer to go on, and there is none.
+    #[error("the server's `{method}` cannot be answered")]
+    Unanswered {
+        method: String,
+        #[source]
+        cause: RpcError,
+    },
+    #[error("the server asked for more in {0} rounds without an end")]
+    TooManyRounds(u32),
 }
 
 /// What is wrong with an answer.
@@ -35,6 +45,8 @@ pub enum BadAnswer {
     NotAnObject(Kind),
     #[error("its id is a string, that of the request was a number")]
     IdOfAnotherType,
+    #[error("what it asks for cannot be read")]
+    Input(#[source] Flaw),
 }
 
 fn show(time: &Duration) -> String {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The sending half. Dropping it lets the receiver see the end after what is queued.
-pub struct Sender<T>(Arc<Shared<T>>);
+/// The sending half. When its last clone is dropped, the receiver sees the end after what is queued.
+pub struct Sender<T>(Arc<Half<T>>);
 
 /// The receiving half. Dropping it makes sending a matter of nothing.
 pub struct Receiver<T>(Arc<Shared<T>>);
@@ -26,21 +26,21 @@ pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         }),
         arrived: Notify::new(),
     });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    (Sender(Arc::new(Half(Arc::clone(&shared)))), Receiver(shared))
 }
 
 impl<T> Sender<T> {
     /// `bytes` is what the item weighs.
     pub fn push(&self, item: T, bytes: usize) {
-        self.0.push(Item { item, bytes, keep: false });
+        self.0.0.push(Item { item, bytes, keep: false });
     }
 
     /// For items of a few kinds, of which one tells as much as many: nothing is added where `same` finds one,
     /// and what is added is not dropped.
     pub fn push_once(&self, item: T, same: impl Fn(&T) -> bool) {
-        let known = self.0.queue().items.iter().any(|queued| same(&queued.item));
+        let known = self.0.0.queue().items.iter().any(|queued| same(&queued.item));
         if !known {
-            self.0.push(Item { item, bytes: 0, keep: true });
+            self.0.0.push(Item { item, bytes: 0, keep: true });
         }
     }
 }
@@ -139,7 +139,16 @@ impl<T> Queue<T> {
     }
 }
 
-impl<T> Drop for Sender<T> {
+/// What all clones of a sender share.
+struct Half<T>(Arc<Shared<T>>);
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Half<T> {
     fn drop(&mut self) {
         self.0.close();
     }

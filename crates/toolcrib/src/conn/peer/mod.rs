@@ -56,7 +56,7 @@ pub struct PeerSettings {
 }
 
 /// What one call wants besides its answer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CallOptions {
     pub patience: Patience,
     pub progress: ProgressWish,
@@ -67,7 +67,7 @@ pub struct CallOptions {
 }
 
 /// Whether a server is asked for progress.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum ProgressWish {
     #[default]
     None,
@@ -216,6 +216,12 @@ impl Peer {
         if let Some(closer) = closer {
             closer.close(grace).await;
         }
+    }
+
+    /// Fails what is under way and ends all that the link started at once.
+    pub fn kill(&self) {
+        self.shared.end(&CloseReason::Asked);
+        drop(self.owned.closer.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn begin(

@@ -44,6 +44,25 @@ pub struct Oddity {
 #[derive(Debug, Default)]
 pub(super) struct Tally(BTreeMap<Odd, Oddity>);
 
+impl std::fmt::Display for Odd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Odd::Noise => "it writes what is no message where messages belong",
+            Odd::Malformed => "it sends messages that cannot be used",
+            Odd::BadHeader => "it sends header lines that cannot be used",
+            Odd::TooLarge => "it sends messages over the limit",
+            Odd::Truncated => "its stream ended within a message",
+            Odd::UnknownId => "it answers requests that were never made",
+            Odd::NoId => "it sends answers without an id",
+            Odd::Duplicate => "it answers a request twice",
+            Odd::Late => "it answers requests that were given up",
+            Odd::UnknownProgress => "it tells of progress of nothing that is under way",
+            Odd::TooManyRequests => "it asks more at once than is answered",
+            Odd::Unread => "it does not read what is sent to it",
+        })
+    }
+}
+
 impl Odd {
     /// Stable, for machines.
     pub fn code(self) -> &'static str {

@@ -5,11 +5,14 @@ mod ending;
 mod lists;
 mod trying;
 
+use std::sync::Arc;
+
 use toolcrib_config::model::policy::{Policy, SessionScope};
 use toolcrib_config::model::units::Period;
 
 use super::*;
 use crate::conn::state::{Outlook, Words};
+use crate::transport::{HttpFault, LinkFault};
 
 /// Compares a life with what is told of it. Both are lists parted by `,`: events as `<seconds> <event>`, with
 /// the number of the session behind the word; what follows as `<seconds> <state> <effects>`. Ticks come by
@@ -64,6 +67,10 @@ fn read(text: &str) -> (Moment, Event) {
         "call" => Event::Wanted(Want::Call),
         "up" => Event::Connected(link),
         "down" => down(FailureKind::Connection),
+        "gone" => {
+            let fault = LinkFault { doing: "x", cause: Arc::new(HttpFault::SessionGone) };
+            Event::Down(link, Failure::from(&fault))
+        }
         "timeout" => down(FailureKind::Timeout),
         "config" => down(FailureKind::Config),
         "auth" => down(FailureKind::Authentication),

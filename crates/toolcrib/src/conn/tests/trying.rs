@@ -56,6 +56,7 @@ fn min_61_three_retries_after_1_2_and_4_seconds_then_no_more() {
 
 #[test]
 fn min_59_and_61_only_what_may_pass_is_tried_again() {
+    // MIN-61 as well.
     for (kind, again) in [
         ("down", true),
         ("timeout", true),
@@ -97,6 +98,21 @@ fn min_31_a_lost_session_is_made_anew_and_the_old_one_closed_first() {
         (1, 0, Some(moment(14.0)))
     );
     assert_eq!(life.outlook(), Outlook::Up);
+}
+
+#[test]
+fn a_session_that_the_server_has_forgotten_is_opened_anew_at_once() {
+    // Dispatch makes no loss good by itself, but this is none of the server.
+    check(
+        &dispatch(),
+        "0 call, 1 up1, 9 gone1, 10 up2, 10.5 gone2",
+        "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 10 ready, 10.5 failed close2",
+    );
+    check(
+        &minion(),
+        "0 call, 1 up1, 9 gone1, 9 down2",
+        "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 9 backoff",
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::process::guest::{Guest, Home};
 use crate::process::mark::{InstanceId, Mark};
 use crate::process::sys::{Identity, Realm};
 
@@ -24,6 +25,8 @@ pub(crate) enum Line {
     Host(Identity),
     /// Written before the fork when it has no leader, and again with it after.
     Entry(Entry),
+    /// Written before the guest can exist, and again whenever more of it is known.
+    Guest(Guest),
     Ended(Mark),
 }
 
@@ -32,6 +35,7 @@ pub(crate) enum Line {
 pub(crate) struct Reading {
     pub(crate) host: Option<Identity>,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) guests: Vec<Guest>,
     pub(crate) damaged: usize,
     /// Lines of kinds that a newer version writes.
     pub(crate) unknown: usize,
@@ -47,21 +51,26 @@ pub(crate) fn encode(instance: InstanceId, line: &Line) -> serde_json::Result<St
 /// damaged: the file's name says whose it is.
 pub(crate) fn read(instance: InstanceId, text: &[u8]) -> Reading {
     let mut reading = Reading::default();
-    let mut live = BTreeMap::new();
+    let (mut live, mut guests) = (BTreeMap::new(), BTreeMap::new());
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match decode(instance, line) {
             Ok(Line::Host(host)) => reading.host = Some(host),
             Ok(Line::Entry(entry)) => {
                 live.insert(entry.mark, entry);
             }
+            Ok(Line::Guest(guest)) => {
+                guests.insert(guest.mark, guest);
+            }
             Ok(Line::Ended(mark)) => {
                 live.remove(&mark);
+                guests.remove(&mark);
             }
             Err(Unreadable::Damaged) => reading.damaged += 1,
             Err(Unreadable::Unknown) => reading.unknown += 1,
         }
     }
     reading.entries = live.into_values().collect();
+    reading.guests = guests.into_values().collect();
     reading
 }
 
@@ -80,11 +89,21 @@ struct Record {
     boot: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pids: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<String>,
+    /// Whether the container was made for the guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exec: Option<String>,
 }
 
 const HOST: &str = "host";
 const INTENT: &str = "intent";
 const STARTED: &str = "started";
+const GUEST: &str = "guest";
 const ENDED: &str = "ended";
 
 /// Sessions count from 1: this one is the host itself.
@@ -96,6 +115,9 @@ enum Unreadable {
 }
 
 fn record(instance: InstanceId, line: &Line) -> Record {
+    if let Line::Guest(guest) = line {
+        return guest_record(guest);
+    }
     let host = Mark { instance, session: NO_SESSION };
     let (kind, mark, program, process) = match line {
         Line::Host(process) => (HOST, &host, None, Some(process)),
@@ -103,6 +125,7 @@ fn record(instance: InstanceId, line: &Line) -> Record {
         Line::Entry(Entry { mark, program, leader }) => {
             (STARTED, mark, Some(program), leader.as_ref())
         }
+        Line::Guest(guest) => (GUEST, &guest.mark, None, None),
         Line::Ended(mark) => (ENDED, mark, None, None),
     };
     Record {
@@ -113,6 +136,23 @@ fn record(instance: InstanceId, line: &Line) -> Record {
         start: process.map(|process| process.start),
         boot: process.map(|process| process.realm.boot.clone()),
         pids: process.map(|process| process.realm.pids.clone()),
+        ..Record::default()
+    }
+}
+
+fn guest_record(guest: &Guest) -> Record {
+    let (own, container, exec) = match &guest.home {
+        Home::Own { container, exec } => (true, container.clone(), exec),
+        Home::Shared { container, exec } => (false, Some(container.clone()), exec),
+    };
+    Record {
+        kind: GUEST.to_owned(),
+        owner: guest.mark.to_string(),
+        engine: Some(guest.engine.clone()),
+        container,
+        own: Some(own),
+        exec: exec.clone(),
+        ..Record::default()
     }
 }
 
@@ -124,6 +164,7 @@ fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
         HOST => record.process().map(Line::Host),
         INTENT => record.entry(mark, None),
         STARTED => record.process().and_then(|leader| record.entry(mark, Some(leader))),
+        GUEST => record.guest(mark),
         ENDED => Some(Line::Ended(mark)),
         _ => return Err(Unreadable::Unknown),
     };
@@ -135,6 +176,14 @@ impl Record {
         Some(Line::Entry(Entry { mark, program: self.program.clone()?, leader }))
     }
 
+    fn guest(self, mark: Mark) -> Option<Line> {
+        let home = match (self.own?, self.container) {
+            (true, container) => Home::Own { container, exec: self.exec },
+            (false, container) => Home::Shared { container: container?, exec: self.exec },
+        };
+        Some(Line::Guest(Guest { mark, engine: self.engine?, home }))
+    }
+
     fn process(&self) -> Option<Identity> {
         let realm = Realm { boot: self.boot.clone()?, pids: self.pids.clone()? };
         Some(Identity { pid: self.pid?, start: self.start?, realm })
@@ -143,6 +192,8 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -165,6 +216,20 @@ mod tests {
         Entry { leader: Some(leader), ..intent(session) }
     }
 
+    fn guest(session: u64, home: Home) -> Guest {
+        Guest { mark: mark(session), engine: "unix:///run/engine".to_owned(), home }
+    }
+
+    fn homes() -> [Home; 4] {
+        let (container, exec) = (Some("c0ffee".to_owned()), Some("e".to_owned()));
+        [
+            Home::Own { container: None, exec: None },
+            Home::Own { container, exec: exec.clone() },
+            Home::Shared { container: "c0ffee".to_owned(), exec: None },
+            Home::Shared { container: "c0ffee".to_owned(), exec },
+        ]
+    }
+
     fn text(lines: &[Line]) -> String {
         lines.iter().map(|line| encode(instance(), line).unwrap()).collect()
     }
@@ -177,6 +242,19 @@ mod tests {
         let text = text(&lines);
         let wanted = Reading { host, entries: vec![intent(1), started(2)], ..Reading::default() };
         assert_eq!(read(instance(), text.as_bytes()), wanted);
+    }
+
+    #[test]
+    fn guests_read_back_as_written_and_the_last_word_on_each_counts() {
+        for home in homes() {
+            let noted = guest(1, home);
+            let early = guest(1, Home::Own { container: None, exec: None });
+            let lines = [early, noted.clone()].map(Line::Guest);
+            let guests = read(instance(), text(&lines).as_bytes()).guests;
+            assert_eq!(guests, slice::from_ref(&noted));
+            let lines = [Line::Guest(noted), Line::Ended(mark(1))];
+            assert_eq!(read(instance(), text(&lines).as_bytes()), Reading::default());
+        }
     }
 
     #[test]
@@ -203,6 +281,7 @@ mod tests {
             &format!(
                 "{{\"kind\":\"started\",\"owner\":\"{ID}:1\",\"program\":\"npx\",\"pid\":-1}}"
             ),
+            &format!("{{\"kind\":\"guest\",\"owner\":\"{ID}:2\",\"engine\":\"e\",\"own\":false}}"),
         ] {
             let wanted = Reading { entries: vec![started(1)], damaged: 1, ..Reading::default() };
             assert_eq!(read(instance(), format!("{good}{bad}\n").as_bytes()), wanted, "{bad}");
@@ -213,7 +292,7 @@ mod tests {
     #[test]
     fn what_a_newer_version_adds_is_no_damage() {
         let text = format!(
-            "{{\"kind\":\"container\",\"owner\":\"{ID}:1\",\"id\":\"c0ffee\"}}\n\
+            "{{\"kind\":\"pod\",\"owner\":\"{ID}:1\",\"id\":\"c0ffee\"}}\n\
              {{\"kind\":\"intent\",\"owner\":\"{ID}:2\",\"program\":\"npx\",\"colour\":\"red\"}}\n"
         );
         let wanted = Reading { entries: vec![intent(2)], unknown: 1, ..Reading::default() };

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::line::{Entry, Line, encode};
 use super::{draft_of, file_name, folder, leads_to};
+use crate::process::guest::Guest;
 use crate::process::mark::{InstanceId, Mark};
 use crate::process::sys::Identity;
 
@@ -25,6 +26,7 @@ pub(crate) struct Ledger {
     path: PathBuf,
     file: File,
     live: BTreeMap<Mark, Entry>,
+    guests: BTreeMap<Mark, Guest>,
     lines: usize,
     /// The last line may lack its end: the disk was full.
     torn: bool,
@@ -52,8 +54,8 @@ impl Ledger {
     }
 
     fn begin(instance: InstanceId, host: Identity, path: PathBuf, file: File) -> io::Result<Self> {
-        let (live, line) = (BTreeMap::new(), Line::Host(host.clone()));
-        let mut ledger = Self { instance, host, path, file, live, lines: 0, torn: false };
+        let (live, guests, line) = (BTreeMap::new(), BTreeMap::new(), Line::Host(host.clone()));
+        let mut ledger = Self { instance, host, path, file, live, guests, lines: 0, torn: false };
         ledger.append(&line)?;
         Ok(ledger)
     }
@@ -70,15 +72,27 @@ impl Ledger {
         Ok(())
     }
 
+    /// As with [`Ledger::enter`], for what lives in a container. What is said again replaces what was.
+    pub(crate) fn lodge(&mut self, guest: Guest) -> io::Result<()> {
+        self.append(&Line::Guest(guest.clone()))?;
+        self.guests.insert(guest.mark, guest);
+        Ok(())
+    }
+
     pub(crate) fn ended(&mut self, mark: Mark) -> io::Result<()> {
         self.live.remove(&mark);
+        self.guests.remove(&mark);
         self.append(&Line::Ended(mark))?;
-        if self.lines > 2 * self.live.len() + SLACK { self.compact() } else { Ok(()) }
+        if self.lines > 2 * self.living() + SLACK { self.compact() } else { Ok(()) }
+    }
+
+    fn living(&self) -> usize {
+        self.live.len() + self.guests.len()
     }
 
     /// Removes the file, unless something of the instance still lives: then the next start shall find it.
     pub(crate) fn close(self) -> io::Result<()> {
-        if self.live.is_empty() { fs::remove_file(&self.path) } else { Ok(()) }
+        if self.living() == 0 { fs::remove_file(&self.path) } else { Ok(()) }
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
@@ -101,13 +115,14 @@ impl Ledger {
         let mut file = open_new(&draft)?;
         file.try_lock()?;
         let entries = self.live.values().cloned().map(Line::Entry);
-        let lines = iter::once(Line::Host(self.host.clone())).chain(entries);
+        let guests = self.guests.values().cloned().map(Line::Guest);
+        let lines = iter::once(Line::Host(self.host.clone())).chain(entries).chain(guests);
         let text: String =
             lines.map(|line| encode(self.instance, &line)).collect::<Result<_, _>>()?;
         file.write_all(text.as_bytes())?;
         fs::rename(&draft, &self.path)?;
         self.file = file;
-        self.lines = 1 + self.live.len();
+        self.lines = 1 + self.living();
         self.torn = false;
         Ok(())
     }
@@ -120,6 +135,7 @@ fn open_new(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::guest::Home;
     use crate::process::ledger::line::read;
     use crate::process::ledger::{Claim, claim};
     use crate::process::sys;
@@ -134,6 +150,11 @@ mod tests {
             program: "npx".to_owned(),
             leader: None,
         }
+    }
+
+    fn guest(ledger: &Ledger, session: u64) -> Guest {
+        let home = Home::Own { container: None, exec: None };
+        Guest { mark: entry(ledger, session).mark, engine: "unix:///run/engine".to_owned(), home }
     }
 
     fn mode(path: &Path) -> u32 {
@@ -164,13 +185,16 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let mut ledger = create(state.path()).unwrap();
         ledger.enter(entry(&ledger, 0)).unwrap();
+        ledger.lodge(guest(&ledger, 5_000)).unwrap();
         for session in 1..5_000 {
             ledger.enter(entry(&ledger, session)).unwrap();
             ledger.ended(entry(&ledger, session).mark).unwrap();
         }
         let text = fs::read(&ledger.path).unwrap();
         assert!(text.len() < 64 << 10, "{} bytes", text.len());
-        assert_eq!(read(ledger.instance(), &text).entries, [entry(&ledger, 0)]);
+        let reading = read(ledger.instance(), &text);
+        assert_eq!(reading.entries, [entry(&ledger, 0)]);
+        assert_eq!(reading.guests, [guest(&ledger, 5_000)]);
     }
 
     #[test]
@@ -196,6 +220,12 @@ mod tests {
         unclean.enter(entry(&unclean, 1)).unwrap();
         let path = unclean.path.clone();
         unclean.close().unwrap();
+        assert!(path.exists());
+
+        let mut visited = create(state.path()).unwrap();
+        visited.lodge(guest(&visited, 1)).unwrap();
+        let path = visited.path.clone();
+        visited.close().unwrap();
         assert!(path.exists());
     }
 }

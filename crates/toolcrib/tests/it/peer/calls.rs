@@ -69,6 +69,7 @@ async fn dis_25_a_dropped_call_is_cancelled_at_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn hol_19_dkr_22_a_call_without_an_answer_times_out() {
+    // DKR-22 as well.
     let (peer, _events, mut hand) = Hand::start(NoRequests);
     let start = Instant::now();
     let error = peer.call("tools/list", raw(&json!({})), patience(MINUTE)).await.unwrap_err();

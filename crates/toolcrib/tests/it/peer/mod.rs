@@ -1,6 +1,7 @@
 //! Conversations: with the scripted server over pipes, and with a server played by hand over a stream in memory.
 
 mod calls;
+mod docker;
 mod faults;
 mod inbound;
 mod stdio;
@@ -21,7 +22,7 @@ use toolcrib::conn::peer::{
 };
 use toolcrib::process::{Graces, Instance};
 use toolcrib::transport::{
-    Credentials, Encoding, OpenError, Opening, Permissions, StreamSettings, Tls, open, over,
+    Credentials, Encoding, Link, OpenError, Opening, Permissions, StreamSettings, Tls, open, over,
 };
 use toolcrib_config::model::choice::{AnyOf, Inherit};
 use toolcrib_config::model::transport::{Env, Framing, Plain, Stdio, Transport};
@@ -62,24 +63,7 @@ impl Served {
         let mut stdio = config(&script);
         let mut world = World::new(folder.path().to_owned());
         change(&mut stdio, &mut world);
-        let find = |_: &toolcrib_config::Reference| None;
-        let tls = Tls::default();
-        let opening = Opening {
-            instance: &instance,
-            host_env: &world.env,
-            extra_env: &[],
-            cwd: world.cwd,
-            find: &find,
-            limits: world.limits,
-            stderr_limit: 64 << 10,
-            graces: world.graces,
-            connect_timeout: LIMIT,
-            sse_read_timeout: LIMIT,
-            credentials: Credentials::None,
-            tls: &tls,
-            permissions: world.permissions,
-        };
-        let link = within(open(&Transport::Stdio(stdio), &opening)).await?;
+        let link = world.open(&Transport::Stdio(stdio), &instance).await?;
         let (peer, events) = Peer::start(link, settings(NoRequests));
         Ok(Served { peer, events, instance, folder })
     }
@@ -126,8 +110,27 @@ impl World {
             cwd,
             limits: Limits::default(),
             graces: Graces { close: AT_ONCE, terminate: AT_ONCE, kill: LIMIT },
-            permissions: Permissions { spawn: true, network: true },
+            permissions: Permissions { spawn: true, network: true, docker: false },
         }
+    }
+
+    async fn open(&self, transport: &Transport, instance: &Instance) -> Result<Link, OpenError> {
+        let opening = Opening {
+            instance,
+            host_env: &self.env,
+            extra_env: &[],
+            cwd: self.cwd.clone(),
+            find: &|_| None,
+            limits: self.limits,
+            stderr_limit: 64 << 10,
+            graces: self.graces,
+            connect_timeout: LIMIT,
+            sse_read_timeout: LIMIT,
+            credentials: Credentials::None,
+            tls: &Tls::default(),
+            permissions: self.permissions,
+        };
+        within(open(transport, &opening)).await
     }
 }
 

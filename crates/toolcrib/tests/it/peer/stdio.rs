@@ -30,6 +30,7 @@ async fn dom_08_arguments_arrive_unchanged() {
 
 #[tokio::test]
 async fn dom_56_min_13_the_host_s_environment_is_inherited_and_overridden() {
+    // MIN-13 as well.
     let served = Served::with(Script::default(), |stdio, world| {
         world.env.push(("FROM_HOST".to_owned(), "host".to_owned()));
         world.env.push(("BOTH".to_owned(), "host".to_owned()));
@@ -135,6 +136,7 @@ async fn a_reference_to_nothing_is_named() {
 
 #[tokio::test]
 async fn dis_47_dkr_08_both_framings_carry_text_of_many_bytes() {
+    // DKR-08 as well.
     for (content_length, framing, spoken) in [
         (false, Framing::Auto, Spoken::Newline),
         (true, Framing::ContentLength, Spoken::ContentLength),

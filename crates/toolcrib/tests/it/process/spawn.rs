@@ -11,6 +11,7 @@ use super::{Scene, group_of};
 
 #[tokio::test]
 async fn dom_08_hol_24_arguments_arrive_unchanged() {
+    // HOL-24 as well.
     let scene = Scene::new();
     let args = ["two words", "$HOME", "$(id)", "`id`", "; exit 1", "a\"b'c", "*", "\\", "", "ü\n"];
     let mut launch = Launch::new("/usr/bin/printf", "/");

@@ -19,6 +19,7 @@ const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","pa
 
 #[tokio::test]
 async fn dis_48_hol_29_an_answer_may_be_one_message_or_a_stream_with_progress() {
+    // HOL-29 as well.
     let server = HttpServer::start(|asked| match asked.body.contains("\"id\":1") {
         true => Reply::json(result(1, 10)),
         false => Reply::events().event(PROGRESS).event(&result(2, 20)),

@@ -93,7 +93,25 @@ async fn a_server_without_a_stream_of_its_own_is_asked_once() {
 }
 
 #[tokio::test]
+async fn a_server_that_knows_nothing_of_a_get_keeps_its_session() {
+    let server = HttpServer::start(|asked| match asked.method.as_str() {
+        "GET" => Reply::status(404),
+        _ => session(asked).unwrap_or_else(|| Reply::json(result(2, 2))),
+    });
+    let server = server.await.unwrap();
+    let mut link = Scene::new().http(&server.url("/mcp")).await;
+    link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
+    expect_result(&mut link, 1, 1).await;
+    link.outbox.send(notification("notifications/initialized")).await.unwrap();
+    server.request(|asked| asked.method == "GET").await.unwrap();
+    link.outbox.send(request(2, "tools/list", "{}")).await.unwrap();
+    expect_result(&mut link, 2, 2).await;
+    close(link).await;
+}
+
+#[tokio::test]
 async fn dis_16_hol_15_closing_ends_the_session_on_the_server_if_that_is_wanted() {
+    // HOL-15 as well.
     for terminate in [true, false] {
         let server =
             HttpServer::start(|asked| session(asked).unwrap_or_else(|| Reply::status(405)));

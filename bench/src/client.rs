@@ -1,0 +1,187 @@
+//! The two clients behind one face: ours, and the one of the Rust SDK.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::CallToolRequestParams;
+use rmcp::service::RunningService;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::{RoleClient, ServiceExt};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::process::Command;
+use toolcrib::conn::peer::{CallOptions, NoRequests, Patience, Peer, PeerSettings};
+use toolcrib::process::{Graces, Instance};
+use toolcrib::transport::{Credentials, Opening, Permissions, Tls, open};
+use toolcrib_config::model::choice::{AnyOf, Inherit};
+use toolcrib_config::model::transport::{
+    Env, Framing, Plain, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
+};
+use toolcrib_wire::{Limits, ObjectWriter, Raw, Version};
+
+use crate::Fallible;
+use crate::upstream::{Size, Upstream};
+
+#[derive(Clone, Copy)]
+pub enum Which {
+    Ours,
+    Rmcp,
+}
+
+/// A client that is connected.
+pub enum Client {
+    Ours { peer: Peer, _host: Host },
+    Rmcp(RunningService<RoleClient, ()>),
+}
+
+/// Calls tools, up to the result as each client hands it on: ours as text that has been checked, which is what a
+/// host passes on, the SDK's as the types that it decodes into.
+pub enum Caller {
+    Ours { peer: Peer, arguments: Raw },
+    Rmcp { peer: rmcp::Peer<RoleClient>, arguments: rmcp::model::JsonObject },
+}
+
+impl Client {
+    pub async fn connect(which: Which, upstream: &Upstream) -> Fallible<Self> {
+        match which {
+            Which::Ours => {
+                let host = Host::new()?;
+                let peer = host.session(upstream).await?;
+                Ok(Self::Ours { peer, _host: host })
+            }
+            Which::Rmcp => theirs(upstream).await.map(Self::Rmcp),
+        }
+    }
+
+    pub fn caller(&self) -> Caller {
+        let arguments = json!({"path": "src/main.rs", "lines": 40});
+        match self {
+            Self::Ours { peer, .. } => {
+                Caller::Ours { peer: peer.clone(), arguments: raw(&arguments) }
+            }
+            Self::Rmcp(service) => Caller::Rmcp {
+                peer: service.peer().clone(),
+                arguments: arguments.as_object().cloned().unwrap_or_default(),
+            },
+        }
+    }
+
+    pub async fn close(self) -> Fallible {
+        match self {
+            Self::Ours { peer, .. } => peer.close(Duration::from_secs(1)).await,
+            Self::Rmcp(service) => drop(service.cancel().await?),
+        }
+        Ok(())
+    }
+}
+
+impl Caller {
+    pub async fn call(&self, size: Size) -> Result<(), String> {
+        let has_failed = match self {
+            Self::Ours { peer, arguments } => {
+                let params = ObjectWriter::new().string("name", size.tool());
+                let params = params.json("arguments", arguments.json()).finish();
+                let patience = Patience { request: Some(Duration::from_secs(60)), max: None };
+                let options = CallOptions { patience, ..CallOptions::default() };
+                let body = peer.call("tools/call", params, options).await;
+                body.map_err(|error| error.to_string())?.raw().is_none()
+            }
+            Self::Rmcp { peer, arguments } => {
+                let params = CallToolRequestParams::new(size.tool());
+                let called = peer.call_tool(params.with_arguments(arguments.clone())).await;
+                called.map_err(|error| error.to_string())?.is_error == Some(true)
+            }
+        };
+        if has_failed { Err("the tool failed".to_owned()) } else { Ok(()) }
+    }
+}
+
+async fn theirs(upstream: &Upstream) -> Fallible<RunningService<RoleClient, ()>> {
+    Ok(match upstream {
+        Upstream::Program(program) => {
+            let mut command = Command::new(program);
+            command.args(["upstream", "stdio"]);
+            ().serve(TokioChildProcess::new(command)?).await?
+        }
+        Upstream::Address { url, .. } => {
+            ().serve(StreamableHttpClientTransport::from_uri(url.as_str())).await?
+        }
+    })
+}
+
+/// As much of a host as sessions need.
+pub struct Host {
+    instance: Instance,
+    tls: Tls,
+    state: TempDir,
+}
+
+impl Host {
+    pub fn new() -> Fallible<Self> {
+        let state = tempfile::tempdir()?;
+        Ok(Self { instance: Instance::open(state.path())?, tls: Tls::default(), state })
+    }
+
+    /// Opens a link and shakes hands.
+    pub async fn session(&self, upstream: &Upstream) -> Fallible<Peer> {
+        let limit = Duration::from_secs(60);
+        let opening = Opening {
+            instance: &self.instance,
+            host_env: &[],
+            extra_env: &[],
+            cwd: Path::to_owned(self.state.path()),
+            find: &|_| None,
+            limits: Limits::default(),
+            stderr_limit: 64 << 10,
+            graces: Graces::default(),
+            connect_timeout: limit,
+            sse_read_timeout: limit,
+            credentials: Credentials::None,
+            tls: &self.tls,
+            permissions: Permissions { spawn: true, network: true, docker: true },
+        };
+        let link = open(&transport(upstream), &opening).await?;
+        let settings = PeerSettings { server: "bench".to_owned(), handler: Arc::new(NoRequests) };
+        let (peer, _) = Peer::start(link, settings);
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
+        peer.call("initialize", raw(&hello), CallOptions::default()).await?;
+        peer.speak(Version::V2025_11_25);
+        peer.notify("notifications/initialized", None).await?;
+        Ok(peer)
+    }
+}
+
+fn transport(upstream: &Upstream) -> Transport {
+    match upstream {
+        Upstream::Program(program) => Transport::Stdio(Stdio {
+            command: Plain::literal(program),
+            args: ["upstream", "stdio"].map(Plain::literal).into(),
+            cwd: None,
+            encoding: "utf-8".to_owned(),
+            framing: Framing::Auto,
+            allow_commands: AnyOf::Any,
+            env: Env {
+                inherit: Inherit::Minimal,
+                file: None,
+                unset: Vec::new(),
+                set: BTreeMap::new(),
+            },
+        }),
+        Upstream::Address { url, .. } => Transport::StreamableHttp(StreamableHttp {
+            remote: Remote {
+                url: Plain::literal(url),
+                headers: BTreeMap::new(),
+                url_policy: UrlPolicy::HttpsOrLoopback,
+            },
+            session_id: None,
+            terminate_on_close: false,
+        }),
+    }
+}
+
+/// Any value of `serde_json` is JSON.
+fn raw(value: &serde_json::Value) -> Raw {
+    Raw::of(value).unwrap_or_else(|error| panic!("{error}"))
+}

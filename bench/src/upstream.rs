@@ -1,0 +1,216 @@
+//! The server under both clients: it looks for an id, and answers with what it has ready. Cheap, so that it is
+//! never what the clients wait for; in a process of its own, so that it does not count.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use crate::Fallible;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    Stdio,
+    Http,
+}
+
+/// How large an answer is.
+#[derive(Clone, Copy)]
+pub enum Size {
+    Small,
+    Large,
+}
+
+impl Size {
+    /// The tool that gives it.
+    pub fn tool(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Large => "large",
+        }
+    }
+}
+
+/// Where a client finds a server: a program to start, or an address.
+pub enum Upstream {
+    Program(String),
+    Address { url: String, _server: Server },
+}
+
+/// Ends with its owner.
+pub struct Server(Child);
+
+impl Upstream {
+    pub fn start(over: Over) -> Fallible<Self> {
+        let program = std::env::current_exe()?.to_string_lossy().into_owned();
+        if over == Over::Stdio {
+            return Ok(Self::Program(program));
+        }
+        let mut command = Command::new(program);
+        command.args(["upstream", "http"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = Server(command.spawn()?);
+        let mut url = String::new();
+        let stdout = server.0.stdout.take().ok_or("no stdout")?;
+        BufReader::new(stdout).read_line(&mut url)?;
+        Ok(Self::Address { url: url.trim().to_owned(), _server: server })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Failing to end what is gone is fine; waiting leaves no zombie.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub fn serve(over: &str) -> io::Result<()> {
+    let answers = Answers::new();
+    match over {
+        "stdio" => serve_stdio(&answers),
+        "http" => serve_http(&answers),
+        _ => Err(io::Error::other("usage: toolcrib-bench upstream stdio|http")),
+    }
+}
+
+/// What it answers, but for the id.
+struct Answers {
+    initialize: Vec<u8>,
+    small: Vec<u8>,
+    large: Vec<u8>,
+}
+
+impl Answers {
+    fn new() -> Self {
+        let initialize = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"0"}}"#;
+        // As it stands in the JSON: what has to be escaped is frequent in what tools give.
+        let line = r#"    let path = \"C:\\temp\\file\";\t// caf\u00e9 – überall\n"#;
+        let result = |text: &str| {
+            format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}"#)
+        };
+        Self {
+            initialize: initialize.into(),
+            small: result("twenty bytes of text").into(),
+            large: result(&line.repeat((1 << 20) / line.len())).into(),
+        }
+    }
+
+    /// Appends the answer to a message; false if it wants none.
+    fn answer(&self, message: &[u8], to: &mut Vec<u8>) -> bool {
+        let Some(id) = id(message) else { return false };
+        let result = if has(message, b"\"initialize\"") {
+            &self.initialize
+        } else if has(message, b"\"large\"") {
+            &self.large
+        } else {
+            &self.small
+        };
+        to.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        to.extend_from_slice(id);
+        to.extend_from_slice(b",\"result\":");
+        to.extend_from_slice(result);
+        to.push(b'}');
+        true
+    }
+}
+
+/// Both clients write it before anything that may have the same name.
+fn id(message: &[u8]) -> Option<&[u8]> {
+    let start = find(message, b"\"id\":")? + 5;
+    let length = message[start..].iter().position(|byte| matches!(byte, b',' | b'}'))?;
+    Some(&message[start..start + length])
+}
+
+fn has(message: &[u8], word: &[u8]) -> bool {
+    find(message, word).is_some()
+}
+
+fn find(message: &[u8], word: &[u8]) -> Option<usize> {
+    message.windows(word.len()).position(|window| window == word)
+}
+
+/// Answers together whatever came together.
+fn serve_stdio(answers: &Answers) -> io::Result<()> {
+    let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    let mut chunk = vec![0; 64 * 1024];
+    loop {
+        let count = stdin.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        input.extend_from_slice(&chunk[..count]);
+        let whole = input.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        for line in input[..whole].split_inclusive(|byte| *byte == b'\n') {
+            if answers.answer(line, &mut output) {
+                output.push(b'\n');
+            }
+        }
+        input.drain(..whole);
+        stdout.write_all(&output)?;
+        stdout.flush()?;
+        output.clear();
+    }
+}
+
+fn serve_http(answers: &Answers) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    thread::scope(|threads| {
+        for stream in listener.incoming() {
+            // A client that hangs up ends its connection and nothing else.
+            threads.spawn(|| stream.and_then(|stream| connection(stream, answers)));
+        }
+        Ok(())
+    })
+}
+
+fn connection(stream: TcpStream, answers: &Answers) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut writer = stream.try_clone()?;
+    let mut reader = BufReader::with_capacity(64 * 1024, stream);
+    let (mut body, mut output, mut answer) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some(Head { is_post, length }) = read_head(&mut reader)? {
+        body.resize(length, 0);
+        reader.read_exact(&mut body)?;
+        output.clear();
+        answer.clear();
+        if !is_post {
+            output
+                .extend_from_slice(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
+        } else if answers.answer(&body, &mut answer) {
+            let length = answer.len();
+            write!(
+                output,
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+            )?;
+            output.extend_from_slice(&answer);
+        } else {
+            output.extend_from_slice(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
+        }
+        writer.write_all(&output)?;
+    }
+    Ok(())
+}
+
+struct Head {
+    is_post: bool,
+    length: usize,
+}
+
+/// None when the client has gone.
+fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut head = Head { is_post: line.starts_with("POST "), length: 0 };
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim().split_once(':') else { return Ok(Some(head)) };
+        if name.eq_ignore_ascii_case("content-length") {
+            head.length = value.trim().parse().map_err(io::Error::other)?;
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! `toolcrib doctor`: starts each server once and reports what is to be known of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use serde_json::{Value as Json, json};
+use tokio::runtime::Builder;
+use toolcrib::conn::peer::NoRequests;
+use toolcrib::conn::{Caller, Memory, News, World};
+use toolcrib::process::{Graces, Instance};
+use toolcrib::supervise::{Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine};
+use toolcrib::transport::{Permissions, Tls};
+use toolcrib_config::model::host;
+use toolcrib_config::{Config, Problem, Reference, ServerSpec};
+use toolcrib_wire::handshake::Implementation;
+use toolcrib_wire::view::ClientCapabilities;
+use toolcrib_wire::{Era, Framing};
+
+use crate::Exit;
+use crate::args::Doctor;
+use crate::out::Out;
+use crate::report::{plural, problems};
+use crate::settings::Settings;
+
+/// Servers that are started side by side.
+const AT_A_TIME: usize = 8;
+
+/// What killed hosts left is ended within this time, or left for the next start.
+const CLEARING: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
+    let config = settings.compile();
+    let chosen = match chosen(&config, args.server.as_deref()) {
+        Ok(chosen) => chosen,
+        Err(text) => {
+            out.error(&text);
+            return Exit::Usage;
+        }
+    };
+    let seen = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))
+        .and_then(|runtime| runtime.block_on(look(settings, out, &config, chosen)));
+    match seen {
+        Ok(seen) => report(settings, out, &config, &seen),
+        Err(text) => {
+            out.error(&text);
+            Exit::Failed
+        }
+    }
+}
+
+/// What was asked for; what is switched off is not started.
+fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, String> {
+    let Some(name) = name else {
+        let on = config.servers.iter().filter(|spec| spec.policy.enabled);
+        return Ok(on.cloned().map(Arc::new).collect());
+    };
+    let known: Vec<&str> = config.servers.iter().map(|spec| spec.id.as_str()).collect();
+    let none = || match known.is_empty() {
+        true => format!("there is no server `{name}`: none is configured here"),
+        false => format!("there is no server `{name}`; there are {}", known.join(", ")),
+    };
+    config.server(name).map(|spec| vec![Arc::new(spec.clone())]).ok_or_else(none)
+}
+
+async fn look(
+    settings: &Settings,
+    out: &Out,
+    config: &Config,
+    chosen: Vec<Arc<ServerSpec>>,
+) -> Result<Vec<(Arc<ServerSpec>, Examined)>, String> {
+    let state =
+        settings.state().ok_or("set HOME or TOOLCRIB_STATE_DIR: the state folder is there")?;
+    let cleared = clear(&state, CLEARING).await.map_err(|error| error.to_string())?;
+    if !cleared.processes.killed.is_empty() {
+        let count = plural(cleared.processes.killed.len(), "process");
+        out.note(&format!("ended {count} that a killed host had left"));
+    }
+    let world = Arc::new(world(
+        settings,
+        config,
+        Instance::open(&state).map_err(|error| error.to_string())?,
+    ));
+    let supervisor = Supervisor::new(Arc::clone(&world), Arc::new(Deaf));
+    let count = chosen.len();
+    let looks = chosen.into_iter().map(|spec| {
+        let supervisor = &supervisor;
+        async move {
+            let examined = examine(supervisor, Arc::clone(&spec), terms(settings, config)).await;
+            (spec, examined)
+        }
+    });
+    let mut looks = stream::iter(looks).buffered(AT_A_TIME);
+    let mut seen = Vec::new();
+    while let Some(one) = looks.next().await {
+        seen.push(one);
+        out.progress(&format!("looked at {} of {}", seen.len(), plural(count, "server")));
+    }
+    drop(looks);
+    out.progress("");
+    supervisor.close().await;
+    world.instance.close().await;
+    Ok(seen)
+}
+
+fn world(settings: &Settings, config: &Config, instance: Instance) -> World {
+    let env = settings.world.variables();
+    let known = env.clone();
+    let find = move |reference: &Reference| match reference {
+        Reference::Env(name) => {
+            known.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        }
+        Reference::Input(_) | Reference::Secret { .. } => None,
+    };
+    let host::Permissions { spawn, network, docker } = config.host.permissions;
+    World {
+        instance,
+        env,
+        find: Arc::new(find),
+        tls: Tls::default(),
+        permissions: Permissions { spawn, network, docker },
+        graces: Graces::default(),
+        memory: Memory::default(),
+        client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
+    }
+}
+
+fn terms(settings: &Settings, config: &Config) -> Terms {
+    let caller =
+        Caller { capabilities: ClientCapabilities::default(), handler: Arc::new(NoRequests) };
+    Terms { cwd: settings.root().to_path_buf(), drain_kill: config.host.reload.drain_kill, caller }
+}
+
+struct Deaf;
+
+impl Watcher for Deaf {
+    fn hear(&self, _: u64, _: Whose, _: News) {}
+}
+
+fn report(
+    settings: &Settings,
+    out: &Out,
+    config: &Config,
+    seen: &[(Arc<ServerSpec>, Examined)],
+) -> Exit {
+    let failed = seen.iter().filter(|(_, examined)| examined.outcome.is_err()).count();
+    if settings.json {
+        let servers: Vec<Json> = seen.iter().map(|(spec, one)| to_json(spec, one)).collect();
+        out.json(&json!({"ok": failed == 0, "servers": servers, "problems": config.problems}));
+    } else {
+        let shown: Vec<&Problem> = config.problems.iter().collect();
+        out.result(&problems(config, &shown));
+        seen.iter().for_each(|(spec, one)| out.result(&human(spec, one)));
+        let good = seen.len() - failed;
+        out.note(&format!(
+            "{} looked at: {good} good, {failed} failed",
+            plural(seen.len(), "server")
+        ));
+    }
+    if failed > 0 || config.has_errors() { Exit::Failed } else { Exit::Done }
+}
+
+fn to_json(spec: &ServerSpec, examined: &Examined) -> Json {
+    let found = examined.outcome.as_ref().ok();
+    let eras = found.map(|found| found.eras.iter().map(|era| word(*era)).collect::<Vec<_>>());
+    let oddities: Vec<Json> =
+        examined.oddities.iter().map(|odd| json!({"code": odd.code, "text": odd.text})).collect();
+    let error = examined.outcome.as_ref().err().map(|failure| {
+        json!({"kind": failure.kind.as_str(), "code": failure.code, "message": failure.message,
+            "fix": failure.fix})
+    });
+    json!({
+        "id": spec.id,
+        "key": spec.key(),
+        "transport": spec.transport.kind().as_str(),
+        "ok": found.is_some(),
+        "start_ms": u64::try_from(examined.took.as_millis()).unwrap_or(u64::MAX),
+        "eras": eras,
+        "protocol_version": found.map(|found| found.version.as_str()),
+        "framing": found.and_then(|found| found.framing).map(framing),
+        "name": found.and_then(|found| found.name.as_deref()),
+        "version": found.and_then(|found| found.release.as_deref()),
+        "tools": found.map(|found| found.tools),
+        "prompts": found.map(|found| found.prompts),
+        "resources": found.map(|found| found.resources),
+        "templates": found.map(|found| found.templates),
+        "oddities": oddities,
+        "stderr": examined.stderr,
+        "error": error,
+    })
+}
+
+fn human(spec: &ServerSpec, examined: &Examined) -> String {
+    let (green, red, dim) = (
+        colour(anstyle::AnsiColor::Green),
+        colour(anstyle::AnsiColor::Red),
+        anstyle::Style::new().dimmed(),
+    );
+    let took = format!("{:.2} s", examined.took.as_secs_f64());
+    let kind = spec.transport.kind().as_str();
+    let mut text = match &examined.outcome {
+        Ok(found) => {
+            let said = told(found);
+            format!("{green}good{green:#}    {} {dim}{kind}, up in {took}{dim:#}\n{said}", spec.id)
+        }
+        Err(failure) => {
+            let fix = failure.fix.iter().map(|fix| format!("        fix: {}\n", printable(fix)));
+            format!(
+                "{red}failed{red:#}  {} {dim}{kind}, after {took}{dim:#}\n        {} [{}]\n{}",
+                spec.id,
+                printable(&failure.message),
+                failure.code,
+                fix.collect::<String>()
+            )
+        }
+    };
+    for odd in &examined.oddities {
+        text += &format!("        odd: {} [{}]\n", printable(&odd.text), odd.code);
+    }
+    if examined.outcome.is_err() {
+        let lines: Vec<&str> = examined.stderr.lines().collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(5));
+        last.for_each(|line| text += &format!("        {dim}stderr: {}{dim:#}\n", printable(line)));
+    }
+    text
+}
+
+fn told(found: &Found) -> String {
+    let eras: Vec<&str> = found.eras.iter().map(|era| word(*era)).collect();
+    let who = match (&found.name, &found.release) {
+        (Some(name), Some(release)) => format!("{} {}", printable(name), printable(release)),
+        (Some(name), None) => printable(name),
+        _ => "nameless".to_owned(),
+    };
+    let framing = found.framing.map(|it| format!(", {}", framing(it))).unwrap_or_default();
+    format!(
+        "        {who}; speaks {} ({}){framing}\n        {}, {}, {}, {}\n",
+        found.version.as_str(),
+        eras.join(" and "),
+        plural(found.tools, "tool"),
+        plural(found.resources, "resource"),
+        plural(found.templates, "template"),
+        plural(found.prompts, "prompt"),
+    )
+}
+
+/// What a server wrote is shown and never obeyed: control characters lose their meaning.
+fn printable(text: &str) -> String {
+    let escape = |c: char| match c {
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            c.escape_unicode().to_string()
+        }
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+fn colour(colour: anstyle::AnsiColor) -> anstyle::Style {
+    anstyle::Style::new().bold().fg_color(Some(colour.into()))
+}
+
+fn word(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
+fn framing(framing: Framing) -> &'static str {
+    match framing {
+        Framing::Newline => "newline",
+        Framing::ContentLength => "content_length",
+    }
+}

@@ -1,0 +1,214 @@
+//! The client that the official conformance suite judges: it makes the calls of one scenario, over this library.
+//!
+//! The suite passes the address of its server as the last argument, and the scenario, the version and what else
+//! there is to know in the environment. An error ends the program with 1, which fails the scenario.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolcrib::conn::peer::{Answering, Asked, CallOptions, Handler};
+use toolcrib::conn::{
+    Caller, Conn, Event, Listener, Memory, News, Session, Settings, Setup, Want, World,
+};
+use toolcrib::process::{Graces, Instance};
+use toolcrib::transport::{Permissions, Tls};
+use toolcrib_config::model::units::Period;
+use toolcrib_config::{File, Lookup, Named, ServerSpec, Workspace, compile};
+use toolcrib_wire::handshake::Implementation;
+use toolcrib_wire::view::{ClientCapabilities, Elicit, ElicitAction, elicit_result};
+use toolcrib_wire::{Era, Raw, Version};
+
+type Fallible<T = ()> = Result<T, Box<dyn Error>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Fallible {
+    let url = std::env::args().next_back().ok_or("the server's address is missing")?;
+    let version = Version::from(told("PROTOCOL_VERSION")?.as_str());
+    let state = tempfile::tempdir()?;
+    let instance = Instance::open(state.path())?;
+    let conn = Conn::start(setup(server(&url, &version)?, instance.clone())?, Arc::new(Nobody));
+    let ticket = conn.ready(Want::Call).await.map_err(|failure| failure.message)?;
+    perform(&told("SCENARIO")?, &Client { conn: &conn, session: &ticket.session }).await?;
+    drop(ticket);
+    conn.tell(Event::Retire).await;
+    conn.ended().await;
+    instance.close().await;
+    Ok(())
+}
+
+/// Connecting has listed everything already.
+async fn perform(scenario: &str, client: &Client<'_>) -> Fallible {
+    match scenario {
+        "initialize" | "json-schema-ref-no-deref" => Ok(()),
+        "tools_call" | "request-metadata" => {
+            client.call("add_numbers", json!({"a": 5, "b": 3})).await
+        }
+        "sse-retry" => client.call("test_reconnection", json!({})).await,
+        "elicitation-sep1034-client-defaults" => {
+            client.call("test_client_elicitation_defaults", json!({})).await
+        }
+        "http-standard-headers" => client.use_everything().await,
+        "http-custom-headers" => client.replay(&told("CONTEXT")?).await,
+        "http-invalid-tool-headers" => client.call_every_tool().await,
+        "sep-2322-client-request-state" => {
+            for name in ["echo_state", "unrelated", "no_state", "no_result_type"] {
+                client.call(&format!("test_mrtr_{name}"), json!({})).await?;
+            }
+            Ok(())
+        }
+        "json-schema-2020-12-preservation" => client.send_schema_back().await,
+        other => Err(format!("the scenario `{other}` is not known here").into()),
+    }
+}
+
+/// One connection, and the calls that scenarios want.
+struct Client<'a> {
+    conn: &'a Conn,
+    session: &'a Session,
+}
+
+impl Client<'_> {
+    async fn call(&self, tool: &str, arguments: Value) -> Fallible {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    async fn request(&self, method: &str, params: Value) -> Fallible {
+        let answer = self.session.call(method, Raw::of(&params)?, CallOptions::default(), None);
+        answer.await?;
+        Ok(())
+    }
+
+    async fn call_every_tool(&self) -> Fallible {
+        let catalog = self.conn.view().catalog.ok_or("no catalogue")?;
+        for tool in &catalog.tools {
+            self.call(tool.name(), json!({"region": "us-west1"})).await?;
+        }
+        Ok(())
+    }
+
+    async fn use_everything(&self) -> Fallible {
+        self.call_every_tool().await?;
+        let catalog = self.conn.view().catalog.ok_or("no catalogue")?;
+        for resource in &catalog.resources {
+            self.request("resources/read", json!({"uri": resource.uri()})).await?;
+        }
+        for prompt in &catalog.prompts {
+            self.request("prompts/get", json!({"name": prompt.name()})).await?;
+        }
+        Ok(())
+    }
+
+    async fn replay(&self, context: &str) -> Fallible {
+        let context: Value = serde_json::from_str(context)?;
+        for call in context["toolCalls"].as_array().ok_or("no calls to replay")? {
+            let name = call["name"].as_str().ok_or("a call without a name")?;
+            self.call(name, call["arguments"].clone()).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_schema_back(&self) -> Fallible {
+        let catalog = self.conn.view().catalog.ok_or("no catalogue")?;
+        let tool = catalog.tools.iter().find(|tool| tool.name() == "json_schema_2020_12_tool");
+        let schema = tool.ok_or("the tool is not listed")?.input_schema().text();
+        let schema: Value = serde_json::from_str(schema)?;
+        self.call("json_schema_echo", json!({"schema": schema})).await
+    }
+}
+
+/// Answers forms with what their schema gives, as SEP-1034 has it, and has no roots.
+struct Defaults;
+
+impl Handler for Defaults {
+    fn take(&self, asked: Asked) -> Option<Answering> {
+        let answer = match asked.method.as_str() {
+            "elicitation/create" => accept(&Elicit::new(asked.params.raw()?)),
+            "roots/list" => Raw::of(&json!({"roots": []})).ok(),
+            _ => None,
+        }?;
+        Some(Box::pin(async move { Ok(answer) }))
+    }
+}
+
+fn accept(form: &Elicit) -> Option<Raw> {
+    let schema: Value = serde_json::from_str(form.requested_schema()?.text()).ok()?;
+    let fields = schema["properties"].as_object()?;
+    let given = fields.iter().filter_map(|(name, field)| {
+        field.get("default").map(|value| (name.clone(), value.clone()))
+    });
+    let content = Raw::of(&given.collect::<Map<_, _>>()).ok()?;
+    Some(elicit_result(ElicitAction::Accept, Some(content.json())))
+}
+
+fn server(url: &str, version: &Version) -> Fallible<ServerSpec> {
+    let protocol = match version.era() {
+        Some(Era::Legacy) => "legacy",
+        Some(Era::Modern) => "modern",
+        None => return Err("a version of no known era".into()),
+    };
+    let entry = json!({"url": url, "protocol": protocol});
+    let text = json!({"version": 1, "servers": {"suite": entry}}).to_string();
+    let named = Named { path: "/suite/toolcrib.yaml".into(), dialect: None };
+    let workspace = Workspace { root: "/suite".into(), home: None, named: Some(named) };
+    let mut config = compile(&workspace, &Text(text));
+    match config.servers.pop() {
+        Some(server) => Ok(server),
+        None => Err(format!("{:?}", config.problems).into()),
+    }
+}
+
+fn setup(spec: ServerSpec, instance: Instance) -> Fallible<Setup> {
+    let capabilities = Raw::of(&json!({"elicitation": {}, "roots": {}}))?;
+    Ok(Setup {
+        settings: Settings::of(&spec.policy, Period::secs(5)),
+        cwd: "/".into(),
+        protocol: spec.policy.protocol.clone(),
+        spec: Arc::new(spec),
+        world: Arc::new(World {
+            instance,
+            env: Vec::new(),
+            find: Arc::new(|_| None),
+            tls: Tls::default(),
+            permissions: Permissions { spawn: false, network: true, docker: false },
+            graces: Graces::default(),
+            memory: Memory::default(),
+            client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
+        }),
+        caller: Caller {
+            capabilities: ClientCapabilities::new(capabilities),
+            handler: Arc::new(Defaults),
+        },
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is a binary, and this is how the suite talks")]
+fn told(what: &str) -> Fallible<String> {
+    let name = format!("MCP_CONFORMANCE_{what}");
+    std::env::var(&name).map_err(|_| format!("{name} is not set").into())
+}
+
+/// One configuration file and nothing else.
+struct Text(String);
+
+impl Lookup for Text {
+    fn env(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn file(&self, _: &Path) -> File {
+        File::Content(self.0.clone().into_bytes())
+    }
+
+    fn is_dir(&self, _: &Path) -> bool {
+        false
+    }
+}
+
+/// Listens to nothing.
+struct Nobody;
+
+impl Listener for Nobody {
+    fn hear(&self, _: News) {}
+}

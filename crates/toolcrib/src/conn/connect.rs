@@ -1,0 +1,365 @@
+//! Opening a session: the link, the handshake of whichever era, and the lists. Complete, or nothing is left of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep, timeout};
+use toolcrib_config::model::transport::{self, Transport};
+use toolcrib_wire::handshake::{Initialize, discover_params};
+use toolcrib_wire::meta::RequestMeta;
+use toolcrib_wire::view::ClientCapabilities;
+use toolcrib_wire::{Body, Era, ObjectWriter, Raw, RpcError, Version, method};
+
+use super::catalog::Catalog;
+use super::era::{Agreed, Heard, Next, Probe, ProbeError, SILENCE};
+use super::failure::{Failure, FailureKind};
+use super::listing;
+use super::peer::{CallError, CallOptions, Event, Peer, PeerSettings, Receiver};
+use super::session::Session;
+use super::setup::{Config, Learned, Setup};
+use crate::process::StderrTail;
+use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
+
+/// How long what is queued may take to leave when a session is closed.
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A session that serves.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) catalog: Catalog,
+    pub(super) events: Receiver<Event>,
+}
+
+/// A session that did not come to be, and what the server wrote meanwhile.
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    pub(super) stderr: Option<StderrTail>,
+}
+
+/// Opens a session, within its start-up limit, unless it is called off.
+pub(super) async fn connect(
+    setup: Arc<Setup>,
+    called_off: oneshot::Receiver<()>,
+) -> Result<Opened, Failed> {
+    let mut attempt = Attempt { setup, peer: None, framing: None };
+    let outcome = tokio::select! {
+        outcome = attempt.run_or_explain() => outcome,
+        _ = called_off => Err(Failure::new(FailureKind::Connection, "connecting was called off")),
+    };
+    match outcome {
+        Ok(opened) => Ok(opened),
+        Err(failure) => {
+            let stderr = attempt.peer.as_ref().and_then(|peer| peer.facts().stderr.clone());
+            // What it wrote last may be on its way until it has ended.
+            attempt.close().await;
+            Err(Failed { failure, stderr })
+        }
+    }
+}
+
+struct Attempt {
+    setup: Arc<Setup>,
+    /// What is open, so that it can be closed in good order wherever the attempt ends.
+    peer: Option<Peer>,
+    framing: Option<transport::Framing>,
+}
+
+impl Attempt {
+    async fn run_or_explain(&mut self) -> Result<Opened, Failure> {
+        match self.run().await {
+            Err(failure) if failure.is_open() => Err(self.explain(failure).await),
+            outcome => outcome,
+        }
+    }
+
+    /// Adds what a look at the address tells.
+    async fn explain(&self, failure: Failure) -> Failure {
+        let opening = self.setup.opening(&[]);
+        let sight = match &opening {
+            Ok(opening) => look(&self.setup.spec.transport, opening).await,
+            Err(_) => None,
+        };
+        let Some(diagnosis) = sight.map(diagnose) else { return failure };
+        let message = format!("{}; likely cause: {}", failure.message, diagnosis.cause);
+        Failure { message, fix: Some(diagnosis.step.to_owned()), ..failure }
+    }
+
+    async fn run(&mut self) -> Result<Opened, Failure> {
+        let learned = self.setup.world.memory.of(self.setup.spec.hash);
+        self.framing = learned.framing;
+        match self.within_limit().await {
+            Err(failure) if self.may_not_know_lines(&failure) => {
+                self.close().await;
+                self.framing = Some(transport::Framing::ContentLength);
+                self.within_limit().await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// A server that wrote nothing in all that time may wait for `Content-Length` (C8 of the dialects).
+    fn may_not_know_lines(&self, failure: &Failure) -> bool {
+        let silent = self.peer.as_ref().is_some_and(|peer| peer.framing().is_none());
+        failure.kind == FailureKind::Timeout
+            && silent
+            && self.framing.is_none()
+            && self.setup.seeks_framing()
+    }
+
+    async fn within_limit(&mut self) -> Result<Opened, Failure> {
+        let Some(limit) = self.setup.startup() else {
+            return self.with_memory().await;
+        };
+        let outcome = timeout(limit, self.with_memory()).await;
+        outcome.unwrap_or_else(|_| {
+            let text = format!("the server was not ready within {} s", limit.as_secs_f64());
+            let fix = "look at its log, or raise `timeouts.startup`".to_owned();
+            Err(Failure { fix: Some(fix), ..Failure::new(FailureKind::Timeout, text) })
+        })
+    }
+
+    /// What the server spoke before is tried first; if it no longer does, everything is asked anew.
+    async fn with_memory(&mut self) -> Result<Opened, Failure> {
+        let (memory, hash) = (&self.setup.world.memory, self.setup.spec.hash);
+        let remembered = memory.of(hash).era;
+        match self.once(remembered).await {
+            Err(failure) if remembered.is_some() && failure.kind == FailureKind::Protocol => {
+                self.setup.world.memory.forget(hash);
+                self.close().await;
+                self.once(None).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn once(&mut self, era: Option<Era>) -> Result<Opened, Failure> {
+        let config = self.setup.config().map_err(|error| Failure::from(&error))?;
+        let transport = self.setup.transport(self.framing);
+        let mut events = self.open(&transport, &config).await?;
+        let capabilities = self.setup.capabilities(config.handshake.as_ref());
+        let agreed = self
+            .shake_hands(&transport, &config, &capabilities, era, &mut events)
+            .await
+            .map_err(|failure| failure.while_it("failed to connect"))?;
+        let session = self.begin(agreed, capabilities).await?;
+        let catalog = listing::read(&session)
+            .await
+            .map_err(|failure| failure.while_it("failed to discover tools"))?;
+        let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
+        self.setup.world.memory.learn(self.setup.spec.hash, learned);
+        Ok(Opened { session, catalog, events })
+    }
+
+    async fn open(
+        &mut self,
+        transport: &Transport,
+        config: &Config,
+    ) -> Result<Receiver<Event>, Failure> {
+        let failed = |error: &_| Failure::from(error).while_it("failed to create transport");
+        let opening = self.setup.opening(&config.env).map_err(|error| failed(&error))?;
+        let link = open(transport, &opening).await.map_err(|error| failed(&error))?;
+        let settings = PeerSettings {
+            server: self.setup.spec.id.clone(),
+            handler: Arc::clone(&self.setup.caller.handler),
+        };
+        let (peer, events) = Peer::start(link, settings);
+        self.peer = Some(peer);
+        Ok(events)
+    }
+
+    async fn shake_hands(
+        &mut self,
+        transport: &Transport,
+        config: &Config,
+        capabilities: &ClientCapabilities,
+        era: Option<Era>,
+        events: &mut Receiver<Event>,
+    ) -> Result<Agreed, Failure> {
+        let peer = self.current()?;
+        let mut probe = Probe::new(&self.setup.protocol, peer.facts().channel, era);
+        let mut questions = Questions::default();
+        let mut heard = Heard::Open;
+        loop {
+            let next = probe.hear(heard);
+            match next {
+                Next::Discover(version) => {
+                    questions.discover(self.current()?, &self.setup, capabilities, version);
+                }
+                Next::Initialize(version) => {
+                    questions.initialize(self.current()?, &self.setup, capabilities, version);
+                }
+                Next::Respawn | Next::OpenStream => {
+                    let again = next == Next::Respawn;
+                    questions = Questions::default();
+                    self.close().await;
+                    let event_stream = as_event_stream(transport);
+                    let way = if again { transport } else { &event_stream };
+                    heard = match self.open(way, config).await {
+                        Ok(opened) => {
+                            *events = opened;
+                            Heard::Open
+                        }
+                        Err(failure) if again || failure.kind != FailureKind::Protocol => {
+                            return Err(failure);
+                        }
+                        Err(_) => Heard::NoStream,
+                    };
+                    continue;
+                }
+                Next::Wait => {}
+                Next::Decided(agreed) => return Ok(agreed),
+                Next::Failed(ProbeError::Exited) => return Err(self.exited(&questions)),
+                Next::Failed(error) => return Err(Failure::from(&error)),
+            }
+            heard = questions.next().await?;
+        }
+    }
+
+    fn exited(&self, questions: &Questions) -> Failure {
+        let failure = Failure::from(&ProbeError::Exited);
+        let reason = questions.closed.as_ref().map(|reason| Failure::from(reason).message);
+        let fix = "look at its log: it says why it ended".to_owned();
+        let message = match reason {
+            Some(reason) => format!("{}: {reason}", failure.message),
+            None => failure.message,
+        };
+        Failure { message, fix: Some(fix), ..failure }
+    }
+
+    async fn begin(
+        &self,
+        agreed: Agreed,
+        capabilities: ClientCapabilities,
+    ) -> Result<Session, Failure> {
+        let peer = self.current()?.clone();
+        let era = agreed.era;
+        let session = Session::new(Arc::clone(&self.setup), peer.clone(), agreed, capabilities);
+        if era == Era::Legacy {
+            let sent = peer.notify(method::INITIALIZED, None).await;
+            sent.map_err(|error| Failure::from(&error).while_it("failed to connect"))?;
+        }
+        Ok(session)
+    }
+
+    fn current(&self) -> Result<&Peer, Failure> {
+        let none = || Failure::new(FailureKind::Connection, "the connection was closed");
+        self.peer.as_ref().ok_or_else(none)
+    }
+
+    async fn close(&mut self) {
+        if let Some(peer) = self.peer.take() {
+            peer.close(FAREWELL).await;
+        }
+    }
+}
+
+/// The same address, as the transport of 2024-11-05.
+fn as_event_stream(transport: &Transport) -> Transport {
+    match transport {
+        Transport::StreamableHttp(http) => Transport::Sse(http.remote.clone()),
+        other => other.clone(),
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Body, CallError>> + Send>>;
+
+/// The opening questions that are not answered yet. Both stay open until one decides: to drop one would cancel it.
+#[derive(Default)]
+struct Questions {
+    discover: Option<Answer>,
+    initialize: Option<Answer>,
+    silence: Option<Pin<Box<Sleep>>>,
+    closed: Option<CloseReason>,
+}
+
+impl Questions {
+    fn discover(
+        &mut self,
+        peer: &Peer,
+        setup: &Setup,
+        capabilities: &ClientCapabilities,
+        version: Version,
+    ) {
+        let meta = RequestMeta {
+            version: version.clone(),
+            client: Some(setup.world.client.clone()),
+            capabilities: capabilities.clone(),
+            log_level: None,
+        };
+        self.discover = Some(ask(peer, method::DISCOVER, discover_params(&meta), Some(version)));
+        self.silence = Some(Box::pin(sleep(SILENCE)));
+    }
+
+    fn initialize(
+        &mut self,
+        peer: &Peer,
+        setup: &Setup,
+        capabilities: &ClientCapabilities,
+        version: Version,
+    ) {
+        let params = Initialize::build(&version, capabilities, &setup.world.client);
+        self.initialize = Some(ask(peer, method::INITIALIZE, params, None));
+    }
+
+    async fn next(&mut self) -> Result<Heard, Failure> {
+        let (answer, heard): (_, fn(_) -> Heard) = tokio::select! {
+            answer = pending(&mut self.discover) => (answer, Heard::Discovered),
+            answer = pending(&mut self.initialize) => (answer, Heard::Initialized),
+            () = silence(&mut self.silence) => return Ok(Heard::Silence),
+        };
+        self.read(answer, heard)
+    }
+
+    fn read(
+        &mut self,
+        answer: Result<Body, CallError>,
+        heard: fn(Result<Raw, RpcError>) -> Heard,
+    ) -> Result<Heard, Failure> {
+        match answer {
+            Ok(body) => Ok(heard(Ok(body.raw().unwrap_or_else(|| ObjectWriter::new().finish())))),
+            Err(CallError::Refused(error)) => Ok(heard(Err(error))),
+            Err(CallError::Closed(CloseReason::Broken(fault))) => Err(Failure::from(&fault)),
+            Err(CallError::Closed(reason)) => {
+                self.closed = Some(reason);
+                Ok(Heard::Exited)
+            }
+            Err(CallError::Failed(fault)) => match fault.cause.downcast_ref::<HttpFault>() {
+                Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => Ok(Heard::Refused),
+                _ => Err(Failure::from(&fault)),
+            },
+            // An answer all the same: to a method that the server does not know it may say anything.
+            Err(CallError::Malformed(_)) => Ok(heard(Err(RpcError::internal("malformed answer")))),
+            Err(error) => Err(Failure::from(&error)),
+        }
+    }
+}
+
+fn ask(peer: &Peer, method: &'static str, params: Raw, version: Option<Version>) -> Answer {
+    let peer = peer.clone();
+    let options = CallOptions { version, ..CallOptions::default() };
+    Box::pin(async move { peer.call(method, params, options).await })
+}
+
+async fn pending(question: &mut Option<Answer>) -> Result<Body, CallError> {
+    match question {
+        Some(answer) => {
+            let answered = answer.await;
+            *question = None;
+            answered
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn silence(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(sleeping) => {
+            sleeping.await;
+            *timer = None;
+        }
+        None => std::future::pending().await,
+    }
+}

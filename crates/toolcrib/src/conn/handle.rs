@@ -1,0 +1,254 @@
+//! One server's connection as others see it: tell it what is wanted, and see where it stands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use toolcrib_wire::Notification;
+
+use super::catalog::Catalog;
+use super::changes::Change;
+use super::failure::{Failure, FailureKind};
+use super::peer::{Odd, Oddity};
+use super::session::{Hold, Session};
+use super::setup::Setup;
+use super::state::{Life, Outlook, State};
+use super::step::{Event, Want};
+use super::task::Task;
+use crate::process::StderrTail;
+
+/// Commands that wait for the task; whoever sends more waits.
+const INBOX: usize = 16;
+
+/// Handle to one connection's task. Clones share the task; when the last one is dropped, it ends at once with all
+/// that it started.
+#[derive(Clone, Debug)]
+pub struct Conn {
+    setup: Arc<Setup>,
+    inbox: mpsc::Sender<Command>,
+    view: watch::Receiver<View>,
+    usage: Arc<Usage>,
+    _task: Arc<JoinSet<()>>,
+}
+
+/// Where a connection stands.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub life: Life,
+    /// The moments of the life are counted from here.
+    pub began: Instant,
+    /// While it is up.
+    pub session: Option<Session>,
+    /// What the server offers, or last offered.
+    pub catalog: Option<Arc<Catalog>>,
+    /// What the newest session's server wrote to its stderr, where that is seen; also of a failed start.
+    pub stderr: Option<StderrTail>,
+}
+
+/// What happens to a connection. Whoever is told must not block.
+pub trait Listener: Send + Sync {
+    fn hear(&self, news: News);
+}
+
+/// Something that others may want to know.
+#[derive(Debug)]
+pub enum News {
+    /// State, attempts or the last error changed.
+    State(View),
+    /// The lists were read; what differs from before.
+    Listed {
+        catalog: Arc<Catalog>,
+        changes: Vec<Change>,
+    },
+    /// Any other notification of the server.
+    Told(Notification),
+    Odd(Odd),
+}
+
+/// The right to use a session: while it lives the session is not idle, and a retiring one waits for it.
+#[derive(Debug)]
+pub struct Ticket {
+    pub session: Session,
+    _hold: Hold,
+    _used: Used,
+}
+
+/// What the task is told.
+pub(super) struct Command {
+    pub(super) event: Event,
+    /// Dropped when the event has had its effect.
+    pub(super) done: oneshot::Sender<()>,
+}
+
+/// How many use the session or wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    count: AtomicU32,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Used(Arc<Usage>);
+
+impl Conn {
+    pub fn start(setup: Setup, listener: Arc<dyn Listener>) -> Conn {
+        let setup = Arc::new(setup);
+        let (inbox, commands) = mpsc::channel(INBOX);
+        let first = View {
+            life: Life::new(setup.spec.policy.enabled),
+            began: Instant::now(),
+            session: None,
+            catalog: None,
+            stderr: None,
+        };
+        let (publish, view) = watch::channel(first);
+        let usage = Arc::new(Usage::default());
+        let task = Task::new(Arc::clone(&setup), commands, publish, Arc::clone(&usage), listener);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(task.run());
+        Conn { setup, inbox, view, usage, _task: Arc::new(tasks) }
+    }
+
+    /// Tells the task and waits until it has taken it in, not until it has had all its consequences.
+    pub async fn tell(&self, event: Event) {
+        let (done, taken) = oneshot::channel();
+        if self.inbox.send(Command { event, done }).await.is_ok() {
+            // The sender is dropped, never used: the error is the news.
+            let _ = taken.await;
+        }
+    }
+
+    /// Connects because somebody says so, however often it failed before. Twice is an error.
+    pub async fn connect(&self) -> Result<(), Failure> {
+        if self.view.borrow().life.outlook() == Outlook::Up {
+            return Err(Failure::new(FailureKind::Config, "already connected"));
+        }
+        self.tell(Event::Connect).await;
+        self.first_try(Want::Call).await.map(drop)
+    }
+
+    /// A session to call on: connects where policy says so, and waits for as long as one is coming.
+    pub async fn ready(&self, want: Want) -> Result<Ticket, Failure> {
+        self.wait_for(want, |life| life.outlook()).await
+    }
+
+    /// The same, but a first failure is taken for the answer, whatever policy does about it.
+    pub async fn first_try(&self, want: Want) -> Result<Ticket, Failure> {
+        let impatient = |life: &Life| match life.state() {
+            State::Backoff => Outlook::Down,
+            _ => life.outlook(),
+        };
+        self.wait_for(want, impatient).await
+    }
+
+    async fn wait_for(
+        &self,
+        want: Want,
+        outlook: impl Fn(&Life) -> Outlook,
+    ) -> Result<Ticket, Failure> {
+        let used = Used::new(&self.usage);
+        if want == Want::List || self.view.borrow().life.outlook() != Outlook::Up {
+            self.tell(Event::Wanted(want)).await;
+        }
+        let mut view = self.view.clone();
+        loop {
+            let seen = view.borrow_and_update().clone();
+            match (outlook(&seen.life), seen.session) {
+                (Outlook::Up, Some(session)) => {
+                    let hold = session.hold();
+                    // Whoever ends an unused session takes it out of the view before it looks for holders: what
+                    // is still there now waits for this one.
+                    if self.serves(&session) {
+                        return Ok(Ticket { session, _hold: hold, _used: used });
+                    }
+                }
+                (Outlook::Down, _) => return Err(self.why_down(&seen.life)),
+                _ => {}
+            }
+            if view.changed().await.is_err() {
+                return Err(self.why_down(&seen.life));
+            }
+        }
+    }
+
+    fn serves(&self, session: &Session) -> bool {
+        self.view.borrow().session.as_ref().is_some_and(|serving| serving.is_same(session))
+    }
+
+    /// Tells the task without waiting; false if it has too much to do to be told.
+    pub(crate) fn nudge(&self, event: Event) -> bool {
+        self.inbox.try_send(Command { event, done: oneshot::channel().0 }).is_ok()
+    }
+
+    pub fn view(&self) -> View {
+        self.view.borrow().clone()
+    }
+
+    /// Sees every change of the view.
+    pub fn watch(&self) -> watch::Receiver<View> {
+        self.view.clone()
+    }
+
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// How many use it or wait for it.
+    pub fn in_use(&self) -> u32 {
+        self.usage.count()
+    }
+
+    /// Waits for the end of a connection that was told to retire.
+    pub async fn ended(&self) {
+        let mut view = self.view.clone();
+        // An error means that the task has gone, which is the end as well.
+        let _ = view.wait_for(|view| view.life.is_over()).await;
+        self.inbox.closed().await;
+    }
+
+    fn why_down(&self, life: &Life) -> Failure {
+        let failed = matches!(life.state(), State::Failed | State::Backoff);
+        match life.last_error().filter(|_| failed) {
+            Some((_, failure)) => failure.clone(),
+            None => {
+                let text = format!("Server not connected: it is {}", life.state().as_str());
+                Failure::new(FailureKind::Connection, text)
+            }
+        }
+    }
+}
+
+impl View {
+    /// What the server did that it should not, by kind.
+    pub fn oddities(&self) -> Vec<Oddity> {
+        self.session.as_ref().map(|session| session.peer().oddities()).unwrap_or_default()
+    }
+}
+
+impl Usage {
+    pub(super) fn count(&self) -> u32 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the count may have changed.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Used {
+    fn new(usage: &Arc<Usage>) -> Self {
+        usage.count.fetch_add(1, Ordering::SeqCst);
+        Used(Arc::clone(usage))
+    }
+}
+
+/// Only the end of a use is told: the beginning is counted, and whatever it could change looks there first.
+impl Drop for Used {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_one();
+    }
+}

@@ -1,0 +1,254 @@
+//! One session with a server: the conversation, and what each era asks of every request in it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use toolcrib_wire::header::Header;
+use toolcrib_wire::meta::RequestMeta;
+use toolcrib_wire::param_header::{ParamHeader, param_headers, write_params};
+use toolcrib_wire::subscription::SubscriptionFilter;
+use toolcrib_wire::view::{ClientCapabilities, LogLevel};
+use toolcrib_wire::{Body, Channel, Era, ObjectWriter, Raw, method};
+
+use super::catalog::Catalog;
+use super::era::Agreed;
+use super::peer::{CallError, CallOptions, Limit, Patience, Peer};
+use super::rounds;
+use super::setup::{Caller, Setup};
+use toolcrib_config::model::policy;
+
+/// A live session. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Session(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    setup: Arc<Setup>,
+    peer: Peer,
+    agreed: Agreed,
+    /// What the configuration adds to every caller's capabilities.
+    capabilities: ClientCapabilities,
+    /// Arguments of tools that travel in headers too.
+    headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
+    /// Tool calls at a time, where there is a limit.
+    permits: Option<Semaphore>,
+    /// Who may still call on it.
+    holders: watch::Sender<u32>,
+}
+
+/// While it lives, somebody may call on the session.
+#[derive(Debug)]
+pub(super) struct Hold(Session);
+
+impl Session {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        peer: Peer,
+        agreed: Agreed,
+        capabilities: ClientCapabilities,
+    ) -> Self {
+        let most = setup.spec.policy.session.max_in_flight;
+        let permits = (most > 0).then(|| Semaphore::new(most as usize));
+        peer.speak(agreed.version.clone());
+        let headers = Mutex::default();
+        let holders = watch::Sender::new(0);
+        Session(Arc::new(Inner { setup, peer, agreed, capabilities, headers, permits, holders }))
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        self.0.holders.send_modify(|holders| *holders += 1);
+        Hold(self.clone())
+    }
+
+    /// Waits until nobody holds it, at most so long.
+    pub(super) async fn let_go(&self, limit: Duration) {
+        let mut holders = self.0.holders.subscribe();
+        // The sender is in the session itself, so only the time can run out.
+        let _ = timeout(limit, holders.wait_for(|holders| *holders == 0)).await;
+    }
+
+    pub(super) fn is_same(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Makes a request and waits for its answer. Dropping the future cancels it at the server. What the server
+    /// asks for meanwhile is answered by the session's caller, or by the one who is given.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Raw,
+        mut options: CallOptions,
+        caller: Option<&Caller>,
+    ) -> Result<Body, CallError> {
+        let begun = Instant::now();
+        let _permit = self.permit(method, options.patience).await?;
+        options.patience = less(options.patience, begun.elapsed());
+        match self.0.agreed.era {
+            Era::Legacy => self.0.peer.call(method, params, options).await,
+            Era::Modern => rounds::call(self, method, params, options, caller).await,
+        }
+    }
+
+    /// One request as the modern era wants it.
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        params: &Raw,
+        mut options: CallOptions,
+        caller: Option<&Caller>,
+    ) -> Result<Body, CallError> {
+        let meta = self.meta(caller);
+        let given = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
+        let members = meta.members();
+        let members = members.into_iter().map(|(key, value)| (key, Some(value)));
+        let params = params.with_members([("_meta", Some(given.with_members(members)))]);
+        options.headers.extend(self.param_headers(method, &params));
+        self.0.peer.call(method, params, options).await
+    }
+
+    /// A sign of life.
+    pub(super) async fn ping(&self, patience: Duration) -> Result<Body, CallError> {
+        let method = match self.0.agreed.era {
+            Era::Legacy => method::PING,
+            Era::Modern => method::DISCOVER,
+        };
+        let patience = Patience { request: Some(patience), max: None };
+        let options = CallOptions { patience, ..CallOptions::default() };
+        self.call(method, ObjectWriter::new().finish(), options, None).await
+    }
+
+    /// Listens for changes of the lists, where the era has to be asked for them. Ends when the server ends it.
+    pub(super) async fn listen(&self) -> Result<(), CallError> {
+        let Some(filter) = self.wanted_changes() else {
+            return std::future::pending().await;
+        };
+        let params = filter.listen_params(&self.meta(None));
+        self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, CallOptions::default()).await?;
+        Ok(())
+    }
+
+    /// Asks for log messages, where the era has a request for that and the server has messages.
+    pub(super) async fn set_log_level(&self) {
+        let wanted = log_level(self.0.setup.spec.policy.client.logging);
+        let (Era::Legacy, true, Some(level)) =
+            (self.0.agreed.era, self.0.agreed.capabilities.logging(), wanted)
+        else {
+            return;
+        };
+        let params = ObjectWriter::new().string("level", level.as_str()).finish();
+        let patience = Patience { request: Some(Duration::from_secs(30)), max: None };
+        let options = CallOptions { patience, ..CallOptions::default() };
+        if let Err(error) = self.0.peer.call(method::SET_LOG_LEVEL, params, options).await {
+            tracing::debug!(server = %self.0.setup.spec.id, %error, "the log level was not set");
+        }
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    pub fn agreed(&self) -> &Agreed {
+        &self.0.agreed
+    }
+
+    pub(super) fn setup(&self) -> &Arc<Setup> {
+        &self.0.setup
+    }
+
+    pub(super) fn has_param_headers(&self) -> bool {
+        self.0.agreed.era == Era::Modern && self.0.peer.facts().channel == Channel::Http
+    }
+
+    /// Learns which arguments of which tools travel in headers.
+    pub(super) fn learn(&self, catalog: &Catalog) {
+        if !self.has_param_headers() {
+            return;
+        }
+        let known = catalog.tools.iter().filter_map(|tool| {
+            let params = param_headers(tool.input_schema().json()).ok()?;
+            (!params.is_empty()).then(|| (tool.name().to_owned(), params))
+        });
+        *self.0.headers.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
+    }
+
+    fn param_headers(&self, called: &str, params: &Raw) -> Vec<Header> {
+        if called != method::TOOLS_CALL || !self.has_param_headers() {
+            return Vec::new();
+        }
+        let [name, arguments] = params.json().pick(["name", "arguments"]);
+        let name = name.and_then(|name| name.as_str());
+        let headers = self.0.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        match (name.and_then(|name| headers.get(&*name)), arguments) {
+            (Some(known), Some(arguments)) => write_params(known, arguments),
+            _ => Vec::new(),
+        }
+    }
+
+    fn meta(&self, caller: Option<&Caller>) -> RequestMeta {
+        let setup = &self.0.setup;
+        let capabilities = caller.map_or(&self.0.capabilities, |caller| &caller.capabilities);
+        RequestMeta {
+            version: self.0.agreed.version.clone(),
+            client: Some(setup.world.client.clone()),
+            capabilities: capabilities.clone(),
+            log_level: log_level(setup.spec.policy.client.logging),
+        }
+    }
+
+    fn wanted_changes(&self) -> Option<SubscriptionFilter> {
+        let policy = &self.0.setup.spec.policy;
+        let declared = &self.0.agreed.capabilities;
+        let filter = SubscriptionFilter {
+            tools: policy.discovery.tools && declared.tools_changes(),
+            prompts: policy.discovery.prompts && declared.prompts_changes(),
+            resources: policy.discovery.resources && declared.resources_changes(),
+            uris: Vec::new(),
+        };
+        let heeded = policy.discovery.on_list_changed != policy::OnListChanged::Ignore;
+        let any = filter.tools || filter.prompts || filter.resources;
+        (self.0.agreed.era == Era::Modern && heeded && any).then_some(filter)
+    }
+
+    /// Waits until the call may be made; the wait counts against its time.
+    async fn permit(
+        &self,
+        called: &str,
+        patience: Patience,
+    ) -> Result<Option<SemaphorePermit<'_>>, CallError> {
+        let Some(permits) = self.0.permits.as_ref().filter(|_| called == method::TOOLS_CALL) else {
+            return Ok(None);
+        };
+        let acquire = permits.acquire();
+        let Some((after, limit)) = first(patience) else {
+            // It is never closed.
+            return Ok(acquire.await.ok());
+        };
+        let waited = timeout_at(Instant::now() + after, acquire).await;
+        waited.map(Result::ok).map_err(|_| CallError::Timeout { after, limit })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.0.holders.send_modify(|holders| *holders = holders.saturating_sub(1));
+    }
+}
+
+fn first(patience: Patience) -> Option<(Duration, Limit)> {
+    let request = patience.request.map(|time| (time, Limit::Request));
+    let max = patience.max.map(|time| (time, Limit::Max));
+    request.into_iter().chain(max).min_by_key(|(time, _)| *time)
+}
+
+/// What is left of a time after a part of it has passed.
+pub(super) fn less(patience: Patience, passed: Duration) -> Patience {
+    let left = |time: Option<Duration>| time.map(|time| time.saturating_sub(passed));
+    Patience { request: left(patience.request), max: left(patience.max) }
+}
+
+fn log_level(level: policy::LogLevel) -> Option<LogLevel> {
+    LogLevel::read(level.as_str())
+}

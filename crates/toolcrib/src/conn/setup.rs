@@ -1,0 +1,194 @@
+//! What a connection is made of: the server's configuration, the host around it, and who answers its questions.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use toolcrib_config::model::choice::Protocol;
+use toolcrib_config::model::policy::ConfigDelivery;
+use toolcrib_config::model::transport::{Framing, Transport};
+use toolcrib_config::{Hash, Reference, ServerSpec};
+use toolcrib_wire::handshake::Implementation;
+use toolcrib_wire::view::ClientCapabilities;
+use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
+
+use super::peer::Handler;
+use super::settings::Settings;
+use crate::process::{Graces, Instance};
+use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls};
+
+/// Finds what values refer to: variables, inputs, secrets.
+pub type Find = dyn Fn(&Reference) -> Option<String> + Send + Sync;
+
+/// What all connections of a host share.
+pub struct World {
+    pub instance: Instance,
+    /// The host's environment.
+    pub env: Vec<(String, String)>,
+    pub find: Arc<Find>,
+    pub tls: Tls,
+    pub permissions: Permissions,
+    pub graces: Graces,
+    pub memory: Memory,
+    /// What the host says of itself to servers.
+    pub client: Implementation,
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub spec: Arc<ServerSpec>,
+    pub world: Arc<World>,
+    pub settings: Settings,
+    /// The folder of a process whose configuration names none.
+    pub cwd: PathBuf,
+    /// What is spoken; the configuration's, or what whoever leases the session speaks.
+    pub protocol: Protocol,
+    pub caller: Caller,
+}
+
+/// Whoever stands behind a session or a call: what the server may ask of him, and who answers.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub capabilities: ClientCapabilities,
+    pub handler: Arc<dyn Handler>,
+}
+
+/// What has worked with a server before, by the hash of its definition.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<HashMap<Hash, Learned>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    pub era: Option<Era>,
+    /// Set where the server does not understand lines.
+    pub framing: Option<Framing>,
+}
+
+impl Memory {
+    pub fn of(&self, hash: Hash) -> Learned {
+        self.known().get(&hash).copied().unwrap_or_default()
+    }
+
+    pub fn learn(&self, hash: Hash, learned: Learned) {
+        self.known().insert(hash, learned);
+    }
+
+    pub fn forget(&self, hash: Hash) {
+        self.known().remove(&hash);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Hash, Learned>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Setup {
+    /// The transport, with another framing where lines are not understood.
+    pub(super) fn transport(&self, framing: Option<Framing>) -> Transport {
+        let mut transport = self.spec.transport.clone();
+        if let Some(framing) = framing {
+            match &mut transport {
+                Transport::Stdio(stdio) => stdio.framing = framing,
+                Transport::DockerExec(docker) => docker.framing = framing,
+                Transport::StreamableHttp(_) | Transport::Sse(_) | Transport::WebSocket(_) => {}
+            }
+        }
+        transport
+    }
+
+    /// Whether the way of setting off messages is to be found out.
+    pub(super) fn seeks_framing(&self) -> bool {
+        match &self.spec.transport {
+            Transport::Stdio(stdio) => stdio.framing == Framing::Auto,
+            Transport::DockerExec(docker) => docker.framing == Framing::Auto,
+            Transport::StreamableHttp(_) | Transport::Sse(_) | Transport::WebSocket(_) => false,
+        }
+    }
+
+    /// From the start to the complete lists; none means without limit.
+    pub(super) fn startup(&self) -> Option<Duration> {
+        Some(self.spec.policy.timeouts.startup.0).filter(|limit| !limit.is_zero())
+    }
+
+    pub(super) fn opening<'a>(
+        &'a self,
+        extra_env: &'a [(String, String)],
+    ) -> Result<Opening<'a>, OpenError> {
+        let policy = &self.spec.policy;
+        let find: &(dyn Fn(&Reference) -> Option<String> + Send + Sync) = &*self.world.find;
+        let credentials =
+            Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?;
+        Ok(Opening {
+            instance: &self.world.instance,
+            host_env: &self.world.env,
+            extra_env,
+            cwd: self.cwd.clone(),
+            find,
+            limits: Limits {
+                size: usize::try_from(policy.limits.message.0).unwrap_or(usize::MAX),
+                depth: policy.limits.depth as usize,
+                ..Limits::default()
+            },
+            stderr_limit: usize::try_from(policy.limits.stderr.0).unwrap_or(usize::MAX),
+            graces: self.world.graces,
+            connect_timeout: policy.timeouts.connect.0,
+            sse_read_timeout: policy.timeouts.sse_read.0,
+            credentials,
+            tls: &self.world.tls,
+            permissions: self.world.permissions,
+        })
+    }
+
+    /// Free settings for the server: in its environment, in its handshake, or both.
+    pub(super) fn config(&self) -> Result<Config, OpenError> {
+        let init = &self.spec.policy.init;
+        let delivery = init.config_delivery;
+        if init.config.is_empty() || delivery == ConfigDelivery::Off {
+            return Ok(Config::default());
+        }
+        let find: &(dyn Fn(&Reference) -> Option<String> + Send + Sync) = &*self.world.find;
+        let value = init.config.resolve(&find).map_err(OpenError::Missing)?;
+        let by = |way| delivery == way || delivery == ConfigDelivery::Both;
+        let env = by(ConfigDelivery::Env).then(|| (MCP_CONFIG.to_owned(), value.to_string()));
+        let handshake = by(ConfigDelivery::Initialize).then(|| Raw::of(&value).ok()).flatten();
+        Ok(Config { env: env.into_iter().collect(), handshake })
+    }
+
+    /// What is declared to the server: the caller's, and what the configuration adds as experiments.
+    pub(super) fn capabilities(&self, config: Option<&Raw>) -> ClientCapabilities {
+        let caller = self.caller.capabilities.raw();
+        let names = &self.spec.policy.init.client_capabilities;
+        if names.is_empty() && config.is_none() {
+            return self.caller.capabilities.clone();
+        }
+        let empty = ObjectWriter::new().finish();
+        let given = caller.get("experimental").unwrap_or_else(|| empty.clone());
+        let named = names.iter().map(|name| (name.as_str(), Some(empty.clone())));
+        let config = config.map(|config| ("config", Some(config.clone())));
+        let experimental = given.with_members(named.chain(config));
+        ClientCapabilities::new(caller.with_members([("experimental", Some(experimental))]))
+    }
+}
+
+const MCP_CONFIG: &str = "MCP_CONFIG";
+
+/// Where the free settings go, resolved.
+#[derive(Default)]
+pub(super) struct Config {
+    pub(super) env: Vec<(String, String)>,
+    pub(super) handshake: Option<Raw>,
+}
+
+/// The environment may hold secrets: it is not shown.
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("instance", &self.instance)
+            .field("permissions", &self.permissions)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,398 @@
+//! The task of one connection: it feeds [`step`] and does what it says. Nothing else changes a connection's state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::catalog::{Catalog, heeds};
+use super::changes::changes;
+use super::connect::{FAREWELL, Failed, Opened, connect};
+use super::failure::{Failure, FailureKind};
+use super::handle::{Command, Listener, News, Usage, View};
+use super::listing;
+use super::peer::{self, CallError, Receiver};
+use super::session::Session;
+use super::setup::Setup;
+use super::state::{Life, Link, Moment};
+use super::step::{Effect, Event, step};
+use crate::process::StderrTail;
+
+/// Between two tries to listen for changes: it doubles from the first to the second.
+const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+pub(super) struct Task {
+    setup: Arc<Setup>,
+    inbox: mpsc::Receiver<Command>,
+    publish: watch::Sender<View>,
+    usage: Arc<Usage>,
+    listener: Arc<dyn Listener>,
+    began: Instant,
+    life: Life,
+    jobs: JoinSet<Report>,
+    connecting: Option<Connecting>,
+    /// A connect that waits until what was before it has ended.
+    next: Option<Link>,
+    /// Sessions, and attempts at one, that are being ended.
+    closing: usize,
+    live: Option<Live>,
+    catalog: Option<Arc<Catalog>>,
+    stderr: Option<StderrTail>,
+}
+
+struct Connecting {
+    link: Link,
+    call_off: Option<oneshot::Sender<()>>,
+}
+
+/// A session that serves, or drains.
+struct Live {
+    link: Link,
+    session: Session,
+    events: Receiver<peer::Event>,
+    /// The wait for changes of its lists ends with it.
+    _listening: JoinSet<()>,
+    changed: mpsc::Receiver<()>,
+}
+
+/// How a job ended.
+enum Report {
+    Connected(Link, Result<Opened, Failed>),
+    Closed,
+    Listed(Link, Result<Catalog, Failure>),
+    Done,
+}
+
+impl Task {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        inbox: mpsc::Receiver<Command>,
+        publish: watch::Sender<View>,
+        usage: Arc<Usage>,
+        listener: Arc<dyn Listener>,
+    ) -> Self {
+        let first = publish.borrow().clone();
+        Task {
+            setup,
+            inbox,
+            publish,
+            usage,
+            listener,
+            began: first.began,
+            life: first.life,
+            jobs: JoinSet::new(),
+            connecting: None,
+            next: None,
+            closing: 0,
+            live: None,
+            catalog: None,
+            stderr: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !(self.life.is_over() && self.closing == 0) {
+            let wake = self.life.wake(&self.setup.settings).map(|at| self.began + at.0);
+            tokio::select! {
+                command = self.inbox.recv() => match command {
+                    Some(command) => {
+                        self.take(command.event);
+                        drop(command.done);
+                    }
+                    None => return,
+                },
+                Some(report) = self.jobs.join_next() => match report {
+                    Ok(report) => self.report(report),
+                    Err(_) => self.fallen(),
+                },
+                () = self.usage.changed() => self.take(Event::InFlight(self.usage.count())),
+                (link, event) = next_event(&mut self.live) => self.heard(link, event),
+                () = until(wake) => self.tick(),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        // How often it is used is not told at the beginning of a use, so it is looked up before it matters.
+        if !matches!(event, Event::InFlight(_)) {
+            self.step(Event::InFlight(self.usage.count()));
+        }
+        self.step(event);
+    }
+
+    fn step(&mut self, event: Event) {
+        let now = Moment(self.began.elapsed());
+        let life = std::mem::take(&mut self.life);
+        let (life, effects) = step(life, event, &self.setup.settings, now, chance());
+        self.life = life;
+        for effect in effects {
+            self.perform(effect);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Connect(link) if self.closing > 0 => self.next = Some(link),
+            Effect::Connect(link) => self.connect(link),
+            Effect::Close(link) => self.close(link),
+            Effect::Kill(link) => self.kill(link),
+            Effect::Ping(link) => self.ping(link),
+            Effect::Discover(link) => self.discover(link),
+            Effect::Announce => self.announce(),
+        }
+    }
+
+    fn connect(&mut self, link: Link) {
+        let (call_off, called_off) = oneshot::channel();
+        self.connecting = Some(Connecting { link, call_off: Some(call_off) });
+        let setup = Arc::clone(&self.setup);
+        self.jobs.spawn(async move { Report::Connected(link, connect(setup, called_off).await) });
+    }
+
+    fn close(&mut self, link: Link) {
+        if self.next == Some(link) {
+            self.next = None;
+        }
+        if let Some(connecting) = self.connecting.as_mut().filter(|it| it.link == link)
+            && let Some(call_off) = connecting.call_off.take()
+        {
+            // The attempt reports its end like any other.
+            let _ = call_off.send(());
+            self.closing += 1;
+        }
+        if let Some(live) = self.live.take_if(|live| live.link == link) {
+            self.closing += 1;
+            self.publish();
+            // Nobody used it when this was decided; whoever came in between ends in peace.
+            let was_unused = self.life.in_flight() == 0;
+            let limit = self.setup.settings.drain_kill;
+            self.jobs.spawn(async move {
+                if was_unused {
+                    live.session.let_go(limit).await;
+                }
+                live.session.peer().close(FAREWELL).await;
+                Report::Closed
+            });
+        }
+    }
+
+    fn kill(&mut self, link: Link) {
+        if let Some(live) = self.live.take_if(|live| live.link == link) {
+            live.session.peer().kill();
+            self.publish();
+        } else {
+            self.close(link);
+        }
+    }
+
+    fn ping(&mut self, link: Link) {
+        if let Some(session) = self.session(link) {
+            let patience = self.setup.settings.ping_every;
+            self.jobs.spawn(async move {
+                // What counts is whether anything was heard, which is seen at the next tick.
+                let _ = session.ping(patience).await;
+                Report::Done
+            });
+        }
+    }
+
+    fn discover(&mut self, link: Link) {
+        if let Some(session) = self.session(link) {
+            self.jobs.spawn(async move { Report::Listed(link, listing::read(&session).await) });
+        }
+    }
+
+    fn session(&self, link: Link) -> Option<Session> {
+        self.live.as_ref().filter(|live| live.link == link).map(|live| live.session.clone())
+    }
+
+    fn report(&mut self, report: Report) {
+        match report {
+            Report::Connected(link, outcome) => self.connected(link, outcome),
+            Report::Listed(link, outcome) => {
+                let outcome = outcome.map(|catalog| self.learn(catalog));
+                self.take(Event::Listed(link, outcome));
+            }
+            Report::Closed => self.closed(),
+            Report::Done => {}
+        }
+    }
+
+    fn connected(&mut self, link: Link, outcome: Result<Opened, Failed>) {
+        let was_called_off = match self.connecting.take_if(|it| it.link == link) {
+            Some(connecting) => connecting.call_off.is_none(),
+            None => true,
+        };
+        match outcome {
+            Ok(opened) if was_called_off => {
+                // The calling off came too late: it is open, and has to be closed.
+                self.jobs.spawn(async move {
+                    opened.session.peer().close(FAREWELL).await;
+                    Report::Closed
+                });
+            }
+            Ok(opened) => self.up(link, opened),
+            Err(_) if was_called_off => self.closed(),
+            Err(Failed { failure, stderr }) => {
+                self.stderr = stderr;
+                self.down(link, failure);
+            }
+        }
+    }
+
+    fn up(&mut self, link: Link, opened: Opened) {
+        let Opened { session, catalog, events } = opened;
+        self.stderr = session.peer().facts().stderr.clone();
+        let (tell, changed) = mpsc::channel(1);
+        let mut listening = JoinSet::new();
+        listening.spawn(listen(session.clone(), tell));
+        let leveled = session.clone();
+        listening.spawn(async move { leveled.set_log_level().await });
+        self.live = Some(Live { link, session, events, _listening: listening, changed });
+        self.learn(catalog);
+        self.take(Event::Connected(link));
+        self.publish();
+    }
+
+    fn down(&mut self, link: Link, failure: Failure) {
+        let server = &self.setup.spec.id;
+        tracing::warn!(%server, error = %failure.message, "the server is down");
+        self.take(Event::Down(link, failure));
+    }
+
+    /// A job that panicked: what waits for it must not wait for ever.
+    fn fallen(&mut self) {
+        if let Some(connecting) = self.connecting.take() {
+            let failure = Failure::new(FailureKind::Connection, "connecting failed unexpectedly");
+            self.down(connecting.link, failure);
+        }
+        if self.closing > 0 {
+            self.closed();
+        }
+    }
+
+    fn closed(&mut self) {
+        self.closing = self.closing.saturating_sub(1);
+        if self.closing == 0
+            && let Some(link) = self.next.take()
+        {
+            self.connect(link);
+        }
+    }
+
+    fn learn(&mut self, catalog: Catalog) {
+        let before = self.catalog.take().unwrap_or_default();
+        let changes = changes(&before, &catalog);
+        // What did not change stays the very same, to the byte.
+        let catalog = if changes.is_empty() && before.oddities == catalog.oddities {
+            before
+        } else {
+            Arc::new(catalog)
+        };
+        self.catalog = Some(Arc::clone(&catalog));
+        self.publish();
+        self.listener.hear(News::Listed { catalog, changes });
+    }
+
+    fn heard(&mut self, link: Link, heard: Heard) {
+        match heard {
+            Heard::ListChanged => self.take(Event::ListChanged(link)),
+            Heard::Peer(peer::Event::Notification { notification, .. }) => {
+                let policy = &self.setup.spec.policy;
+                let declared = self.live.as_ref().map(|live| &live.session.agreed().capabilities);
+                let heeded = declared.is_some_and(|declared| {
+                    heeds(&notification.method, &policy.discovery, declared)
+                });
+                if heeded {
+                    self.take(Event::ListChanged(link));
+                } else {
+                    self.listener.hear(News::Told(notification));
+                }
+            }
+            Heard::Peer(peer::Event::Odd(odd)) => self.listener.hear(News::Odd(odd)),
+            Heard::Peer(peer::Event::Closed(reason)) => self.down(link, Failure::from(&reason)),
+        }
+    }
+
+    fn tick(&mut self) {
+        if let Some(live) = &self.live {
+            let heard = live.session.peer().last_heard().saturating_duration_since(self.began);
+            let link = live.link;
+            self.step(Event::Traffic(link, Moment(heard)));
+        }
+        self.take(Event::Tick);
+    }
+
+    fn announce(&mut self) {
+        self.publish();
+        self.listener.hear(News::State(self.publish.borrow().clone()));
+    }
+
+    fn publish(&self) {
+        self.publish.send_modify(|view| {
+            view.life = self.life.clone();
+            view.session = self.live.as_ref().map(|live| live.session.clone());
+            view.catalog.clone_from(&self.catalog);
+            view.stderr.clone_from(&self.stderr);
+        });
+    }
+}
+
+/// What is heard of a live session.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are the peer's; a box would cost each an allocation"
+)]
+enum Heard {
+    Peer(peer::Event),
+    ListChanged,
+}
+
+async fn next_event(live: &mut Option<Live>) -> (Link, Heard) {
+    let Some(live) = live else {
+        return std::future::pending().await;
+    };
+    let heard = tokio::select! {
+        Some(event) = live.events.next() => Heard::Peer(event),
+        Some(()) = live.changed.recv() => Heard::ListChanged,
+        else => return std::future::pending().await,
+    };
+    (live.link, heard)
+}
+
+/// Keeps a subscription open. What changed while none was, nobody told: the lists are read anew after each gap.
+async fn listen(session: Session, changed: mpsc::Sender<()>) {
+    let (mut pause, longest) = LISTEN_AGAIN;
+    loop {
+        let begun = Instant::now();
+        if let Err(error) = session.listen().await {
+            tracing::debug!(server = %session.setup().spec.id, %error, "listening for changes ended");
+            // Whoever refuses once will do so again.
+            if let CallError::Refused(_) = error {
+                return;
+            }
+        }
+        if begun.elapsed() > longest {
+            (pause, _) = LISTEN_AGAIN;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
+        // A full queue says the same already.
+        let _ = changed.try_send(());
+    }
+}
+
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A random number from 0 to 1; without a source of chance waits are as long as they can be.
+fn chance() -> f64 {
+    let number = getrandom::u32().unwrap_or(u32::MAX);
+    f64::from(number) / f64::from(u32::MAX)
+}

@@ -1,0 +1,98 @@
+//! Whatever a server sends, every view of it is something, and the raw one is what came.
+
+use proptest::prelude::*;
+use serde_json::Value;
+use toolcrib_config::model::units::Size;
+
+use super::*;
+
+const FORMATS: [ResultFormat; 8] = [
+    ResultFormat::Auto,
+    ResultFormat::Text,
+    ResultFormat::Flatten,
+    ResultFormat::Blocks,
+    ResultFormat::FirstJson,
+    ResultFormat::Yaml,
+    ResultFormat::Json,
+    ResultFormat::Raw,
+];
+
+/// Members that mean something come often, with values that need not fit them.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+        "text|image|audio|resource|resource_link|complete|AAAA|image/png|#/\\$defs/a|object|array|\\{\\}"
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((key(), inner), 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn key() -> impl Strategy<Value = String> {
+    let result = "content|structuredContent|isError|_meta|type|text|data|mimeType|resource|uri|message|error|code|retriable|detail";
+    let schema = "\\$ref|\\$defs|a|properties|items|allOf|anyOf|oneOf|not|if|then|else|unevaluatedProperties|additionalProperties|pattern|enum|required|\\$id|\\$anchor|\\$dynamicRef|dependentSchemas|propertyNames|contains|prefixItems|minimum|const";
+    prop_oneof![
+        result.prop_map(String::from),
+        schema.prop_map(String::from),
+        ".{0,4}".prop_map(String::from)
+    ]
+}
+
+fn any_result() -> impl Strategy<Value = Value> {
+    let members = (any_json(), any_json(), prop::option::of(any::<bool>()));
+    members.prop_map(|(content, structured, failed)| {
+        let content = match content {
+            Value::Array(_) => content,
+            one => Value::Array(vec![one]),
+        };
+        let mut whole = serde_json::json!({ "content": content, "structuredContent": structured });
+        if let Some(failed) = failed {
+            whole["isError"] = failed.into();
+        }
+        whole
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_view_is_total_and_raw_is_what_came(whole in prop_oneof![any_result(), any_json()], max in 0_u64..400) {
+        let Ok(result) = CallToolResult::read(Raw::of(&whole).unwrap()) else { return Ok(()) };
+        for format in FORMATS {
+            for audience in [Audience::McpClient, Audience::Other] {
+                view(&result, format, audience).into_text();
+            }
+        }
+        let text = whole.to_string();
+        prop_assert_eq!(view(&result, ResultFormat::Raw, Audience::Other).into_text(), &*text);
+        for policy in [minion(), docker(), dominds()] {
+            let _ = deliver(&facts(), Ok(&result), &policy, Audience::Other);
+            let report = report(&facts(), Ok(&result), policy.error_message);
+            prop_assert!(report.json().read::<Value>().is_ok());
+        }
+        items(&result, "x");
+        let cut = cut(&result, Size(max), "x");
+        prop_assert!(cut.handed_on.json().read::<Value>().is_ok());
+        match cut.kept {
+            None => prop_assert_eq!(cut.handed_on.text(), &*text),
+            Some(kept) => prop_assert_eq!(kept.whole.text(), &*text),
+        }
+    }
+
+    #[test]
+    fn any_schema_and_any_value_give_a_verdict(schema in any_json(), value in any_json()) {
+        let (schema, value) = (Raw::of(&schema).unwrap(), Raw::of(&value).unwrap());
+        Checker::new().check(&schema, &value);
+        let _ = arguments(&schema, [("a", value.text()), ("text", "7")]);
+    }
+}

@@ -1,0 +1,177 @@
+//! One server that was taken in: its main connection, and spare ones for dialogs and single calls.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures_util::future::join_all;
+use toolcrib_config::ServerSpec;
+use toolcrib_config::model::choice::Protocol;
+use toolcrib_config::model::policy::{DiscoverySession, SessionScope};
+
+use super::{Watcher, Whose};
+use crate::conn::{Caller, Conn, Event, Listener, News, Setup};
+
+/// A server. Its configuration never changes: a changed one is another server.
+pub struct Server {
+    number: u64,
+    setup: Setup,
+    main: Conn,
+    watcher: Arc<dyn Watcher>,
+    /// Whether a dialog has the main connection for itself.
+    lent: AtomicBool,
+    last: AtomicU64,
+    spares: Mutex<Vec<(u64, Conn)>>,
+}
+
+/// A connection that belongs to one dialog or one call. Dropped, it ends at once.
+#[derive(Debug)]
+pub struct Spare {
+    conn: Conn,
+    server: Weak<Server>,
+    /// None where it is the server's main connection.
+    number: Option<u64>,
+    ended: bool,
+}
+
+impl Server {
+    pub(super) fn start(number: u64, setup: Setup, watcher: Arc<dyn Watcher>) -> Self {
+        let ear = Ear { number, whose: Whose::Main, watcher: Arc::clone(&watcher) };
+        let main = Conn::start(setup.clone(), Arc::new(ear));
+        Server {
+            number,
+            setup,
+            main,
+            watcher,
+            lent: AtomicBool::new(false),
+            last: AtomicU64::new(0),
+            spares: Mutex::default(),
+        }
+    }
+
+    /// Tells it from every other server of this host, also from an earlier one of the same name.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn spec(&self) -> &Arc<ServerSpec> {
+        &self.setup.spec
+    }
+
+    /// The connection in which the lists are read, and that shared servers are called on.
+    pub fn main(&self) -> &Conn {
+        &self.main
+    }
+
+    /// A connection for one dialog or one call, which is connected when it is first wanted. The main one, if
+    /// its session served only to read the lists, nobody else has it, and neither an own caller nor a protocol is
+    /// asked for.
+    pub fn spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
+        let policy = &self.setup.spec.policy.session;
+        let may_lend = policy.scope == SessionScope::PerConversation
+            && policy.discovery == DiscoverySession::Ephemeral
+            && caller.is_none()
+            && protocol.is_none();
+        if may_lend && !self.lent.swap(true, Ordering::SeqCst) {
+            let conn = self.main.clone();
+            return Spare { conn, server: Arc::downgrade(self), number: None, ended: false };
+        }
+        self.make_spare(caller, protocol)
+    }
+
+    fn make_spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
+        let mut setup = self.setup.clone();
+        setup.caller = caller.unwrap_or(setup.caller);
+        setup.protocol = protocol.unwrap_or(setup.protocol);
+        let watcher = Arc::clone(&self.watcher);
+        let ear = Ear { number: self.number, whose: Whose::Spare, watcher };
+        let conn = Conn::start(setup, Arc::new(ear));
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.spares().push((number, conn.clone()));
+        Spare { conn, server: Arc::downgrade(self), number: Some(number), ended: false }
+    }
+
+    /// Sessions that are up or coming, the main one too.
+    pub fn sessions(&self) -> usize {
+        let spares = self.spares().iter().map(|(_, conn)| conn.view()).collect::<Vec<_>>();
+        let views = spares.into_iter().chain([self.main.view()]);
+        views.filter(|view| view.life.link().is_some()).count()
+    }
+
+    /// Calls that use a session of it or wait for one.
+    pub fn in_use(&self) -> u32 {
+        let spares: u32 = self.spares().iter().map(|(_, conn)| conn.in_use()).sum();
+        spares + self.main.in_use()
+    }
+
+    /// Drains every connection and waits for the last one's end.
+    pub(super) async fn retire(&self) {
+        let spares = std::mem::take(&mut *self.spares());
+        let all = spares.into_iter().map(|(_, conn)| conn).chain([self.main.clone()]);
+        join_all(all.map(|conn| async move {
+            conn.tell(Event::Retire).await;
+            conn.ended().await;
+        }))
+        .await;
+    }
+
+    fn spares(&self) -> MutexGuard<'_, Vec<(u64, Conn)>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spare {
+    pub fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
+    /// Ends it in good order.
+    pub async fn end(mut self) {
+        match self.number {
+            None => self.conn.tell(Event::Release).await,
+            Some(_) => {
+                self.conn.tell(Event::Retire).await;
+                self.conn.ended().await;
+            }
+        }
+        self.ended = true;
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let Some(server) = self.server.upgrade() else {
+            return;
+        };
+        match self.number {
+            None if self.ended => server.lent.store(false, Ordering::SeqCst),
+            // Nobody knows when its session will have ended, so nobody else gets the connection.
+            None => {
+                self.conn.nudge(Event::Release);
+            }
+            Some(number) => server.spares().retain(|(known, _)| *known != number),
+        }
+    }
+}
+
+/// Hands news on with the name of whom it is about.
+struct Ear {
+    number: u64,
+    whose: Whose,
+    watcher: Arc<dyn Watcher>,
+}
+
+impl Listener for Ear {
+    fn hear(&self, news: News) {
+        self.watcher.hear(self.number, self.whose, news);
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("number", &self.number)
+            .field("key", &self.setup.spec.key())
+            .finish_non_exhaustive()
+    }
+}
