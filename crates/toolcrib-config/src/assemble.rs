@@ -80,6 +80,7 @@ impl Assembly {
             doc: doc.clone(),
             own: std::mem::take(&mut self.own),
             profile: profile.origins,
+            enabled_by: None,
         };
         let place = cx.doc.place(draft.node);
         let spec = ServerSpec {

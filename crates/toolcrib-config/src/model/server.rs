@@ -43,6 +43,8 @@ pub enum Origin {
     File { source: Arc<str>, place: Place, key: String },
     /// A profile, built in or one's own.
     Profile(Arc<str>),
+    /// Somebody, while a host ran; files are never rewritten for that.
+    Override(Arc<str>),
 }
 
 /// The origins of a server's values. What no file says comes from its profile.
@@ -52,6 +54,8 @@ pub struct Origins {
     pub(crate) doc: Arc<Doc>,
     pub(crate) own: BTreeMap<String, NodeId>,
     pub(crate) profile: Arc<ProfileOrigins>,
+    /// Who decided whether the server is enabled, if it was no file.
+    pub(crate) enabled_by: Option<Arc<str>>,
 }
 
 /// The origins of a profile's values, shared by all servers that use it.
@@ -93,6 +97,15 @@ impl ServerSpec {
         }
     }
 
+    /// The same server, enabled or not as somebody said. It stays the same definition: its hash does not change.
+    #[must_use]
+    pub fn overridden(&self, enabled: bool, by: &str) -> Self {
+        let mut spec = self.clone();
+        spec.policy.enabled = enabled;
+        spec.origins.enabled_by = Some(by.into());
+        spec
+    }
+
     /// Computes the hash anew. Unknown keys and the origin of values do not count; what an
     /// environment file holds does.
     pub(crate) fn hashed(mut self) -> Self {
@@ -127,6 +140,9 @@ impl fmt::Debug for ServerSpec {
 impl Origins {
     /// The origin of the value at a native key path such as `transport.command`.
     pub fn of(&self, path: &str) -> Origin {
+        if let Some(by) = self.enabled_by.as_ref().filter(|_| path == "enabled") {
+            return Origin::Override(by.clone());
+        }
         let own = ancestors(path).find_map(|path| self.own.get(path));
         match own {
             Some(node) => Origin::File {
@@ -167,6 +183,7 @@ impl fmt::Display for Origin {
         match self {
             Self::File { source, place, key } => write!(f, "{source}:{place} {key}"),
             Self::Profile(name) => write!(f, "profile {name}"),
+            Self::Override(by) => write!(f, "override by {by}"),
         }
     }
 }

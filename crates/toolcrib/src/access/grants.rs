@@ -182,7 +182,9 @@ fn missing(agent: &str, toolset: &str, origin: &Origin) -> Problem {
         Origin::File { source, place, key } => {
             problem.at(source, *place, &format!("{key}.{toolset}"))
         }
-        Origin::Profile(name) => problem.of(&format!("{name}:{agent}.{toolset}")),
+        Origin::Profile(name) | Origin::Override(name) => {
+            problem.of(&format!("{name}:{agent}.{toolset}"))
+        }
     };
     problem.agent(agent).fix("correct the name, configure a server of that name, or remove it here")
 }

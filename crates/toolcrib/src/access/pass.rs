@@ -48,6 +48,13 @@ impl Pass {
     }
 }
 
+impl Pass {
+    /// Whether the agent may use all that the server has, and not only some of its tools.
+    pub fn is_whole(&self) -> bool {
+        self.granted == Granted::All
+    }
+}
+
 impl From<Ground<'_>> for Granted {
     fn from(ground: Ground<'_>) -> Self {
         match ground {

@@ -9,7 +9,8 @@ use crate::signals::chain;
 use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError};
 
 /// Why a session did not come to be, or ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     pub kind: FailureKind,
     /// Stable, for machines.
@@ -57,7 +58,7 @@ impl Failure {
     }
 
     /// Whether the server is there, and only the session is not.
-    pub(super) fn is_session_gone(&self) -> bool {
+    pub(crate) fn is_session_gone(&self) -> bool {
         self.code == SESSION_GONE
     }
 

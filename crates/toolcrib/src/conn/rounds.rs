@@ -6,7 +6,7 @@ use toolcrib_wire::view::{InputRequest, InputRequired};
 use toolcrib_wire::{Body, Id, Message, ObjectWriter, Packet, Raw, RpcError, build, method};
 
 use super::peer::{Asked, BadAnswer, CallError, CallOptions, Handler};
-use super::session::{Session, less};
+use super::session::Session;
 use super::setup::Caller;
 
 /// A server may ask again until it has what it needs, but not for ever.
@@ -29,7 +29,7 @@ pub(super) async fn call(
             return Ok(answer);
         };
         // The time in which a person is asked does not count, so it is taken off before.
-        options.patience.max = less(options.patience, begun.elapsed()).max;
+        options.patience.max = options.patience.less(begun.elapsed()).max;
         let answers = answer_all(&**handler, &required).await?;
         params = again(&params, &required, answers);
     }

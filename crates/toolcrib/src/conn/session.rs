@@ -85,7 +85,7 @@ impl Session {
     ) -> Result<Body, CallError> {
         let begun = Instant::now();
         let _permit = self.permit(method, options.patience).await?;
-        options.patience = less(options.patience, begun.elapsed());
+        options.patience = options.patience.less(begun.elapsed());
         match self.0.agreed.era {
             Era::Legacy => self.0.peer.call(method, params, options).await,
             Era::Modern => rounds::call(self, method, params, options, caller).await,
@@ -125,6 +125,15 @@ impl Session {
         let Some(filter) = self.wanted_changes() else {
             return std::future::pending().await;
         };
+        let params = filter.listen_params(&self.meta(None));
+        self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, CallOptions::default()).await?;
+        Ok(())
+    }
+
+    /// Listens for changes of one resource, in the era that has to be asked for them that way. Ends when the server
+    /// ends it; dropping the future ends it as well.
+    pub async fn listen_to(&self, uri: &str) -> Result<(), CallError> {
+        let filter = SubscriptionFilter { uris: vec![uri.to_owned()], ..Default::default() };
         let params = filter.listen_params(&self.meta(None));
         self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, CallOptions::default()).await?;
         Ok(())
@@ -241,12 +250,6 @@ fn first(patience: Patience) -> Option<(Duration, Limit)> {
     let request = patience.request.map(|time| (time, Limit::Request));
     let max = patience.max.map(|time| (time, Limit::Max));
     request.into_iter().chain(max).min_by_key(|(time, _)| *time)
-}
-
-/// What is left of a time after a part of it has passed.
-pub(super) fn less(patience: Patience, passed: Duration) -> Patience {
-    let left = |time: Option<Duration>| time.map(|time| time.saturating_sub(passed));
-    Patience { request: left(patience.request), max: left(patience.max) }
 }
 
 fn log_level(level: policy::LogLevel) -> Option<LogLevel> {

@@ -103,6 +103,10 @@ impl NativeToolset {
         NativeToolset { name: name.into(), description: String::new(), tools: Vec::new() }
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     #[must_use]
     pub fn description(mut self, description: &str) -> Self {
         self.description = description.to_owned();

@@ -141,7 +141,9 @@ impl Rule {
             Origin::File { source, place, key } => {
                 Rule { key: key.clone(), origin: Some(Origin::File { source, place, key }) }
             }
-            Origin::Profile(_) => Rule { key: native.to_owned(), origin: None },
+            Origin::Profile(_) | Origin::Override(_) => {
+                Rule { key: native.to_owned(), origin: None }
+            }
         }
     }
 

@@ -65,6 +65,19 @@ impl Snapshot {
         self.0.global.servers.iter().chain(folders)
     }
 
+    /// Whether anybody offers a toolset of that name.
+    pub fn has_toolset(&self, name: &str) -> bool {
+        let layers = std::iter::once(&self.0.global).chain(self.0.folders.values());
+        layers.flat_map(|layer| &layer.toolsets).any(|toolset| &*toolset.name == name)
+    }
+
+    /// All tools of all scopes that are listed.
+    pub fn tool_count(&self) -> usize {
+        let layers = std::iter::once(&self.0.global).chain(self.0.folders.values());
+        let tools = layers.flat_map(|layer| &layer.toolsets).flat_map(|toolset| &toolset.tools);
+        tools.filter(|tool| tool.standing().is_listed()).count()
+    }
+
     /// The folders that add something.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.0.folders.keys().map(PathBuf::as_path)

@@ -31,7 +31,7 @@ pub struct Spare {
     server: Weak<Server>,
     /// None where it is the server's main connection.
     number: Option<u64>,
-    ended: bool,
+    ended: AtomicBool,
 }
 
 impl Server {
@@ -63,23 +63,22 @@ impl Server {
         &self.main
     }
 
-    /// A connection for one dialog or one call, which is connected when it is first wanted. The main one, if
-    /// its session served only to read the lists, nobody else has it, and neither an own caller nor a protocol is
-    /// asked for.
-    pub fn spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
+    /// The main connection for one dialog alone, if its session served only to read the lists and nobody else
+    /// has it.
+    pub fn lend(self: &Arc<Self>) -> Option<Spare> {
         let policy = &self.setup.spec.policy.session;
         let may_lend = policy.scope == SessionScope::PerConversation
-            && policy.discovery == DiscoverySession::Ephemeral
-            && caller.is_none()
-            && protocol.is_none();
-        if may_lend && !self.lent.swap(true, Ordering::SeqCst) {
-            let conn = self.main.clone();
-            return Spare { conn, server: Arc::downgrade(self), number: None, ended: false };
+            && policy.discovery == DiscoverySession::Ephemeral;
+        if !may_lend || self.lent.swap(true, Ordering::SeqCst) {
+            return None;
         }
-        self.make_spare(caller, protocol)
+        let (conn, server) = (self.main.clone(), Arc::downgrade(self));
+        Some(Spare { conn, server, number: None, ended: AtomicBool::new(false) })
     }
 
-    fn make_spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
+    /// A connection for one dialog or one call, which is connected when it is first wanted; with another caller
+    /// or another protocol than the main one's where they are given.
+    pub fn spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
         let mut setup = self.setup.clone();
         setup.caller = caller.unwrap_or(setup.caller);
         setup.protocol = protocol.unwrap_or(setup.protocol);
@@ -88,7 +87,12 @@ impl Server {
         let conn = Conn::start(setup, Arc::new(ear));
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.spares().push((number, conn.clone()));
-        Spare { conn, server: Arc::downgrade(self), number: Some(number), ended: false }
+        Spare {
+            conn,
+            server: Arc::downgrade(self),
+            number: Some(number),
+            ended: AtomicBool::new(false),
+        }
     }
 
     /// Sessions that are up or coming, the main one too.
@@ -126,7 +130,7 @@ impl Spare {
     }
 
     /// Ends it in good order.
-    pub async fn end(mut self) {
+    pub async fn end(&self) {
         match self.number {
             None => self.conn.tell(Event::Release).await,
             Some(_) => {
@@ -134,7 +138,7 @@ impl Spare {
                 self.conn.ended().await;
             }
         }
-        self.ended = true;
+        self.ended.store(true, Ordering::SeqCst);
     }
 }
 
@@ -144,7 +148,7 @@ impl Drop for Spare {
             return;
         };
         match self.number {
-            None if self.ended => server.lent.store(false, Ordering::SeqCst),
+            None if self.ended.load(Ordering::SeqCst) => server.lent.store(false, Ordering::SeqCst),
             // Nobody knows when its session will have ended, so nobody else gets the connection.
             None => {
                 self.conn.nudge(Event::Release);

@@ -8,6 +8,7 @@
 mod conformance;
 mod conn;
 mod everything;
+mod host;
 mod peer;
 mod peers;
 mod process;

@@ -15,6 +15,15 @@ pub struct Patience {
     pub max: Option<Duration>,
 }
 
+impl Patience {
+    /// What is left after a part of it has passed.
+    #[must_use]
+    pub fn less(self, passed: Duration) -> Self {
+        let left = |time: Option<Duration>| time.map(|time| time.saturating_sub(passed));
+        Patience { request: left(self.request), max: left(self.max) }
+    }
+}
+
 /// Which of the two times ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {

@@ -127,7 +127,8 @@ async fn dialogs_have_processes_of_their_own_and_the_first_takes_the_one_that_li
     let server = &servers[0];
     within(server.main().ready(Want::List)).await.unwrap();
     let listed = pid(server);
-    let first = server.spare(None, None);
+    let first = server.lend().unwrap();
+    assert!(server.lend().is_none());
     let second = server.spare(None, None);
     let mut pids = Vec::new();
     for spare in [&first, &second] {
@@ -141,11 +142,12 @@ async fn dialogs_have_processes_of_their_own_and_the_first_takes_the_one_that_li
     assert_eq!(server.sessions(), 2);
     within(first.end()).await;
     within(second.end()).await;
+    drop((first, second));
     until("both are gone", || pids.iter().all(|pid| !is_alive(*pid))).await;
     assert_eq!(server.sessions(), 0);
     // What was known of its tools is known still, and the next dialog may have the main connection.
     assert!(server.main().view().catalog.is_some());
-    let third = server.spare(None, None);
+    let third = server.lend().unwrap();
     let ticket = within(third.conn().ready(Want::Call)).await.unwrap();
     assert_eq!(ticket.session.peer().facts().pid, Some(pid(server)));
     drop((ticket, third));
@@ -209,8 +211,9 @@ async fn a_lent_connection_that_is_dropped_is_lent_to_nobody_else() {
     let server = &servers[0];
     within(server.main().ready(Want::List)).await.unwrap();
     let its = pid(server);
-    drop(server.spare(None, None));
+    drop(server.lend().unwrap());
     until("its session ended", || !is_alive(its)).await;
+    assert!(server.lend().is_none());
     let next = server.spare(None, None);
     within(next.conn().ready(Want::Call)).await.unwrap();
     assert!(server.main().view().session.is_none());

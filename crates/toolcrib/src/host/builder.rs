@@ -1,0 +1,225 @@
+//! How a host is put together and started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use toolcrib_config::{Config, Named, Reference, Workspace, compile};
+use toolcrib_wire::handshake::Implementation;
+
+use super::admin::{self, Home};
+use super::asking::Answers;
+use super::core::{Core, Parts};
+use super::files::Files;
+use super::handle::Host;
+use super::steward::Steward;
+use crate::access::Reach;
+use crate::conn::{Memory, World};
+use crate::process::{Graces, Instance, OpenError as InstanceError, ReapError};
+use crate::registry::{BadDefinition, NativeToolset};
+use crate::store::{Limits, OpenError, Store, StoreError};
+use crate::supervise::clear;
+use crate::transport::{Permissions, Tls};
+
+/// Orders that wait for the steward; whoever sends more waits.
+const ORDERS: usize = 64;
+
+/// What killed hosts left is ended within this time, or left for the next start.
+const CLEARING: Duration = Duration::from_secs(10);
+
+/// What a host is made of.
+#[derive(Debug)]
+pub struct HostBuilder {
+    workspace: Workspace,
+    state: PathBuf,
+    env: Vec<(String, String)>,
+    native: Vec<(NativeToolset, Reach)>,
+    answers: Answers,
+    limits: Limits,
+    graces: Graces,
+    client: Implementation,
+    keeps_arguments: bool,
+    heeds_hangups: bool,
+}
+
+/// Why a host could not start. What is wrong with the configuration or a server never is a reason.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot end what a killed host left behind")]
+    Reap(#[source] ReapError),
+    #[error("cannot open the ledger of processes")]
+    Instance(#[source] InstanceError),
+    #[error("cannot open the store")]
+    Store(#[source] OpenError),
+    #[error("cannot read the store")]
+    Read(#[source] StoreError),
+    #[error("a toolset of the host's own is wrong")]
+    Native(#[source] BadDefinition),
+    #[error("cannot listen for signals")]
+    Signal(#[source] std::io::Error),
+}
+
+impl HostBuilder {
+    pub(super) fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
+        HostBuilder {
+            workspace: Workspace { root: root.into(), home: None, named: None },
+            state: state.into(),
+            env: Vec::new(),
+            native: Vec::new(),
+            answers: Answers::default(),
+            limits: Limits::default(),
+            graces: Graces::default(),
+            client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
+            keeps_arguments: false,
+            heeds_hangups: false,
+        }
+    }
+
+    /// The folder of the person's own `toolcrib.yaml`, which is read besides.
+    #[must_use]
+    pub fn config_home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.workspace.home = Some(home.into());
+        self
+    }
+
+    /// Reads this file instead of looking for files.
+    #[must_use]
+    pub fn config_file(mut self, file: Named) -> Self {
+        self.workspace.named = Some(file);
+        self
+    }
+
+    /// The variables that configuration may refer to and that servers inherit. The library reads none itself.
+    #[must_use]
+    pub fn env(mut self, env: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.env = env.into_iter().collect();
+        self
+    }
+
+    /// Tools of the program itself. Members that list the toolset have it, and the agent `default`.
+    #[must_use]
+    pub fn toolset(mut self, toolset: NativeToolset) -> Self {
+        self.native.push((toolset, Reach::Members));
+        self
+    }
+
+    /// Tools of the program itself that every agent has.
+    #[must_use]
+    pub fn open_toolset(mut self, toolset: NativeToolset) -> Self {
+        self.native.push((toolset, Reach::Everybody));
+        self
+    }
+
+    /// What somebody behind each dialog can answer when a server asks.
+    #[must_use]
+    pub fn answers(mut self, answers: Answers) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    /// How much is remembered, and for how long.
+    #[must_use]
+    pub fn store_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How long processes are given to end.
+    #[must_use]
+    pub fn graces(mut self, graces: Graces) -> Self {
+        self.graces = graces;
+        self
+    }
+
+    /// What the host says of itself to servers.
+    #[must_use]
+    pub fn client(mut self, client: Implementation) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Keeps the arguments of calls in their records. They may be secret.
+    #[must_use]
+    pub fn keep_arguments(mut self) -> Self {
+        self.keeps_arguments = true;
+        self
+    }
+
+    /// Reads the configuration anew on SIGHUP.
+    #[must_use]
+    pub fn reload_on_hangup(mut self) -> Self {
+        self.heeds_hangups = true;
+        self
+    }
+
+    /// Starts the host: ends what killed ones left, reads the configuration, starts servers. It does not wait for
+    /// them; [`Host::ready`] does.
+    pub async fn start(self) -> Result<Host, StartError> {
+        let cleared = clear(&self.state, CLEARING).await.map_err(StartError::Reap)?;
+        if !cleared.processes.killed.is_empty() {
+            let count = cleared.processes.killed.len();
+            tracing::info!(count, "ended processes that a killed host had left");
+        }
+        let instance = Instance::open(&self.state).map_err(StartError::Instance)?;
+        let store = Store::open(&self.state, self.limits).await.map_err(StartError::Store)?;
+        let overrides = store.overrides().await.map_err(StartError::Read)?;
+        let hangups = match self.heeds_hangups {
+            true => Some(signal(SignalKind::hangup()).map_err(StartError::Signal)?),
+            false => None,
+        };
+        let home = Home::default();
+        let mut native = self.native;
+        let admin = admin::toolset(&home).map_err(StartError::Native)?;
+        native.push((admin, Reach::ByName));
+        let world = world(&self.workspace, self.env, instance, self.graces, self.client);
+        let (orders, inbox) = mpsc::channel(ORDERS);
+        let core = Arc::new(Core::new(Parts {
+            workspace: self.workspace,
+            world: Arc::new(world),
+            store,
+            native,
+            answers: self.answers,
+            keeps_arguments: self.keeps_arguments,
+            overrides,
+            orders,
+        }));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Steward::new(Arc::clone(&core), inbox, hangups).run());
+        let host = Host::new(core, tasks);
+        // It is set once, here.
+        let _ = home.set(Arc::downgrade(host.shell()));
+        Ok(host)
+    }
+}
+
+fn world(
+    workspace: &Workspace,
+    env: Vec<(String, String)>,
+    instance: Instance,
+    graces: Graces,
+    client: Implementation,
+) -> World {
+    let config: Config = compile(workspace, &Files { env: &env });
+    let known = env.clone();
+    let find = move |reference: &Reference| match reference {
+        Reference::Env(name) => {
+            known.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone())
+        }
+        Reference::Input(_) | Reference::Secret { .. } => None,
+    };
+    let toolcrib_config::model::host::Permissions { spawn, network, docker } =
+        config.host.permissions;
+    World {
+        instance,
+        env,
+        find: Arc::new(find),
+        tls: Tls::default(),
+        permissions: Permissions { spawn, network, docker },
+        graces,
+        memory: Memory::default(),
+        client,
+    }
+}

@@ -1,0 +1,256 @@
+//! One tool call: find, permit, check, lease, call, check, tell. Nothing calls back up.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use toolcrib_config::Problem;
+use toolcrib_config::model::policy::{Results, Timeouts};
+use toolcrib_wire::view::CallToolResult;
+use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
+
+use super::note::Note;
+use super::turn::Turn;
+use crate::access::Decision;
+use crate::conn::peer::{Patience, Sender};
+use crate::registry::{NativeCall, NativeTool, Tool};
+use crate::shape::{
+    Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
+    deliver, judge_input, judge_output, report,
+};
+
+/// A call that is to be made.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// The tool's id or the name that models are given.
+    pub tool: String,
+    /// An object.
+    pub arguments: Raw,
+    /// Instead of the server's own limit.
+    pub timeout: Option<Duration>,
+    /// Handed on to the server.
+    pub meta: Option<Raw>,
+    /// Whether arguments are checked against the tool's schema whatever policy says.
+    pub check: bool,
+    /// Where the params of each progress notification go, in order, all of them before the result.
+    pub progress: Option<Sender<Raw>>,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    /// The call's number, by which events name it.
+    pub call: u64,
+    pub facts: Facts,
+    pub outcome: Result<CallToolResult, CallError>,
+    /// How the server's policy hands results on.
+    pub results: Results,
+}
+
+impl CallRequest {
+    pub fn new(tool: impl Into<String>, arguments: Raw) -> Self {
+        let tool = tool.into();
+        CallRequest { tool, arguments, timeout: None, meta: None, check: false, progress: None }
+    }
+}
+
+impl Execution {
+    /// The result, whole. That a tool failed is a result, too.
+    pub fn result(self) -> Result<CallResult, CallError> {
+        let facts = self.facts;
+        self.outcome.map(|result| CallResult { facts, result })
+    }
+
+    /// The form that the server's policy asks for.
+    pub fn deliver(&self, audience: Audience) -> Result<Delivered, CallError> {
+        deliver(&self.facts, self.outcome.as_ref(), &self.results, audience)
+    }
+
+    /// The JSON of the command line and the API.
+    pub fn report(&self) -> Raw {
+        report(&self.facts, self.outcome.as_ref(), self.results.error_message)
+    }
+}
+
+impl Turn {
+    /// One call. The tool is the one of this turn's snapshot.
+    pub async fn call(&self, request: CallRequest) -> Result<CallResult, CallError> {
+        self.execute(request).await.result()
+    }
+
+    /// The same; whatever becomes of it is a value. Dropping the future cancels the call.
+    pub async fn execute(&self, request: CallRequest) -> Execution {
+        self.execute_as(self.core().next_call(), request).await
+    }
+
+    pub(super) async fn execute_as(&self, call: u64, request: CallRequest) -> Execution {
+        let mut note = Note::begin(self, call, &request);
+        let outcome = self.perform(&mut note, &request).await;
+        note.end(outcome)
+    }
+
+    async fn perform(
+        &self,
+        note: &mut Note<'_>,
+        request: &CallRequest,
+    ) -> Result<CallToolResult, CallError> {
+        let tool = self.permitted(note, &request.tool)?;
+        let arguments = object(tool, &request.arguments)?;
+        self.check_input(tool, &arguments, request.check)?;
+        let result = match (tool.native(), tool.server()) {
+            (Some(native), _) => self.run(&**native, tool, arguments, request.timeout).await?,
+            (None, Some(server)) => self.send(note, tool, server, &arguments, request).await?,
+            (None, None) => return Err(CallError::unknown_tool(&request.tool)),
+        };
+        self.check_output(tool, &result)?;
+        self.cut(note, tool, result)
+    }
+
+    /// Whatever the agent may not use does not exist for it.
+    fn permitted(&self, note: &mut Note<'_>, name: &str) -> Result<&Tool, CallError> {
+        let tool = self.view().tool(name).ok_or_else(|| CallError::unknown_tool(name))?;
+        match self.decide(tool) {
+            Decision::Permitted => {
+                note.is_of(self, tool);
+                Ok(tool)
+            }
+            Decision::Away(verdict) => {
+                note.is_of(self, tool);
+                let server = tool.server().map_or("", |server| server.id());
+                tracing::debug!(tool = tool.name(), server, why = %verdict.rule, "a server is away");
+                Err(CallError::not_connected(server))
+            }
+            Decision::Denied(verdict) => {
+                note.is_denied();
+                tracing::info!(
+                    tool = tool.name(),
+                    agent = %self.inner().agent,
+                    gate = %verdict.gate,
+                    why = %verdict.rule,
+                    "a call was denied"
+                );
+                Err(CallError::unknown_tool(name))
+            }
+        }
+    }
+
+    fn check_input(&self, tool: &Tool, arguments: &Raw, always: bool) -> Result<(), CallError> {
+        let wanted = tool.server().is_some_and(|it| it.spec.policy.calls.validate_input);
+        if !(wanted || always) {
+            return Ok(());
+        }
+        let verdict = self.core().checker.check(tool.input_schema(), arguments);
+        let problem = judge_input(server_of(tool), tool.name(), verdict, Strictness::Strict)?;
+        self.tell("input", tool, problem);
+        Ok(())
+    }
+
+    fn check_output(&self, tool: &Tool, result: &CallToolResult) -> Result<(), CallError> {
+        let Some(schema) = tool.output_schema() else { return Ok(()) };
+        let wanted = tool.server().is_some_and(|it| it.spec.policy.calls.validate_output);
+        let strictness = if wanted { Strictness::Strict } else { Strictness::Relaxed };
+        let verdict = check_output(&self.core().checker, Some(&schema), result);
+        let problem = judge_output(server_of(tool), tool.name(), verdict, strictness)?;
+        self.tell("output", tool, problem);
+        Ok(())
+    }
+
+    /// A problem of a tool is there until a call shows that it is not.
+    fn tell(&self, matter: &str, tool: &Tool, problem: Option<Problem>) {
+        let matter = format!("{matter} {} {}", server_of(tool), tool.name());
+        self.core().tell_problems(&matter, problem.into_iter().collect());
+    }
+
+    async fn run(
+        &self,
+        native: &dyn NativeTool,
+        tool: &Tool,
+        arguments: Raw,
+        limit: Option<Duration>,
+    ) -> Result<CallToolResult, CallError> {
+        let inner = self.inner();
+        let call = NativeCall {
+            arguments,
+            agent: Some(inner.agent.to_string()),
+            dialog: Some(inner.id.to_string()),
+            cwd: Some(inner.cwd.clone()),
+        };
+        let answer = native.call(call);
+        let answer = match limit {
+            Some(limit) => timeout(limit, answer).await.map_err(|_| too_late(limit))?,
+            None => answer.await,
+        };
+        let answer = answer.map_err(|error| CallError::new(ErrorKind::Tool, error.0))?;
+        read(answer).map_err(|error| error.with_tool(tool.name()))
+    }
+
+    /// Within the server's size; what had to go can be read later.
+    fn cut(
+        &self,
+        note: &Note<'_>,
+        tool: &Tool,
+        result: CallToolResult,
+    ) -> Result<CallToolResult, CallError> {
+        let Some(server) = tool.server() else { return Ok(result) };
+        let max = server.spec.policy.results.max_bytes;
+        let cut = cut(&result, max, &format!("{}-{}", self.inner().id, note.call()));
+        match cut.kept {
+            None => Ok(result),
+            Some(kept) => {
+                self.core().whole.keep(&self.inner().id, kept.uri, kept.whole);
+                read(cut.handed_on)
+            }
+        }
+    }
+}
+
+/// How long a call may take: until it is given up without a sign of progress, and in all.
+pub(super) fn patience(given: Option<Duration>, timeouts: &Timeouts) -> Patience {
+    let limit = |time: Duration| Some(time).filter(|time| !time.is_zero());
+    let request = given.or_else(|| limit(timeouts.request.0));
+    let max = limit(timeouts.request_max.0).map(|max| request.map_or(max, |it| it.max(max)));
+    Patience { request, max }
+}
+
+/// When a call has to have a session to be made on.
+pub(super) fn deadline(patience: Patience) -> Instant {
+    /// Whoever sets no limit waits for long, but not for ever.
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+    Instant::now() + patience.request.or(patience.max).unwrap_or(LONGEST)
+}
+
+pub(super) fn read(answer: Raw) -> Result<CallToolResult, CallError> {
+    CallToolResult::read(answer).map_err(|flaw| {
+        CallError::new(ErrorKind::Protocol, "the result cannot be used")
+            .with_code("result.malformed")
+            .with_cause(flaw)
+    })
+}
+
+fn object(tool: &Tool, arguments: &Raw) -> Result<Raw, CallError> {
+    match arguments.json().kind() {
+        Kind::Object => Ok(arguments.clone()),
+        Kind::Null => Ok(ObjectWriter::new().finish()),
+        kind => {
+            let text =
+                format!("the arguments of `{}` must be an object, this is {kind}", tool.name());
+            Err(CallError::new(ErrorKind::InvalidArguments, text))
+        }
+    }
+}
+
+fn server_of(tool: &Tool) -> &str {
+    tool.server().map_or("", |server| server.id())
+}
+
+fn too_late(limit: Duration) -> CallError {
+    CallError::new(ErrorKind::Timeout, format!("no answer within {limit:?}"))
+}
+
+/// What `tools/call` is told.
+pub(super) fn params(tool: &Tool, arguments: &Raw, meta: Option<&Raw>) -> Raw {
+    ObjectWriter::new()
+        .string("name", tool.original_name())
+        .json("arguments", arguments.json())
+        .json_if("_meta", meta.map(Raw::json).filter(|meta: &Json<'_>| meta.is_object()))
+        .finish()
+}

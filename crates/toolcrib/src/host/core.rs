@@ -1,0 +1,304 @@
+//! What all parts of a host share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use toolcrib_config::{Config, Hash, Problem, Workspace};
+
+use super::asking::Answers;
+use super::dialogs::Dialogs;
+use super::ears::Ears;
+use super::events::{Event, Events};
+use super::memory::Whole;
+use super::meters::Meter;
+use super::problems::{Changed, Problems};
+use super::serving::{Desk, Serving};
+use super::slot::Slot;
+use super::steward::Order;
+use super::turns::Turns;
+use crate::access::{Attached, Grants, Reach};
+use crate::conn::World;
+use crate::registry::{Input, NativeToolset, Offer, Presence, Scope, Snapshot, Upstream, plan};
+use crate::shape::Checker;
+use crate::store::{Override, Store};
+use crate::supervise::{Server, Supervisor};
+
+pub(super) struct Core {
+    pub(super) workspace: Workspace,
+    pub(super) world: Arc<World>,
+    pub(super) supervisor: Supervisor,
+    pub(super) store: Store,
+    pub(super) native: Vec<NativeToolset>,
+    /// Who has each native toolset, by its name.
+    pub(super) reach: HashMap<String, Reach>,
+    pub(super) answers: Answers,
+    /// Whether records of calls hold their arguments.
+    pub(super) keeps_arguments: bool,
+    pub(super) published: ArcSwap<Published>,
+    /// The newest snapshot's number, for whoever waits for another.
+    pub(super) version: watch::Sender<u64>,
+    pub(super) turns: Turns,
+    pub(super) dialogs: Dialogs,
+    pub(super) attached: ArcSwap<Attached>,
+    pub(super) overrides: ArcSwap<BTreeMap<String, Override>>,
+    pub(super) problems: Problems,
+    pub(super) events: Events,
+    pub(super) ears: Arc<Ears>,
+    /// The calls of native tools.
+    pub(super) meter: Arc<Meter>,
+    pub(super) whole: Whole,
+    pub(super) checker: Checker,
+    pub(super) orders: mpsc::Sender<Order>,
+    /// Whether the first configuration has been taken up.
+    pub(super) first_load: watch::Sender<bool>,
+    pub(super) started: Instant,
+    /// What goes on beside: clerks of leases, and servers that wait for their end.
+    pub(super) tasks: Mutex<JoinSet<()>>,
+    /// What the newest snapshot was planned from.
+    planned: Mutex<Vec<Ground>>,
+    last_version: AtomicU64,
+    last_call: AtomicU64,
+}
+
+/// Everything that a call or a list reads, in one piece.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    pub(super) snapshot: Snapshot,
+    pub(super) config: Arc<Config>,
+    pub(super) grants: Grants,
+    /// Who serves, by scope and key.
+    pub(super) servers: HashMap<Scope, HashMap<Arc<str>, Arc<Serving>>>,
+}
+
+/// What a slot adds to a plan, told apart without comparing lists.
+#[derive(Debug, PartialEq, Eq)]
+struct Ground {
+    scope: Scope,
+    server: u64,
+    hash: Hash,
+    presence: Presence,
+    from_cache: bool,
+    catalog: usize,
+}
+
+/// What a core is made of.
+pub(super) struct Parts {
+    pub(super) workspace: Workspace,
+    pub(super) world: Arc<World>,
+    pub(super) store: Store,
+    pub(super) native: Vec<(NativeToolset, Reach)>,
+    pub(super) answers: Answers,
+    pub(super) keeps_arguments: bool,
+    pub(super) overrides: BTreeMap<String, Override>,
+    pub(super) orders: mpsc::Sender<Order>,
+}
+
+impl Core {
+    pub(super) fn new(parts: Parts) -> Self {
+        let events = Events::default();
+        let ears = Arc::new(Ears::new(events.clone()));
+        let supervisor = Supervisor::new(Arc::clone(&parts.world), Arc::clone(&ears) as _);
+        let reach = parts.native.iter().map(|(toolset, to)| (toolset.name().to_owned(), *to));
+        Core {
+            reach: reach.collect(),
+            native: parts.native.into_iter().map(|(toolset, _)| toolset).collect(),
+            workspace: parts.workspace,
+            world: parts.world,
+            supervisor,
+            store: parts.store,
+            answers: parts.answers,
+            keeps_arguments: parts.keeps_arguments,
+            published: ArcSwap::default(),
+            version: watch::Sender::new(0),
+            turns: Turns::default(),
+            dialogs: Dialogs::default(),
+            attached: ArcSwap::default(),
+            overrides: ArcSwap::from_pointee(parts.overrides),
+            problems: Problems::default(),
+            events,
+            ears,
+            meter: Arc::default(),
+            whole: Whole::default(),
+            checker: Checker::new(),
+            orders: parts.orders,
+            first_load: watch::Sender::new(false),
+            started: Instant::now(),
+            tasks: Mutex::default(),
+            planned: Mutex::default(),
+            last_version: AtomicU64::new(0),
+            last_call: AtomicU64::new(0),
+        }
+    }
+
+    /// A number that no other call of this host has.
+    pub(super) fn next_call(&self) -> u64 {
+        self.last_call.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        self.workspace.root.clone()
+    }
+
+    /// Publishes a snapshot of how things are, if it would differ from the newest, or in any case. The newest
+    /// one's number.
+    pub(super) fn publish(
+        &self,
+        slots: &mut [&mut Slot],
+        config: &Arc<Config>,
+        in_any_case: bool,
+    ) -> u64 {
+        let now = Instant::now();
+        let standings: Vec<_> = slots.iter_mut().map(|slot| slot.standing(now)).collect();
+        let grounds: Vec<Ground> = slots
+            .iter()
+            .zip(&standings)
+            .map(|(slot, standing)| Ground {
+                scope: slot.scope.clone(),
+                server: slot.serving.server.number(),
+                hash: slot.serving.spec().hash,
+                presence: standing.presence,
+                from_cache: standing.from_cache,
+                catalog: standing.catalog.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize),
+            })
+            .collect();
+        if !in_any_case && *self.planned() == grounds {
+            return self.last_version.load(Ordering::SeqCst);
+        }
+        let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;
+        let upstreams = slots.iter().zip(&standings).map(|(slot, standing)| Upstream {
+            spec: Arc::clone(slot.serving.spec()),
+            scope: slot.scope.clone(),
+            presence: standing.presence,
+            offer: standing.catalog.as_ref().map(|catalog| Offer {
+                tools: &catalog.tools,
+                prompts: &catalog.prompts,
+                resources: &catalog.resources,
+                templates: &catalog.templates,
+                from_cache: standing.from_cache,
+            }),
+        });
+        let (snapshot, problems) = plan(&Input {
+            version,
+            native: &self.native,
+            reserved_tools: &config.host.reserved_tools,
+            reserved_toolsets: &config.host.reserved_toolsets,
+            servers: upstreams.collect(),
+        });
+        let grants = Grants::of(config);
+        let exists = |name: &str| snapshot.has_toolset(name);
+        let missing = grants.problems(exists);
+        let mut servers: HashMap<Scope, HashMap<_, _>> = HashMap::new();
+        for slot in slots.iter() {
+            let serving = Arc::clone(&slot.serving);
+            servers.entry(slot.scope.clone()).or_default().insert(Arc::clone(&slot.key), serving);
+        }
+        *self.planned() = grounds;
+        let config = Arc::clone(config);
+        self.published.store(Arc::new(Published { snapshot, config, grants, servers }));
+        self.tell_problems("plan", problems);
+        self.tell_problems("grants", missing);
+        self.version.send_replace(version);
+        self.events.tell(Event::Published { version });
+        version
+    }
+
+    /// A server that was just taken in begins to serve.
+    pub(super) fn take_in(
+        self: &Arc<Self>,
+        server: Arc<Server>,
+        desk: Arc<Desk>,
+        meter: Arc<Meter>,
+    ) -> Arc<Serving> {
+        self.ears.learn(server.number(), server.spec().key().into(), &server.main().view());
+        let (serving, clerk) = Serving::new(self, server, desk, meter);
+        self.beside(clerk);
+        self.beside(tell_leases(self.events.clone(), &serving));
+        serving
+    }
+
+    /// Ends a server that no snapshot from this one on names: when turns that began before have ended, or their
+    /// time is over.
+    pub(super) fn retire(&self, serving: Arc<Serving>, version: u64, limit: Duration) {
+        let (turns, supervisor) = (self.turns.clone(), self.supervisor.clone());
+        let ears = Arc::clone(&self.ears);
+        self.beside(async move {
+            turns.over_before(version, limit).await;
+            serving.retire_leases();
+            supervisor.retire(&serving.server);
+            ears.forget(serving.server.number());
+        });
+    }
+
+    /// Waits until what servers have listed by now is published.
+    pub(super) async fn listed(&self) {
+        let (reply, done) = oneshot::channel();
+        if self.orders.send(Order::Look(reply)).await.is_ok() {
+            // An error means that the host is ending.
+            let _ = done.await;
+        }
+    }
+
+    /// All that is wrong in one matter now.
+    pub(super) fn tell_problems(&self, matter: &str, problems: Vec<Problem>) {
+        let Changed { come, gone } = self.problems.set(matter, problems);
+        gone.into_iter().for_each(|id| self.events.tell(Event::Solved(id)));
+        for problem in come {
+            tracing::warn!(
+                code = %problem.code,
+                server = problem.server.as_deref(),
+                tool = problem.tool.as_deref(),
+                "{}", problem.text
+            );
+            self.events.tell(Event::Problem(problem));
+        }
+    }
+
+    /// Does something beside, for as long as the host lives.
+    pub(super) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    fn planned(&self) -> MutexGuard<'_, Vec<Ground>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Published {
+    pub(super) fn serving(&self, server: &crate::registry::Server) -> Option<&Arc<Serving>> {
+        self.servers.get(&server.scope)?.get(&server.key)
+    }
+
+    pub(super) fn all_serving(&self) -> impl Iterator<Item = &Arc<Serving>> {
+        self.servers.values().flat_map(HashMap::values)
+    }
+}
+
+/// Tells who holds leases of a server whenever that changes, for as long as it serves.
+fn tell_leases(
+    events: Events,
+    serving: &Arc<Serving>,
+) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let (mut changes, serving) = (serving.lease_changes(), Arc::downgrade(serving));
+    async move {
+        while changes.changed().await.is_ok() {
+            let Some(serving) = serving.upgrade() else { return };
+            let (server, leases) = (Arc::clone(&serving.key), serving.leases());
+            events.tell(Event::Leases { server, leases });
+        }
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("root", &self.workspace.root).finish_non_exhaustive()
+    }
+}

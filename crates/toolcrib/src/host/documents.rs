@@ -1,0 +1,186 @@
+//! Resources and prompts, through the same gates as tools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use toolcrib_wire::view::ReadResourceResult;
+use toolcrib_wire::{Body, Era, ObjectWriter, Raw, method};
+
+use super::call::{deadline, patience};
+use super::matching;
+use super::send::{Errand, unsent};
+use super::turn::Turn;
+use crate::conn::Session;
+use crate::conn::peer::{CallOptions, Patience};
+use crate::registry::{Prompt, Resource, Server, Template};
+use crate::shape::{CallError, ErrorKind};
+
+/// How long a server is given to take in that nobody listens any more.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Listens for changes of one resource, and holds the session that tells of them.
+#[derive(Debug)]
+pub struct Subscription {
+    _held: JoinSet<()>,
+    /// What a server of the legacy era is told in the end.
+    farewell: Option<(Session, Raw)>,
+}
+
+impl Turn {
+    /// The resources that the agent sees: each URI once.
+    pub fn resources(&self) -> Vec<Arc<Resource>> {
+        self.view().resources().filter(|it| self.may_use(it.server())).cloned().collect()
+    }
+
+    /// The templates of resources that the agent sees.
+    pub fn templates(&self) -> Vec<Arc<Template>> {
+        self.view().templates().filter(|it| self.may_use(it.server())).cloned().collect()
+    }
+
+    pub fn prompts(&self) -> Vec<Arc<Prompt>> {
+        self.view().prompts().filter(|it| self.may_use(it.server())).cloned().collect()
+    }
+
+    /// Reads a resource: the result of `resources/read`, whole. The server is named where several have the URI.
+    /// Whole results of which a caller got a part are read here, too.
+    pub async fn read(&self, uri: &str, server: Option<&str>) -> Result<Raw, CallError> {
+        if let Some(whole) = self.core().whole.get(&self.inner().id, uri) {
+            return Ok(whole_result(uri, &whole));
+        }
+        let of = self.owner(uri, server)?;
+        let params = ObjectWriter::new().string("uri", uri).finish();
+        let answer = self.ask(&of, method::RESOURCES_READ, params).await?;
+        let raw = answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
+        within_limits(&of, uri, raw)
+    }
+
+    /// A prompt with its arguments filled in: the result of `prompts/get`, whole.
+    pub async fn prompt(&self, name: &str, arguments: Raw) -> Result<Raw, CallError> {
+        let unknown =
+            || CallError::new(ErrorKind::UnknownTool, format!("prompt not found: {name}"));
+        let prompt = self.view().prompt(name).filter(|it| self.may_use(it.server()));
+        let prompt = prompt.ok_or_else(unknown)?;
+        let params = ObjectWriter::new()
+            .string("name", prompt.original_name())
+            .json("arguments", arguments.json())
+            .finish();
+        let answer = self.ask(prompt.server(), method::PROMPTS_GET, params).await?;
+        answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
+    }
+
+    /// Asks to be told when a resource changes; each change is an event of its server,
+    /// `notifications/resources/updated`.
+    pub async fn subscribe(
+        &self,
+        uri: &str,
+        server: Option<&str>,
+    ) -> Result<Subscription, CallError> {
+        let of = self.owner(uri, server)?;
+        let serving = self.serving(&of).ok_or_else(|| CallError::not_connected(of.id()))?;
+        let serving = Arc::clone(serving);
+        let limit = patience(None, &of.spec.policy.timeouts);
+        let place = serving.place(self.inner(), deadline(limit)).await;
+        let place = place.map_err(|why| unsent(of.id(), why))?;
+        let session = place.ticket.session.clone();
+        let mut held = JoinSet::new();
+        if session.agreed().era == Era::Modern {
+            let uri = uri.to_owned();
+            held.spawn(async move {
+                // Whoever listens holds the session; what ends it ends the listening.
+                let _ = session.listen_to(&uri).await;
+                drop(place);
+            });
+            return Ok(Subscription { _held: held, farewell: None });
+        }
+        let params = ObjectWriter::new().string("uri", uri).finish();
+        self.ask(&of, method::RESOURCES_SUBSCRIBE, params.clone()).await?;
+        held.spawn(async move {
+            let _place = place;
+            std::future::pending::<()>().await;
+        });
+        Ok(Subscription { _held: held, farewell: Some((session, params)) })
+    }
+
+    /// Who has a resource: by its URI, or by a template that it may be of.
+    fn owner(&self, uri: &str, server: Option<&str>) -> Result<Arc<Server>, CallError> {
+        let view = self.view();
+        let listed = view.resource(uri, server).map(|resource| resource.server());
+        let by_template = || {
+            let mut all: Vec<&Arc<Template>> = match server {
+                Some(name) => view.templates_of(name).collect(),
+                None => view.templates().collect(),
+            };
+            all.retain(|template| matching::is_of(template.uri(), uri));
+            all.first().map(|template| template.server())
+        };
+        let found = listed.or_else(by_template).filter(|server| self.may_use(server));
+        found.cloned().ok_or_else(|| {
+            let text = format!("resource not found: {uri}");
+            CallError::new(ErrorKind::UnknownTool, text).with_code("unknown_resource")
+        })
+    }
+
+    async fn ask(
+        &self,
+        server: &Server,
+        method: &'static str,
+        params: Raw,
+    ) -> Result<Body, CallError> {
+        let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
+        let errand = Errand {
+            method,
+            params,
+            patience: patience(None, &server.spec.policy.timeouts),
+            progress: None,
+            call: self.core().next_call(),
+        };
+        self.run_errand(serving, &errand).await.map_err(|missed| missed.error)
+    }
+}
+
+impl Subscription {
+    /// Ends it in good order: the server hears that nobody listens any more.
+    pub async fn end(self) {
+        let Some((session, params)) = self.farewell else { return };
+        let patience = Patience { request: Some(FAREWELL), max: None };
+        let options = CallOptions { patience, ..CallOptions::default() };
+        // Whether it understands is of no consequence.
+        let _ = session.call(method::RESOURCES_UNSUBSCRIBE, params, options, None).await;
+    }
+}
+
+/// What is too large or of a kind that is not wanted is refused with the rule's name.
+fn within_limits(server: &Server, uri: &str, raw: Raw) -> Result<Raw, CallError> {
+    let rules = &server.spec.policy.expose.resources;
+    let result = ReadResourceResult::read(raw.clone()).map_err(|flaw| {
+        CallError::new(ErrorKind::Protocol, "the result cannot be used").with_cause(flaw)
+    })?;
+    for content in result.contents().into_iter().flatten() {
+        let kind = content.mime_type().map(|kind| kind.to_string()).unwrap_or_default();
+        if !rules.mime.is_empty() && !rules.mime.contains(&kind) {
+            let text = format!("`{uri}` is `{kind}`, which `expose.resources.mime` does not have");
+            return Err(CallError::new(ErrorKind::Denied, text).with_server(server.id()));
+        }
+        let size = content.text().map_or(0, |text| text.len())
+            + content.blob().map_or(0, |blob| blob.len() / 4 * 3);
+        if rules.max_bytes.0 > 0 && size as u64 > rules.max_bytes.0 {
+            let most = rules.max_bytes.0;
+            let text = format!(
+                "`{uri}` has {size} bytes, over the {most} of `expose.resources.max_bytes`"
+            );
+            return Err(CallError::new(ErrorKind::Resource, text).with_server(server.id()));
+        }
+    }
+    Ok(raw)
+}
+
+/// A kept result as a resource.
+fn whole_result(uri: &str, whole: &Raw) -> Raw {
+    let content = ObjectWriter::new()
+        .string("uri", uri)
+        .string("mimeType", "application/json")
+        .string("text", whole.text())
+        .finish();
+    ObjectWriter::new().array("contents", [content]).finish()
+}

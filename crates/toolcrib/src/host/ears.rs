@@ -1,0 +1,92 @@
+//! What connections say of themselves, told on as events; and the wake-up for whoever looks after servers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::events::{Event, Events};
+use crate::conn::{News, State, View};
+use crate::supervise::{Watcher, Whose};
+
+/// Hears of all servers.
+#[derive(Debug)]
+pub(super) struct Ears {
+    events: Events,
+    /// Something happened to a server.
+    pub(super) news: Notify,
+    known: Mutex<HashMap<u64, Known>>,
+}
+
+/// What was last told of a server.
+#[derive(Debug)]
+struct Known {
+    key: Arc<str>,
+    state: Option<State>,
+    restarts: u32,
+}
+
+impl Ears {
+    pub(super) fn new(events: Events) -> Self {
+        Ears { events, news: Notify::new(), known: Mutex::default() }
+    }
+
+    /// From now on news of this server has a name.
+    pub(super) fn learn(&self, number: u64, key: Arc<str>, view: &View) {
+        self.known().entry(number).or_insert(Known { key, state: None, restarts: 0 });
+        self.state(number, view);
+    }
+
+    pub(super) fn forget(&self, number: u64) {
+        self.known().remove(&number);
+    }
+
+    fn state(&self, number: u64, view: &View) {
+        let mut all = self.known();
+        let Some(known) = all.get_mut(&number) else { return };
+        let (state, restarts) = (view.life.state(), view.life.restarts());
+        let is_new = known.state.replace(state) != Some(state);
+        let is_restart = std::mem::replace(&mut known.restarts, restarts) < restarts;
+        let server = Arc::clone(&known.key);
+        drop(all);
+        if is_restart {
+            self.events.tell(Event::Restarted { server: Arc::clone(&server), restarts });
+        }
+        if is_new {
+            let error = view.life.last_error().map(|(_, failure)| failure.message.clone());
+            self.events.tell(Event::State { server, state, error });
+        }
+    }
+
+    fn key(&self, number: u64) -> Option<Arc<str>> {
+        self.known().get(&number).map(|known| Arc::clone(&known.key))
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watcher for Ears {
+    fn hear(&self, of: u64, whose: Whose, news: News) {
+        match (news, whose) {
+            (News::State(view), Whose::Main) => self.state(of, &view),
+            (News::Listed { changes, .. }, Whose::Main) => {
+                if let Some(server) = self.key(of).filter(|_| !changes.is_empty()) {
+                    self.events.tell(Event::Listed { server, changes });
+                }
+            }
+            (News::Told(notification), _) => {
+                if let Some(server) = self.key(of) {
+                    let params = notification.params.raw();
+                    self.events.tell(Event::Told { server, method: notification.method, params });
+                }
+                return;
+            }
+            // A lease's connection has no lists of its own, and its state is nobody else's.
+            (News::State(_) | News::Listed { .. }, Whose::Spare) => return,
+            (News::Odd(_), _) => {}
+        }
+        self.news.notify_one();
+    }
+}

@@ -1,0 +1,124 @@
+//! Everything that changes, for whoever wants to know it. A listener that is too slow is dropped.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+use toolcrib_config::Problem;
+use toolcrib_wire::Raw;
+
+use super::asking::Question;
+use super::reload::Reload;
+use crate::conn::{Change, State};
+use crate::lease::Lease;
+use crate::store::CallRecord;
+
+/// Events that wait for a listener; one that has more to catch up with is dropped.
+const BEHIND: usize = 1024;
+
+/// Something that changed.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Reloaded(Arc<Reload>),
+    /// A server's state.
+    State {
+        server: Arc<str>,
+        state: State,
+        error: Option<String>,
+    },
+    /// A server's connection was lost or begun anew.
+    Restarted {
+        server: Arc<str>,
+        restarts: u32,
+    },
+    /// What a server offers.
+    Listed {
+        server: Arc<str>,
+        changes: Vec<Change>,
+    },
+    /// A snapshot was published.
+    Published {
+        version: u64,
+    },
+    /// Who holds leases of a server.
+    Leases {
+        server: Arc<str>,
+        leases: Vec<Lease>,
+    },
+    /// A call came further.
+    Progress {
+        dialog: Arc<str>,
+        call: u64,
+        params: Raw,
+    },
+    /// A call ended.
+    Called {
+        call: u64,
+        record: Arc<CallRecord>,
+    },
+    /// A server wants to know something of whoever is behind a dialog.
+    Asked {
+        dialog: Arc<str>,
+        question: Question,
+    },
+    /// A server wrote a log message, or any other notification.
+    Told {
+        server: Arc<str>,
+        method: String,
+        params: Option<Raw>,
+    },
+    Problem(Problem),
+    /// A problem that is no more, by its id.
+    Solved(String),
+}
+
+/// Where events are told.
+#[derive(Clone, Debug)]
+pub(super) struct Events(broadcast::Sender<Arc<Event>>);
+
+/// A listener. It hears what happens from when it was made.
+#[derive(Debug)]
+pub struct Listening(broadcast::Receiver<Arc<Event>>);
+
+impl Default for Events {
+    fn default() -> Self {
+        Events(broadcast::channel(BEHIND).0)
+    }
+}
+
+impl Events {
+    pub(super) fn tell(&self, event: Event) {
+        // Nobody may be listening.
+        let _ = self.0.send(Arc::new(event));
+    }
+
+    pub(super) fn listen(&self) -> Listening {
+        Listening(self.0.subscribe())
+    }
+}
+
+impl Listening {
+    /// The next event; none when the host has ended, or when this listener was too slow to hear all.
+    pub async fn next(&mut self) -> Option<Arc<Event>> {
+        self.0.recv().await.ok()
+    }
+}
+
+impl Event {
+    /// Stable, for machines.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Event::Reloaded(_) => "reload",
+            Event::State { .. } => "state",
+            Event::Restarted { .. } => "restart",
+            Event::Listed { .. } => "tools",
+            Event::Published { .. } => "published",
+            Event::Leases { .. } => "lease",
+            Event::Progress { .. } => "progress",
+            Event::Called { .. } => "call",
+            Event::Asked { .. } => "request",
+            Event::Told { .. } => "log",
+            Event::Problem(_) => "problem",
+            Event::Solved(_) => "solved",
+        }
+    }
+}

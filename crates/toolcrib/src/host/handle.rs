@@ -1,0 +1,357 @@
+//! The host as a program uses it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use toolcrib_config::model::policy::{Connect, Reload as Taking};
+use toolcrib_config::{Config, Problem};
+
+use super::asking::Questions;
+use super::background::Jobs;
+use super::builder::HostBuilder;
+use super::core::Core;
+use super::dialog::{Dialog, DialogRequest, Inner};
+use super::events::Listening;
+use super::reload::Reload;
+use super::serving::Serving;
+use super::slot::patience;
+use super::status::{ServerStatus, Status, server_status};
+use super::steward::Order;
+use crate::access::DEFAULT_AGENT;
+use crate::conn::Want;
+use crate::store::{Store, StoreError};
+
+/// How long a list waits for what it has just learnt to be published.
+const PUBLISHING: Duration = Duration::from_secs(5);
+
+/// What is left to write is written within this time when the host ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// A running host. Clones are the same one; when the last one is dropped, everything ends at once.
+/// [`Host::close`] ends it in good order.
+#[derive(Clone, Debug)]
+pub struct Host(Arc<Shell>);
+
+#[derive(Debug)]
+pub(super) struct Shell {
+    core: Arc<Core>,
+    steward: Mutex<JoinSet<()>>,
+}
+
+/// Why there is no such dialog.
+#[derive(Debug, thiserror::Error)]
+pub enum DialogError {
+    #[error("`{}` is not a folder", .0.display())]
+    NoFolder(PathBuf),
+    #[error("the dialog's switches cannot be read")]
+    Store(#[source] StoreError),
+    #[error("the host is ending")]
+    Ending,
+}
+
+impl Host {
+    /// A host for a workspace, which keeps its state in a folder of its own.
+    pub fn builder(root: impl Into<PathBuf>, state: impl Into<PathBuf>) -> HostBuilder {
+        HostBuilder::new(root, state)
+    }
+
+    pub(super) fn new(core: Arc<Core>, steward: JoinSet<()>) -> Self {
+        Host(Arc::new(Shell { core, steward: Mutex::new(steward) }))
+    }
+
+    pub(super) fn of(shell: Arc<Shell>) -> Self {
+        Host(shell)
+    }
+
+    pub(super) fn shell(&self) -> &Arc<Shell> {
+        &self.0
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.0.core
+    }
+
+    /// Waits until the first configuration is taken up: every eager server is ready or has failed.
+    pub async fn ready(&self) {
+        let mut loaded = self.core().first_load.subscribe();
+        // An error means that the host has ended, and then there is nothing to wait for.
+        let _ = loaded.wait_for(|loaded| *loaded).await;
+    }
+
+    /// Reads the configuration anew and takes up what changed. The answer comes when what was started is up or
+    /// has failed; nothing if the host is ending.
+    pub async fn reload(&self) -> Option<Arc<Reload>> {
+        self.order(Order::Reload).await
+    }
+
+    /// The number of the newest snapshot.
+    pub fn version(&self) -> u64 {
+        *self.core().version.borrow()
+    }
+
+    /// The configuration that the newest snapshot is of.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.core().published.load().config)
+    }
+
+    /// A dialog: a new one, or the one of that id.
+    pub async fn dialog(&self, request: DialogRequest) -> Result<Dialog, DialogError> {
+        let core = self.core();
+        let id: Arc<str> = request.id.unwrap_or_else(fresh_id).into();
+        if let Some(inner) = core.dialogs.get(&id) {
+            return Ok(Dialog { host: self.clone(), inner });
+        }
+        let cwd = self.folder(request.cwd)?;
+        let switches = core.store.switches(&id).await.map_err(DialogError::Store)?;
+        let inner = Arc::new(Inner {
+            agent: request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into(),
+            era: request.era,
+            answers: request.answers.unwrap_or(core.answers),
+            switches: Mutex::new(Arc::new(switches.into_iter().collect())),
+            questions: Questions::default(),
+            jobs: Jobs::default(),
+            events: core.events.clone(),
+            cwd,
+            id,
+        });
+        let inner = self.enter(inner).await?;
+        Ok(Dialog { host: self.clone(), inner })
+    }
+
+    /// A folder other than the root has a configuration of its own.
+    async fn enter(&self, new: Arc<Inner>) -> Result<Arc<Inner>, DialogError> {
+        let core = self.core();
+        if new.cwd != core.workspace.root {
+            let entered = self.order(|reply| Order::Enter(new.cwd.clone(), reply)).await;
+            entered.ok_or(DialogError::Ending)?;
+        }
+        let inner = core.dialogs.get_or_add(Arc::clone(&new));
+        if !Arc::ptr_eq(&inner, &new) {
+            self.leave(&new).await;
+        }
+        Ok(inner)
+    }
+
+    async fn leave(&self, inner: &Inner) {
+        if inner.cwd != self.core().workspace.root {
+            // Where the host has ended there is nothing to leave.
+            let _ = self.core().orders.send(Order::Leave(inner.cwd.clone())).await;
+        }
+    }
+
+    /// The dialog of that id, if there is one.
+    pub fn dialog_of(&self, id: &str) -> Option<Dialog> {
+        self.core().dialogs.get(id).map(|inner| Dialog { host: self.clone(), inner })
+    }
+
+    pub fn dialogs(&self) -> Vec<Dialog> {
+        let all = self.core().dialogs.list().into_iter();
+        all.map(|inner| Dialog { host: self.clone(), inner }).collect()
+    }
+
+    pub(super) async fn end_dialog(&self, id: &str) {
+        let core = self.core();
+        let Some(inner) = core.dialogs.remove(id) else { return };
+        inner.jobs.close();
+        inner.questions.close();
+        core.whole.forget(id);
+        for serving in core.published.load().all_serving() {
+            serving.dialog_ended(&inner.id);
+        }
+        if let Err(error) = core.store.forget_dialog(id).await {
+            tracing::warn!(dialog = id, %error, "a dialog's switches are still there");
+        }
+        self.leave(&inner).await;
+    }
+
+    /// Every server, in the order of the files.
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        let published = self.core().published.load_full();
+        let all = published.snapshot.servers();
+        all.filter_map(|server| server_status(&published, server)).collect()
+    }
+
+    /// Everything that is wrong now.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.core().problems.all();
+        problems.extend(self.core().store.problems());
+        problems
+    }
+
+    /// Hears everything that changes from now on.
+    pub fn listen(&self) -> Listening {
+        self.core().events.listen()
+    }
+
+    pub fn status(&self) -> Status {
+        let core = self.core();
+        let published = core.published.load_full();
+        let serving = || published.all_serving();
+        Status {
+            version: published.snapshot.version(),
+            uptime: core.started.elapsed(),
+            servers: serving().count(),
+            ready: serving().filter(|it| it.is_ready()).count(),
+            tools: published.snapshot.tool_count(),
+            dialogs: core.dialogs.count(),
+            leases: serving().map(|it| it.leases().len()).sum(),
+            problems: self.problems().len(),
+            draining: core.supervisor.draining(),
+            dropped_records: core.store.dropped_records(),
+        }
+    }
+
+    /// What the host remembers: records of calls among other things.
+    pub fn store(&self) -> &Store {
+        &self.core().store
+    }
+
+    /// Lets an agent use a server whose access is by attachment. False where it is attached already, or where
+    /// there is no such server.
+    pub fn attach(&self, agent: &str, server: &str) -> bool {
+        self.attachment(server, |attached, key| attached.attach(agent, key))
+    }
+
+    /// Takes that back. False where it was not attached.
+    pub fn detach(&self, agent: &str, server: &str) -> bool {
+        self.attachment(server, |attached, key| attached.detach(agent, key))
+    }
+
+    fn attachment(
+        &self,
+        server: &str,
+        change: impl Fn(&mut crate::access::Attached, &str) -> bool,
+    ) -> bool {
+        let Ok(serving) = self.find(server) else { return false };
+        let mut changed = false;
+        self.core().attached.rcu(|attached| {
+            let mut attached = crate::access::Attached::clone(attached);
+            changed = change(&mut attached, &serving.key);
+            attached
+        });
+        changed
+    }
+
+    /// Ends everything in good order: dialogs, servers and their processes, and what is left to write.
+    pub async fn close(&self) {
+        let core = self.core();
+        for dialog in core.dialogs.list() {
+            dialog.jobs.close();
+            dialog.questions.close();
+            core.dialogs.remove(&dialog.id);
+        }
+        let mut steward =
+            std::mem::take(&mut *self.0.steward.lock().unwrap_or_else(PoisonError::into_inner));
+        steward.shutdown().await;
+        core.published.load().all_serving().for_each(|serving| serving.end_leases());
+        core.supervisor.close().await;
+        let mut tasks =
+            std::mem::take(&mut *core.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.shutdown().await;
+        core.world.instance.close().await;
+        core.store.close(LAST_WRITES).await;
+    }
+
+    /// What a list waits for: the first load, a file that changed, servers that start with the first list.
+    pub(super) async fn catch_up(&self, dialog: &Inner) {
+        self.ready().await;
+        if self.is_per_turn(dialog) {
+            self.order(Order::Recheck).await;
+        }
+        let waits: Vec<Arc<Serving>> = self.unlisted(dialog);
+        let starts = waits.iter().map(|serving| async move {
+            let ready = serving.server.main().first_try(Want::List);
+            // A server that fails does not keep the others from being listed.
+            let _ = timeout(patience(serving.spec()), ready).await;
+        });
+        join_all(starts).await;
+        self.published_of(&waits).await;
+    }
+
+    /// The servers whose lists are read now, because nobody knows them yet or they may be old.
+    fn unlisted(&self, dialog: &Inner) -> Vec<Arc<Serving>> {
+        let published = self.core().published.load_full();
+        let switches = dialog.switches();
+        let seen = published.snapshot.view(Some(&dialog.cwd)).servers();
+        let wanted = seen.filter(|server| switches.is_on(&server.key)).filter(|server| {
+            let lifecycle = &server.spec.policy.lifecycle;
+            let is_lazy = matches!(lifecycle.connect, Connect::OnFirstList | Connect::OnFirstCall);
+            let may_be_old = !server.spec.policy.discovery.ttl.0.is_zero();
+            (is_lazy && !server.is_discovered) || may_be_old
+        });
+        wanted.filter_map(|server| published.serving(server).cloned()).collect()
+    }
+
+    /// Whether files are looked at before each turn.
+    fn is_per_turn(&self, dialog: &Inner) -> bool {
+        let published = self.core().published.load();
+        let mut seen = published.snapshot.view(Some(&dialog.cwd)).servers();
+        published.config.host.reload.mode == Taking::PerTurn
+            || seen.any(|server| server.spec.policy.reload == Taking::PerTurn)
+    }
+
+    /// Waits until the lists that these servers have are in the newest snapshot.
+    async fn published_of(&self, servers: &[Arc<Serving>]) {
+        let core = self.core();
+        let is_published = |_: &u64| {
+            let published = core.published.load();
+            servers.iter().all(|serving| {
+                let known = serving.server.main().view().catalog.is_some();
+                let mut found = published.snapshot.servers();
+                !known || found.any(|it| it.key == serving.key && it.is_discovered)
+            })
+        };
+        let mut version = core.version.subscribe();
+        // Whoever is late sees the newest that there is.
+        let _ = timeout(PUBLISHING, version.wait_for(is_published)).await;
+    }
+
+    /// A server by its id or key, whoever sees it.
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Serving>, super::ops::OpError> {
+        let published = self.core().published.load_full();
+        let mut found = published.snapshot.servers().filter(|server| server.is_called(name));
+        match (found.next(), found.next()) {
+            (Some(server), None) => published.serving(server).cloned(),
+            (Some(first), Some(_)) if &*first.key == name => published.serving(first).cloned(),
+            _ => None,
+        }
+        .ok_or_else(|| {
+            let known = published.snapshot.servers().map(|server| server.id().to_owned());
+            super::ops::OpError::NoServer { name: name.to_owned(), known: known.collect() }
+        })
+    }
+
+    /// Asks the steward for something and waits for the answer; nothing if the host is ending.
+    pub(super) async fn order<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.core().orders.send(order(reply)).await.ok()?;
+        answer.await.ok()
+    }
+}
+
+fn fresh_id() -> String {
+    // Without chance there is still the time.
+    let chance = getrandom::u64().unwrap_or_default();
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{:012x}{chance:016x}", time.as_micros())
+}
+
+impl Host {
+    fn folder(&self, cwd: Option<PathBuf>) -> Result<PathBuf, DialogError> {
+        let root = &self.core().workspace.root;
+        let Some(cwd) = cwd else { return Ok(root.clone()) };
+        let real = cwd.canonicalize().ok().filter(|folder| folder.is_dir());
+        let real = real.ok_or(DialogError::NoFolder(cwd))?;
+        // The root is known by the name that it was given.
+        let is_root = root.canonicalize().is_ok_and(|root| root == real);
+        Ok(if is_root { root.clone() } else { real })
+    }
+}

@@ -1,0 +1,48 @@
+//! The host: everything below put together, as one program uses it.
+//!
+//! One task, the steward, keeps servers as the configuration says and publishes what they offer; calls, lists and
+//! turns read what was published and never wait for it. A [`Dialog`] is one conversation of one agent, a [`Turn`]
+//! one step of it, and [`Host`] the handle to all.
+
+mod admin;
+mod asking;
+mod background;
+mod builder;
+mod call;
+mod catalogs;
+mod core;
+mod dialog;
+mod dialogs;
+mod documents;
+mod ears;
+mod events;
+mod files;
+mod handle;
+mod matching;
+mod memory;
+mod meters;
+mod note;
+mod ops;
+mod problems;
+mod reload;
+mod send;
+mod serving;
+mod slot;
+mod status;
+mod steward;
+mod turn;
+mod turns;
+mod watching;
+
+pub use asking::{Answers, Question};
+pub use builder::{HostBuilder, StartError};
+pub use call::{CallRequest, Execution};
+pub use dialog::{Dialog, DialogRequest, SwitchError};
+pub use documents::Subscription;
+pub use events::{Event, Listening};
+pub use handle::{DialogError, Host};
+pub use meters::{BOUNDS, Counts};
+pub use ops::OpError;
+pub use reload::{Outcome, Reload, Step};
+pub use status::{ServerStatus, Status};
+pub use turn::{Turn, Why};

@@ -1,0 +1,163 @@
+//! What is written down of one call, however it ends: one record, one event, one count, one line in the log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+use toolcrib_config::model::policy::Results;
+use toolcrib_wire::view::CallToolResult;
+
+use super::call::{CallRequest, Execution};
+use super::core::Core;
+use super::events::Event;
+use super::meters::{Meter, Running};
+use super::turn::Turn;
+use crate::registry::Tool;
+use crate::shape::{CallError, ErrorKind, Facts};
+use crate::store::CallRecord;
+
+/// A call under way. Dropped before its end, it was cancelled.
+pub(super) struct Note<'a> {
+    core: &'a Core,
+    call: u64,
+    began: Instant,
+    started: SystemTime,
+    agent: Arc<str>,
+    dialog: Arc<str>,
+    tool: Arc<str>,
+    server: Option<(Arc<str>, String)>,
+    results: Results,
+    arguments: Option<Box<str>>,
+    attempts: u32,
+    repeated: bool,
+    denied: bool,
+    running: Option<Running>,
+    is_over: bool,
+}
+
+impl<'a> Note<'a> {
+    pub(super) fn begin(turn: &'a Turn, call: u64, request: &CallRequest) -> Self {
+        let (core, inner) = (turn.core(), turn.inner());
+        Note {
+            core,
+            call,
+            began: Instant::now(),
+            started: SystemTime::now(),
+            agent: Arc::clone(&inner.agent),
+            dialog: Arc::clone(&inner.id),
+            tool: request.tool.as_str().into(),
+            server: None,
+            results: Results::default(),
+            arguments: core.keeps_arguments.then(|| request.arguments.text().into()),
+            attempts: 0,
+            repeated: false,
+            denied: false,
+            running: None,
+            is_over: false,
+        }
+    }
+
+    pub(super) fn call(&self) -> u64 {
+        self.call
+    }
+
+    /// The tool is known, and may be called.
+    pub(super) fn is_of(&mut self, turn: &Turn, tool: &Tool) {
+        let server = tool.server();
+        let serving = server.and_then(|server| turn.serving(server));
+        let meter: &Arc<Meter> = serving.map_or(&self.core.meter, |serving| &serving.meter);
+        self.running = Some(meter.begin());
+        self.tool = tool.name().into();
+        if let Some(server) = server {
+            self.server = Some((Arc::clone(&server.key), server.id().to_owned()));
+            self.results = server.spec.policy.results.clone();
+        }
+    }
+
+    pub(super) fn is_denied(&mut self) {
+        self.denied = true;
+    }
+
+    /// The answer was known.
+    pub(super) fn is_remembered(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// One more try begins: which one it is.
+    pub(super) fn attempt(&mut self) -> u32 {
+        self.attempts += 1;
+        self.attempts
+    }
+
+    /// It is made again, and the server may have done it before.
+    pub(super) fn repeats(&mut self, may_have_run: bool) {
+        self.repeated |= may_have_run;
+    }
+
+    pub(super) fn end(mut self, outcome: Result<CallToolResult, CallError>) -> Execution {
+        let outcome = outcome.map_err(|error| self.complete(error));
+        let ended = match &outcome {
+            Ok(result) if result.is_error() => ErrorKind::Tool.as_str(),
+            Ok(_) => "ok",
+            Err(_) if self.denied => ErrorKind::Denied.as_str(),
+            Err(error) => error.kind().as_str(),
+        };
+        if let Err(error) = &outcome {
+            let server = self.server.as_ref().map(|(_, id)| id.as_str());
+            tracing::warn!(server, tool = %self.tool, "a call failed: {}", error.chain());
+        }
+        self.is_over = true;
+        self.write(ended);
+        Execution {
+            call: self.call,
+            facts: Facts {
+                server: self.server.as_ref().map(|(_, id)| id.clone()).unwrap_or_default(),
+                tool: self.tool.to_string(),
+                duration: self.began.elapsed(),
+                attempts: self.attempts,
+                repeated: self.repeated,
+            },
+            outcome,
+            results: std::mem::take(&mut self.results),
+        }
+    }
+
+    /// An error says what it is about and when it was.
+    fn complete(&self, mut error: CallError) -> CallError {
+        if let (None, Some((_, id))) = (error.server(), &self.server) {
+            error = error.with_server(id);
+        }
+        if error.tool().is_none() {
+            error = error.with_tool(&self.tool);
+        }
+        error.at(SystemTime::now())
+    }
+
+    fn write(&mut self, ended: &'static str) {
+        let duration = self.began.elapsed();
+        if let Some(running) = self.running.take() {
+            running.end(ended == "ok", duration);
+        }
+        let record = CallRecord {
+            agent: Arc::clone(&self.agent),
+            dialog: Some(Arc::clone(&self.dialog)),
+            server: self.server.as_ref().map(|(key, _)| Arc::clone(key)),
+            tool: Arc::clone(&self.tool),
+            started: self.started,
+            duration,
+            ended: Cow::Borrowed(ended),
+            arguments: self.arguments.take(),
+        };
+        self.core.events.tell(Event::Called { call: self.call, record: Arc::new(record.clone()) });
+        self.core.store.record(record);
+    }
+}
+
+impl Drop for Note<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.write(ErrorKind::Cancelled.as_str());
+        }
+    }
+}

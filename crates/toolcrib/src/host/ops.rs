@@ -1,0 +1,162 @@
+//! What a person can do to a server of a running host.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::time::timeout;
+use toolcrib_config::{Dialect, Named, ServerSpec, Workspace, compile};
+
+use super::core::Core;
+use super::files::{Beside, Files};
+use super::handle::Host;
+use super::slot::patience;
+use super::steward::Order;
+use crate::conn::{CacheState, Event, Failure, Outlook, Want};
+use crate::store::{Override, StoreError};
+
+/// Why it was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum OpError {
+    #[error("there is no server `{name}`{}", there_are(.known))]
+    NoServer { name: String, known: Vec<String> },
+    #[error("server `{0}` is not connected")]
+    NotConnected(String),
+    #[error("server `{server}`")]
+    Failed {
+        server: String,
+        #[source]
+        cause: Failure,
+    },
+    #[error("a server `{0}` is already connected")]
+    AlreadyConnected(String),
+    #[error("the entry of server `{id}` cannot be used: {text}")]
+    BadEntry { id: String, text: String },
+    #[error("server `{0}` is configured in a file: remove it there")]
+    InFile(String),
+    #[error("what was decided cannot be kept")]
+    Store(#[source] StoreError),
+    #[error("{0} servers are the most that this host may have (host.max_servers)")]
+    TooMany(u32),
+    #[error("the host is ending")]
+    Ending,
+}
+
+/// How a server that was added while the host runs is told of.
+const ADDED: &str = "added";
+
+impl Host {
+    /// Connects a server that is down, however often it failed before. Twice is an error.
+    pub async fn connect(&self, server: &str) -> Result<(), OpError> {
+        let serving = self.find(server)?;
+        let connected = serving.server.main().connect().await;
+        connected.map_err(|cause| OpError::Failed { server: server.to_owned(), cause })
+    }
+
+    /// Ends all sessions with a server; it stays down until somebody connects it.
+    pub async fn disconnect(&self, server: &str) -> Result<(), OpError> {
+        let serving = self.find(server)?;
+        serving.end_leases();
+        serving.server.main().tell(Event::Disconnect).await;
+        Ok(())
+    }
+
+    /// Ends all sessions with a server and begins anew.
+    pub async fn restart(&self, server: &str) -> Result<(), OpError> {
+        let serving = self.find(server)?;
+        serving.end_leases();
+        serving.server.main().tell(Event::Restart).await;
+        let up = serving.server.main().first_try(Want::Call).await;
+        up.map(drop).map_err(|cause| OpError::Failed { server: server.to_owned(), cause })
+    }
+
+    /// Reads a server's lists anew.
+    pub async fn refresh(&self, server: &str) -> Result<(), OpError> {
+        let serving = self.find(server)?;
+        let main = serving.server.main();
+        if main.view().life.outlook() != Outlook::Up {
+            return Err(OpError::NotConnected(server.to_owned()));
+        }
+        main.tell(Event::Refresh).await;
+        let mut view = main.watch();
+        let listed = view.wait_for(|view| view.life.cache() != CacheState::Populating);
+        let listed = timeout(patience(serving.spec()), listed).await;
+        match listed.map(|view| view.map(|view| view.life.cache() == CacheState::Ready)) {
+            Ok(Ok(true)) => Ok(()),
+            _ => Err(OpError::NotConnected(server.to_owned())),
+        }
+    }
+
+    /// Lets a server work again that was disabled. Its file is not changed.
+    pub async fn enable(&self, server: &str, who: &str) -> Result<(), OpError> {
+        self.set_enabled(server, true, who).await
+    }
+
+    /// Switches a server off until somebody enables it again. Its file is not changed.
+    pub async fn disable(&self, server: &str, who: &str) -> Result<(), OpError> {
+        self.set_enabled(server, false, who).await
+    }
+
+    async fn set_enabled(&self, server: &str, enabled: bool, who: &str) -> Result<(), OpError> {
+        let serving = self.find(server)?;
+        let core = self.core();
+        let over = Override { enabled, who: who.to_owned(), at: SystemTime::now() };
+        core.store.set_override(&serving.key, over.clone()).await.map_err(OpError::Store)?;
+        core.overrides.rcu(|overrides| {
+            let mut overrides = std::collections::BTreeMap::clone(overrides);
+            overrides.insert(serving.key.to_string(), over.clone());
+            overrides
+        });
+        if !enabled {
+            serving.end_leases();
+        }
+        let event = if enabled { Event::Enable } else { Event::Disable };
+        serving.server.main().tell(event).await;
+        self.order(Order::Look).await.ok_or(OpError::Ending)
+    }
+
+    /// Adds a server that no file names, until the host ends. `entry` is a native entry, as YAML or JSON.
+    pub async fn add(&self, id: &str, entry: &str) -> Result<(), OpError> {
+        let spec = read(self.core(), id, entry)?;
+        let known = self.core().published.load_full();
+        if known.snapshot.servers().any(|server| server.id() == id) {
+            return Err(OpError::AlreadyConnected(id.to_owned()));
+        }
+        let added = self.order(|reply| Order::Add(Arc::new(spec), reply)).await;
+        added.ok_or(OpError::Ending)?
+    }
+
+    /// Removes a server that was added while the host runs.
+    pub async fn remove(&self, server: &str) -> Result<(), OpError> {
+        let serving = self.find(server)?;
+        let removed = self.order(|reply| Order::Remove(Arc::clone(&serving.key), reply)).await;
+        match removed {
+            Some(true) => Ok(()),
+            Some(false) => Err(OpError::InFile(server.to_owned())),
+            None => Err(OpError::Ending),
+        }
+    }
+}
+
+/// An entry is read like a file of the root that holds nothing else.
+fn read(core: &Core, id: &str, entry: &str) -> Result<ServerSpec, OpError> {
+    let bad = |text: String| OpError::BadEntry { id: id.to_owned(), text };
+    let indented: String = entry.lines().map(|line| format!("    {line}\n")).collect();
+    let name = serde_json::Value::from(id);
+    let text = format!("version: 1\nservers:\n  {name}:\n{indented}");
+    let path = core.workspace.root.join(ADDED);
+    let named = Some(Named { path: path.clone(), dialect: Some(Dialect::Native) });
+    let workspace = Workspace { root: core.root(), home: None, named };
+    let files = Files { env: &core.world.env };
+    let config = compile(&workspace, &Beside { files, path: &path, text: &text });
+    if let Some(problem) = config.problems.iter().find(|problem| problem.is_error()) {
+        return Err(bad(problem.text.clone()));
+    }
+    config.servers.into_iter().next().ok_or_else(|| bad("it is empty".to_owned()))
+}
+
+fn there_are(known: &[String]) -> String {
+    match known.is_empty() {
+        true => ": none is configured here".to_owned(),
+        false => format!("; there are {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,254 @@
+//! A call to a server: on which session, how often, and what its failure means.
+
+use tokio::time::Instant;
+use toolcrib_config::model::policy::CallRetry;
+use toolcrib_wire::view::CallToolResult;
+use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
+
+use super::asking;
+use super::call::{CallRequest, deadline, params, patience, read};
+use super::events::Event;
+use super::note::Note;
+use super::serving::{NoSession, Serving};
+use super::turn::Turn;
+use crate::conn::peer::{self, CallOptions, Patience, ProgressWish, Sender, mailbox};
+use crate::conn::{Failure, FailureKind};
+use crate::lease::TakeError;
+use crate::registry::{Server, Tool};
+use crate::shape::{CallError, ErrorKind, Retry};
+use crate::signals::chain;
+
+/// A call is made this often at most, also if policy lets it be made again.
+const MOST_ATTEMPTS: u32 = 4;
+
+/// Progress that waits to be told; then the oldest is dropped.
+const PROGRESS: usize = 64;
+
+/// A request that got no answer.
+pub(super) struct Missed {
+    pub(super) error: CallError,
+    /// Whether making it again may help: the connection was lost.
+    is_loss: bool,
+    /// Whether the server may have begun with it.
+    may_have_run: bool,
+}
+
+/// A request to a server, ready to be sent.
+pub(super) struct Errand<'a> {
+    pub(super) method: &'static str,
+    pub(super) params: Raw,
+    pub(super) patience: Patience,
+    pub(super) progress: Option<&'a Sender<Raw>>,
+    /// The call that it is part of.
+    pub(super) call: u64,
+}
+
+impl Turn {
+    pub(super) async fn send(
+        &self,
+        note: &mut Note<'_>,
+        tool: &Tool,
+        server: &Server,
+        arguments: &Raw,
+        request: &CallRequest,
+    ) -> Result<CallToolResult, CallError> {
+        let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
+        let asked = serving.results.asked(&self.inner().id, tool.original_name(), arguments);
+        if let Some(known) = asked.as_ref().and_then(|asked| serving.results.get(asked)) {
+            note.is_remembered();
+            return Ok(known);
+        }
+        let errand = Errand {
+            method: method::TOOLS_CALL,
+            params: params(tool, arguments, request.meta.as_ref()),
+            patience: patience(request.timeout, &server.spec.policy.timeouts),
+            progress: request.progress.as_ref(),
+            call: note.call(),
+        };
+        let answer = self.send_by_policy(note, tool, serving, &errand).await?;
+        let answer =
+            answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
+        let result = read(answer)?;
+        if let Some(asked) = asked {
+            serving.results.keep(asked, &result);
+        }
+        Ok(result)
+    }
+
+    /// Makes a call again where its connection was lost and its policy says so.
+    async fn send_by_policy(
+        &self,
+        note: &mut Note<'_>,
+        tool: &Tool,
+        serving: &Serving,
+        errand: &Errand<'_>,
+    ) -> Result<Body, CallError> {
+        let until = deadline(errand.patience);
+        loop {
+            let attempt = note.attempt();
+            let missed = match self.run_errand(serving, errand).await {
+                Ok(answer) => return Ok(answer),
+                Err(missed) => missed,
+            };
+            let may_repeat = !missed.may_have_run || repeats(serving, tool);
+            let has_time = attempt < MOST_ATTEMPTS && Instant::now() < until;
+            if !(missed.is_loss && may_repeat && has_time) {
+                return Err(missed.error);
+            }
+            note.repeats(missed.may_have_run);
+            tracing::info!(
+                server = %serving.spec().id,
+                tool = tool.name(),
+                error = %missed.error,
+                "a lost call is made again"
+            );
+        }
+    }
+
+    /// One request on whichever session the dialog has with the server.
+    pub(super) async fn run_errand(
+        &self,
+        serving: &Serving,
+        errand: &Errand<'_>,
+    ) -> Result<Body, Missed> {
+        let spec = serving.spec();
+        let begun = Instant::now();
+        let place = serving.place(self.inner(), deadline(errand.patience)).await;
+        let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
+        let (told, mut progress) = mailbox(PROGRESS);
+        let options = CallOptions {
+            // The wait for a session counts.
+            patience: errand.patience.less(begun.elapsed()),
+            progress: ProgressWish::Deliver(told),
+            ..CallOptions::default()
+        };
+        let session = &place.ticket.session;
+        // Before that era a session has one caller for all its calls.
+        let modern = session.agreed().era == Era::Modern;
+        let caller = modern.then(|| asking::caller(self.inner(), spec));
+        let call = session.call(errand.method, errand.params.clone(), options, caller.as_ref());
+        tokio::pin!(call);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(params) = progress.next() => self.progressed(errand, params),
+                answer = &mut call => break answer,
+            }
+        };
+        while let Some(params) = progress.try_next() {
+            self.progressed(errand, params);
+        }
+        answer.map_err(|error| Missed::failed(&spec.id, &error))
+    }
+
+    fn progressed(&self, errand: &Errand<'_>, params: Raw) {
+        if let Some(progress) = errand.progress {
+            progress.push(params.clone(), params.text().len());
+        }
+        let dialog = std::sync::Arc::clone(&self.inner().id);
+        self.core().events.tell(Event::Progress { dialog, call: errand.call, params });
+    }
+}
+
+pub(super) fn unsent(server: &str, why: NoSession) -> CallError {
+    Missed::unsent(server, why).error
+}
+
+/// Whether a call that may have run may be made again.
+fn repeats(serving: &Serving, tool: &Tool) -> bool {
+    match serving.spec().policy.calls.retry {
+        CallRetry::Never => false,
+        CallRetry::OnConnectionLoss => true,
+        CallRetry::IfIdempotent => {
+            let hints = tool.hints();
+            hints.idempotent == Some(true) || hints.read_only == Some(true)
+        }
+    }
+}
+
+impl Missed {
+    fn unsent(server: &str, why: NoSession) -> Self {
+        let error = match why {
+            NoSession::Down(failure) => of_down(server, &failure),
+            NoSession::Late => {
+                let text = format!("no session with server `{server}` in time");
+                CallError::new(ErrorKind::Timeout, text).with_server(server)
+            }
+            NoSession::Lease(TakeError::Failed { cause, .. }) => of_down(server, &cause),
+            NoSession::Lease(error) => of_lease(server, &error),
+        };
+        Missed { error, is_loss: false, may_have_run: false }
+    }
+
+    fn failed(server: &str, error: &peer::CallError) -> Self {
+        let failure = Failure::from(error);
+        let is_loss = match error {
+            peer::CallError::Closed(_) => true,
+            peer::CallError::Failed(_) => failure.kind == FailureKind::Connection,
+            _ => false,
+        };
+        let told = match error {
+            peer::CallError::Refused(refusal) => of_refusal(refusal),
+            peer::CallError::Closed(_) | peer::CallError::Failed(_) => of_failure(server, &failure),
+            peer::CallError::Timeout { .. } => CallError::new(ErrorKind::Timeout, chain(error)),
+            peer::CallError::TooLarge { .. } => CallError::new(ErrorKind::Resource, chain(error)),
+            peer::CallError::Malformed(_)
+            | peer::CallError::EndedByServer
+            | peer::CallError::Unanswered { .. }
+            | peer::CallError::TooManyRounds(_) => {
+                CallError::new(ErrorKind::Protocol, chain(error))
+            }
+        };
+        let may_have_run = !failure.is_session_gone();
+        Missed { error: told.with_server(server), is_loss, may_have_run }
+    }
+}
+
+/// The server understood the request and will not have it.
+fn of_refusal(refusal: &RpcError) -> CallError {
+    let kind = match refusal.code {
+        code::INVALID_PARAMS => ErrorKind::InvalidArguments,
+        _ => ErrorKind::Protocol,
+    };
+    let error = CallError::new(kind, refusal.message.clone());
+    let error = error.with_code(format!("rpc.{}", refusal.code));
+    match &refusal.data {
+        Some(data) => error.with_data(data.clone()),
+        None => error,
+    }
+}
+
+/// Nothing was sent.
+fn of_down(server: &str, failure: &Failure) -> CallError {
+    match failure.kind {
+        FailureKind::Connection => CallError::not_connected(server).with_cause(failure.clone()),
+        _ => of_failure(server, failure),
+    }
+}
+
+fn of_failure(server: &str, failure: &Failure) -> CallError {
+    let kind = match failure.kind {
+        FailureKind::Config => ErrorKind::Config,
+        FailureKind::Connection => ErrorKind::Connection,
+        FailureKind::Authentication => ErrorKind::Authentication,
+        FailureKind::Protocol => ErrorKind::Protocol,
+        FailureKind::Timeout => ErrorKind::Timeout,
+        FailureKind::Resource => ErrorKind::Resource,
+    };
+    let error = CallError::new(kind, failure.message.clone());
+    let error = error.with_code(failure.code).with_server(server);
+    match failure.retry_after {
+        Some(wait) => error.with_retry(Retry::After(wait)),
+        None => error,
+    }
+}
+
+fn of_lease(server: &str, error: &TakeError<Failure>) -> CallError {
+    let kind = match error {
+        _ if error.is_resource() => ErrorKind::Resource,
+        TakeError::Slow { .. } => ErrorKind::Timeout,
+        TakeError::DialogEnded { .. } => ErrorKind::Cancelled,
+        _ => ErrorKind::Connection,
+    };
+    CallError::new(kind, chain(error)).with_server(server)
+}

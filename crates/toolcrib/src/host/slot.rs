@@ -1,0 +1,239 @@
+//! One place in the configuration and the servers that fill it: the one that serves, and the one that is to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use toolcrib_config::model::policy::Connect;
+use toolcrib_config::{Problem, ServerSpec};
+
+use super::serving::Serving;
+use crate::conn::{Catalog, FailureKind, State, View};
+use crate::registry::{Presence, Scope};
+
+/// A server's place.
+pub(super) struct Slot {
+    pub(super) scope: Scope,
+    pub(super) key: Arc<str>,
+    /// As it is written now; the server that serves may be of an earlier writing.
+    pub(super) spec: Arc<ServerSpec>,
+    pub(super) serving: Arc<Serving>,
+    /// A changed server that has not proven itself yet.
+    pub(super) coming: Option<Arc<Serving>>,
+    /// It begins when the one that serves has ended.
+    pub(super) waits_for_end: bool,
+    /// It is one too many for the host.
+    pub(super) is_surplus: bool,
+    /// Since when the one that serves is away.
+    away_since: Option<Instant>,
+    /// What it offered when an earlier host last saw it.
+    remembered: Option<Arc<Catalog>>,
+    /// The lists that were last kept for later hosts.
+    kept: Option<Arc<Catalog>>,
+}
+
+/// What a slot adds to a plan.
+pub(super) struct Standing {
+    pub(super) presence: Presence,
+    pub(super) catalog: Option<Arc<Catalog>>,
+    pub(super) from_cache: bool,
+}
+
+/// What is to be done about a server that is to take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Succession {
+    /// It is good: it takes over, and the old one is retired.
+    TakeOver,
+    /// It did not start; the old one goes on.
+    Failing,
+    Wait,
+}
+
+impl Slot {
+    pub(super) fn new(scope: Scope, spec: Arc<ServerSpec>, serving: Arc<Serving>) -> Self {
+        Slot {
+            scope,
+            key: spec.key().into(),
+            spec,
+            serving,
+            coming: None,
+            waits_for_end: false,
+            is_surplus: false,
+            away_since: None,
+            remembered: None,
+            kept: None,
+        }
+    }
+
+    pub(super) fn remember(&mut self, catalog: Option<Arc<Catalog>>) {
+        self.remembered = catalog;
+    }
+
+    /// Lists that are to be kept for later hosts: those of a server that need not run to be listed.
+    pub(super) fn to_keep(&mut self) -> Option<Arc<Catalog>> {
+        let catalog = self.serving.server.main().view().catalog.filter(|_| is_lazy(&self.spec))?;
+        let is_new = self.kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &catalog));
+        is_new.then(|| Arc::clone(self.kept.insert(catalog)))
+    }
+
+    /// Whether the old one has ended that its successor waits for.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.waits_for_end && self.serving.server.main().view().life.is_over()
+    }
+
+    /// Another server serves from now on; the one before is given back.
+    pub(super) fn take_over(&mut self) -> Option<Arc<Serving>> {
+        let new = self.coming.take()?;
+        self.away_since = None;
+        self.remembered = None;
+        Some(std::mem::replace(&mut self.serving, new))
+    }
+
+    /// Its servers, of which none is wanted any more.
+    pub(super) fn end(self) -> impl Iterator<Item = Arc<Serving>> {
+        self.coming.into_iter().chain([self.serving])
+    }
+
+    pub(super) fn standing(&mut self, now: Instant) -> Standing {
+        let view = self.serving.server.main().view();
+        let away = is_away(view.life.state());
+        self.away_since = away.then(|| self.away_since.unwrap_or(now));
+        let grace = self.serving.spec().policy.availability.grace.0;
+        let gone = self.away_since.is_some_and(|since| now >= since + grace);
+        let presence = match view.life.state() {
+            State::Disabled => Presence::Disabled,
+            _ if gone => Presence::Away,
+            _ => Presence::Up,
+        };
+        let from_cache = view.catalog.is_none();
+        let catalog = view.catalog.or_else(|| self.remembered.clone());
+        Standing { presence, from_cache: from_cache && catalog.is_some(), catalog }
+    }
+
+    /// When its time of grace is over.
+    pub(super) fn wake(&self, now: Instant) -> Option<Instant> {
+        let grace = self.serving.spec().policy.availability.grace.0;
+        self.away_since.map(|since| since + grace).filter(|at| *at > now)
+    }
+
+    pub(super) fn succession(&self) -> Succession {
+        match &self.coming {
+            Some(coming) => succession(&coming.server.main().view()),
+            None => Succession::Wait,
+        }
+    }
+
+    /// What is wrong with its servers now.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let view = self.serving.server.main().view();
+        let mut problems = outage(&self.spec, &view);
+        problems.extend(oddities(&self.spec, &view));
+        if self.is_surplus {
+            let text =
+                format!("server `{}` is not started: the host has all it may have", self.spec.id);
+            let problem = Problem::error("host.max_servers", text);
+            problems.push(
+                placed(problem, &self.spec).fix("raise `host.max_servers`, or remove another"),
+            );
+        }
+        if let Some(coming) = &self.coming {
+            problems.extend(kept(&self.spec, &coming.server.main().view()));
+        }
+        problems
+    }
+}
+
+/// Whether a replacement must show what it can before it takes over: one that would not start by itself and
+/// whose predecessor does not run either has nothing to prove.
+pub(super) fn must_prove_itself(old: &Serving, new: &ServerSpec) -> bool {
+    let known = old.server.main().view().catalog.is_some();
+    new.policy.enabled && (known || !is_lazy(new))
+}
+
+/// Whether it is started only when somebody wants it.
+pub(super) fn is_lazy(spec: &ServerSpec) -> bool {
+    matches!(spec.policy.lifecycle.connect, Connect::OnFirstCall | Connect::OnFirstList)
+}
+
+fn succession(view: &View) -> Succession {
+    match view.life.state() {
+        State::Ready | State::Degraded | State::Idle | State::Disabled => Succession::TakeOver,
+        State::Backoff | State::Failed | State::Stopped => Succession::Failing,
+        State::Connecting | State::Reconnecting | State::Draining => Succession::Wait,
+    }
+}
+
+fn is_away(state: State) -> bool {
+    match state {
+        State::Reconnecting | State::Backoff | State::Failed | State::Draining | State::Stopped => {
+            true
+        }
+        State::Disabled | State::Idle | State::Connecting | State::Ready | State::Degraded => false,
+    }
+}
+
+/// A server that is away is news for people, not an error of theirs, unless they can mend it.
+fn outage(spec: &ServerSpec, view: &View) -> Vec<Problem> {
+    let told = is_away(view.life.state()) || view.life.state() == State::Degraded;
+    let Some((_, failure)) = view.life.last_error().filter(|_| told) else {
+        return Vec::new();
+    };
+    let text =
+        format!("server `{}` is {}: {}", spec.id, view.life.state().as_str(), failure.message);
+    let mut problem = match failure.kind {
+        FailureKind::Connection | FailureKind::Timeout | FailureKind::Resource => {
+            Problem::new(toolcrib_config::Severity::Info, failure.code, text)
+        }
+        FailureKind::Config | FailureKind::Authentication | FailureKind::Protocol => {
+            Problem::error(failure.code, text)
+        }
+    };
+    problem = placed(problem, spec);
+    if let Some(fix) = &failure.fix {
+        problem = problem.fix(fix.clone());
+    }
+    vec![problem]
+}
+
+fn kept(spec: &ServerSpec, view: &View) -> Option<Problem> {
+    let (_, failure) = view.life.last_error()?;
+    let text = format!(
+        "the changed server `{}` did not start, so the one before it goes on: {}",
+        spec.id, failure.message
+    );
+    let next = match view.life.next_retry() {
+        Some(_) => "it is tried again by its policy; correct the entry, or wait",
+        None => "correct the entry and save it, or restart the server",
+    };
+    Some(placed(Problem::error("reload.kept_last_good", text), spec).fix(next))
+}
+
+/// What the server did that it should not: each kind once.
+fn oddities(spec: &ServerSpec, view: &View) -> Vec<Problem> {
+    let told = view.oddities().into_iter().map(|oddity| {
+        let text = format!("server `{}`: {} ({} times)", spec.id, oddity.odd, oddity.count);
+        placed(Problem::warning(oddity.odd.code(), text), spec)
+    });
+    let listed = view.catalog.iter().flat_map(|catalog| &catalog.oddities).map(|oddity| {
+        let name = oddity.name.as_deref().unwrap_or("?");
+        let text = format!(
+            "server `{}`, {} `{name}`: {}",
+            spec.id,
+            oddity.list,
+            crate::signals::chain(&oddity.what)
+        );
+        let mut problem = placed(Problem::warning("list.item", text), spec);
+        problem.id = format!("{}:{}:{name}", problem.id, oddity.list);
+        problem
+    });
+    told.chain(listed).collect()
+}
+
+fn placed(problem: Problem, spec: &ServerSpec) -> Problem {
+    problem.at(&spec.source, spec.place, &format!("servers.{}", spec.id)).server(&spec.id)
+}
+
+/// How long a reload waits for a server that it started before it says that it is still coming.
+pub(super) fn patience(spec: &ServerSpec) -> Duration {
+    spec.policy.timeouts.startup.0.saturating_add(Duration::from_secs(1))
+}

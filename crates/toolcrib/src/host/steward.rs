@@ -1,0 +1,536 @@
+//! The task that keeps servers as the configuration says: one path for start, reload and repair.
+//!
+//! It is level-triggered. Whatever happens only wakes it; then it looks how things are, and makes them as they
+//! should be.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::Signal;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use toolcrib_config::model::policy::{Connect, Reload as Taking, Replace, Scope as Sight};
+use toolcrib_config::{Action, Config, ServerSpec, Workspace, compile, diff};
+
+use super::catalogs;
+use super::core::Core;
+use super::events::Event;
+use super::files::Files;
+use super::meters::Meter;
+use super::ops::OpError;
+use super::reload::{Outcome, Reload, Step};
+use super::serving::{Desk, Serving};
+use super::slot::{Slot, Succession, is_lazy, must_prove_itself, patience};
+use super::watching::Watching;
+use crate::conn::{self, State};
+use crate::registry::Scope;
+use crate::supervise::Terms;
+
+/// Changes that follow each other without a pause are put off no longer than this.
+const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
+
+/// What the steward is asked for.
+pub(super) enum Order {
+    /// Reads the files anew. The answer comes when what was started has settled.
+    Reload(oneshot::Sender<Arc<Reload>>),
+    /// Reads the files anew if one has changed. The answer comes when that is taken up.
+    Recheck(oneshot::Sender<()>),
+    /// Looks how servers are and publishes what changed.
+    Look(oneshot::Sender<()>),
+    /// A dialog is in this folder; the answer comes when its servers are taken in.
+    Enter(PathBuf, oneshot::Sender<()>),
+    Leave(PathBuf),
+    /// A server that no file names, until the host ends.
+    Add(Arc<ServerSpec>, oneshot::Sender<Result<(), OpError>>),
+    /// The server with this key, if no file names it.
+    Remove(Arc<str>, oneshot::Sender<bool>),
+}
+
+pub(super) struct Steward {
+    core: Arc<Core>,
+    orders: mpsc::Receiver<Order>,
+    /// A file may have changed.
+    changed: Arc<Notify>,
+    watching: Watching,
+    /// Tells that the configuration is to be read anew, where the program wants that.
+    hangups: Option<Signal>,
+    /// The root first.
+    folders: Vec<Folder>,
+    /// Added while the host runs.
+    added: Vec<Slot>,
+    /// Those that serve no more and are to be retired once nobody is told of them.
+    leaving: Vec<Arc<Serving>>,
+    /// Those who wait for what a reload started.
+    waiting: JoinSet<()>,
+}
+
+/// A working directory and what is configured in it.
+struct Folder {
+    path: PathBuf,
+    config: Arc<Config>,
+    slots: Vec<Slot>,
+    /// Dialogs that are in it.
+    users: usize,
+}
+
+type Watched = (Step, Option<Arc<Serving>>);
+
+impl Steward {
+    pub(super) fn new(
+        core: Arc<Core>,
+        orders: mpsc::Receiver<Order>,
+        hangups: Option<Signal>,
+    ) -> Self {
+        let root = Folder::new(core.root());
+        let changed = Arc::new(Notify::new());
+        Steward {
+            core,
+            orders,
+            watching: Watching::start(Arc::clone(&changed)),
+            changed,
+            hangups,
+            folders: vec![root],
+            added: Vec::new(),
+            leaving: Vec::new(),
+            waiting: JoinSet::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.reload(None).await;
+        loop {
+            let wake = self.look_after().await;
+            let ears = Arc::clone(&self.core.ears);
+            tokio::select! {
+                order = self.orders.recv() => match order {
+                    Some(order) => self.take(order).await,
+                    None => return,
+                },
+                () = ears.news.notified() => {}
+                () = self.changed.notified() => self.files_changed().await,
+                () = hangup(&mut self.hangups) => self.reload(None).await,
+                Some(_) = self.waiting.join_next() => {}
+                () = until(wake) => {}
+            }
+        }
+    }
+
+    async fn take(&mut self, order: Order) {
+        match order {
+            Order::Reload(reply) => self.reload(Some(reply)).await,
+            Order::Recheck(reply) => {
+                if self.watching.has_changed() {
+                    self.reload(None).await;
+                }
+                // Whoever asked may have gone; that is so for all answers.
+                let _ = reply.send(());
+            }
+            Order::Look(reply) => {
+                self.look_after().await;
+                let _ = reply.send(());
+            }
+            Order::Enter(path, reply) => {
+                self.enter(path).await;
+                let _ = reply.send(());
+            }
+            Order::Leave(path) => self.leave(&path),
+            Order::Add(spec, reply) => {
+                let _ = reply.send(self.add(spec).await);
+            }
+            Order::Remove(key, reply) => {
+                let gone = self.added.iter().position(|slot| slot.key == key);
+                if let Some(place) = gone {
+                    let slot = self.added.remove(place);
+                    self.leaving.extend(slot.end());
+                    self.publish(true);
+                }
+                let _ = reply.send(gone.is_some());
+            }
+        }
+    }
+
+    async fn add(&mut self, spec: Arc<ServerSpec>) -> Result<(), OpError> {
+        if self.is_full() {
+            return Err(OpError::TooMany(self.root().config.host.max_servers));
+        }
+        let root = self.core.root();
+        let serving = self.start(&self.effective(&spec), &root, Arc::default()).await;
+        self.added.push(Slot::new(Scope::Global, spec, serving));
+        self.publish(true);
+        Ok(())
+    }
+
+    /// Waits until the writer has done, and takes up what it wrote.
+    async fn files_changed(&mut self) {
+        let settings = &self.root().config.host.reload;
+        if settings.mode != Taking::Watch {
+            return;
+        }
+        let (quiet, limit) = (settings.debounce.0, Instant::now() + LONGEST_DEBOUNCE);
+        while Instant::now() < limit && timeout(quiet, self.changed.notified()).await.is_ok() {}
+        self.reload(None).await;
+    }
+
+    /// Compute, compare, start beside, swap: nothing is stopped before what replaces it is good.
+    async fn reload(&mut self, reply: Option<oneshot::Sender<Arc<Reload>>>) {
+        let begun = Instant::now();
+        let mut steps = Vec::new();
+        let mut problems = Vec::new();
+        for place in 0..self.folders.len() {
+            let config = self.read(place).await;
+            steps.extend(self.apply(place, config).await);
+            if let Some(folder) = self.folders.get(place) {
+                problems.extend(folder.config.problems.iter().cloned());
+            }
+        }
+        self.core.tell_problems("config", problems.clone());
+        self.follow_files();
+        let version = self.publish(steps.iter().any(|(step, _)| !is_kept(step.action)));
+        let core = Arc::clone(&self.core);
+        self.waiting.spawn(async move {
+            let eager = steps.iter().filter_map(|(_, serving)| serving.as_ref());
+            let eager = eager.filter(|it| it.spec().policy.lifecycle.connect == Connect::Eager);
+            futures_util::future::join_all(eager.map(|serving| outcome(serving))).await;
+            core.listed().await;
+            core.first_load.send_replace(true);
+            let steps = settled(steps).await;
+            let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
+            tracing::info!(version, took = ?reload.took, "configuration loaded");
+            core.events.tell(Event::Reloaded(Arc::clone(&reload)));
+            if let Some(reply) = reply {
+                core.listed().await;
+                let _ = reply.send(reload);
+            }
+        });
+    }
+
+    async fn read(&self, place: usize) -> Arc<Config> {
+        let core = Arc::clone(&self.core);
+        let Some(folder) = self.folders.get(place) else {
+            return Arc::default();
+        };
+        let mut workspace = core.workspace.clone();
+        if place > 0 {
+            workspace = Workspace { root: folder.path.clone(), home: None, named: None };
+        }
+        let compiled = tokio::task::spawn_blocking(move || {
+            let mut config = compile(&workspace, &Files { env: &core.world.env });
+            if place > 0 {
+                // Elsewhere only what belongs to a working directory counts.
+                config.servers.retain(|spec| spec.policy.scope == Sight::Cwd);
+            }
+            Arc::new(config)
+        });
+        // It does not panic; if it did, an empty configuration would stop everything.
+        compiled.await.unwrap_or_else(|_| Arc::clone(&folder.config))
+    }
+
+    /// Makes a folder's servers those of its new configuration.
+    async fn apply(&mut self, place: usize, config: Arc<Config>) -> Vec<Watched> {
+        let Some(folder) = self.folders.get_mut(place) else { return Vec::new() };
+        let plan = diff(&folder.config, &config);
+        let (path, mut old) = (folder.path.clone(), std::mem::take(&mut folder.slots));
+        // What is started while others are counted counts itself.
+        folder.config = Arc::clone(&config);
+        let mut done = Vec::with_capacity(plan.steps.len());
+        for step in plan.steps {
+            let before = old.iter().position(|slot| *slot.key == *step.key);
+            let before = before.map(|place| old.remove(place));
+            let now =
+                config.servers.iter().find(|spec| spec.key() == step.key).cloned().map(Arc::new);
+            let (slot, watched) = self.change(step.action, before, now, &path).await;
+            if let Some(folder) = self.folders.get_mut(place) {
+                folder.slots.extend(slot);
+            }
+            let server = step.key.into();
+            done.push((Step { server, action: step.action, outcome: Outcome::Done }, watched));
+        }
+        if let Some(folder) = self.folders.get_mut(place) {
+            // What goes on although it cannot be read any more is still what is to be compared with.
+            let kept = folder.slots.iter().filter(|slot| config.server(&slot.key).is_none());
+            let kept: Vec<ServerSpec> = kept.map(|slot| (*slot.spec).clone()).collect();
+            if !kept.is_empty() {
+                Arc::make_mut(&mut folder.config).servers.extend(kept);
+            }
+        }
+        done
+    }
+
+    /// One step for one server. The server that is to be watched until it has settled comes along.
+    async fn change(
+        &mut self,
+        action: Action,
+        before: Option<Slot>,
+        now: Option<Arc<ServerSpec>>,
+        path: &Path,
+    ) -> (Option<Slot>, Option<Arc<Serving>>) {
+        match (action, before, now) {
+            (Action::Keep, Some(mut slot), Some(spec)) => {
+                slot.spec = spec;
+                (Some(slot), None)
+            }
+            (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
+            (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
+            (_, Some(slot), None) => {
+                self.leaving.extend(slot.end());
+                (None, None)
+            }
+            (_, None, Some(spec)) => {
+                let slot = self.begin(spec, path).await;
+                let serving = Arc::clone(&slot.serving);
+                (Some(slot), Some(serving))
+            }
+            (_, slot, _) => (slot, None),
+        }
+    }
+
+    async fn begin(&mut self, spec: Arc<ServerSpec>, path: &Path) -> Slot {
+        let taken = self.effective(&spec);
+        let is_surplus = taken.policy.enabled && self.is_full();
+        let taken = match is_surplus {
+            true => Arc::new(taken.overridden(false, "host.max_servers")),
+            false => taken,
+        };
+        let serving = self.start(&taken, path, Arc::default()).await;
+        let scope = match spec.policy.scope {
+            Sight::Cwd => Scope::Cwd(path.to_owned()),
+            Sight::Global => Scope::Global,
+        };
+        let mut slot = Slot::new(scope, Arc::clone(&spec), serving);
+        slot.is_surplus = is_surplus;
+        if is_lazy(&spec) {
+            slot.remember(catalogs::recall(&self.core.store, &spec).await);
+        }
+        slot
+    }
+
+    async fn replace(
+        &mut self,
+        mut slot: Slot,
+        spec: Arc<ServerSpec>,
+        path: &Path,
+    ) -> (Option<Slot>, Option<Arc<Serving>>) {
+        self.leaving.extend(slot.coming.take());
+        slot.spec = Arc::clone(&spec);
+        if spec.policy.replace == Replace::StopFirst {
+            slot.waits_for_end = true;
+            let (supervisor, old) = (self.core.supervisor.clone(), Arc::clone(&slot.serving));
+            old.retire_leases();
+            self.waiting.spawn(async move { supervisor.retire_and_wait(&old.server).await });
+            return (Some(slot), None);
+        }
+        let waits = must_prove_itself(&slot.serving, &spec);
+        let meter = Arc::clone(&slot.serving.meter);
+        let serving = self.start(&self.effective(&spec), path, meter).await;
+        slot.coming = Some(Arc::clone(&serving));
+        if waits {
+            serving.server.main().tell(conn::Event::Connect).await;
+        } else {
+            self.leaving.extend(slot.take_over());
+        }
+        (Some(slot), Some(serving))
+    }
+
+    /// Enabled or not as somebody said, whatever the file says.
+    fn effective(&self, spec: &Arc<ServerSpec>) -> Arc<ServerSpec> {
+        match self.core.overrides.load().get(&spec.key()) {
+            Some(over) => Arc::new(spec.overridden(over.enabled, &over.who)),
+            None => Arc::clone(spec),
+        }
+    }
+
+    async fn start(&self, spec: &Arc<ServerSpec>, path: &Path, meter: Arc<Meter>) -> Arc<Serving> {
+        let core = &self.core;
+        let desk = Desk::new(Arc::clone(spec), path.to_owned());
+        let terms = Terms {
+            cwd: path.to_owned(),
+            drain_kill: self.root().config.host.reload.drain_kill,
+            caller: desk.caller(core.answers),
+        };
+        let server = core.supervisor.take(Arc::clone(spec), terms).await;
+        core.take_in(server, desk, meter)
+    }
+
+    /// Whether the host has as many servers as it may have.
+    fn is_full(&self) -> bool {
+        let most = self.root().config.host.max_servers as usize;
+        let slots = self.folders.iter().flat_map(|folder| &folder.slots).chain(&self.added);
+        most > 0 && slots.filter(|slot| slot.serving.spec().policy.enabled).count() >= most
+    }
+
+    /// Looks how servers are: swaps those that are good, tells what is wrong, publishes what changed. When to
+    /// look again without being woken.
+    async fn look_after(&mut self) -> Option<Instant> {
+        self.fill_vacancies().await;
+        let before = self.leaving.len();
+        let mut kept = Vec::new();
+        for slot in slots_mut(&mut self.folders, &mut self.added) {
+            if slot.succession() == Succession::TakeOver {
+                self.leaving.extend(slot.take_over());
+            }
+            let matter = format!("server {} {:?}", slot.key, slot.scope);
+            self.core.tell_problems(&matter, slot.problems());
+            kept.extend(slot.to_keep().map(|catalog| (Arc::clone(&slot.spec), catalog)));
+        }
+        for (spec, catalog) in kept {
+            let store = self.core.store.clone();
+            self.core.beside(async move { catalogs::keep(&store, &spec, &catalog).await });
+        }
+        self.publish(self.leaving.len() > before);
+        let now = Instant::now();
+        slots_mut(&mut self.folders, &mut self.added).filter_map(|slot| slot.wake(now)).min()
+    }
+
+    /// Starts what waited for the end of what was before it, or for room.
+    async fn fill_vacancies(&mut self) {
+        while let Some((folder, place)) = self.vacancy() {
+            let Some(folder) = self.folders.get(folder) else { return };
+            let Some(slot) = folder.slots.get(place) else { return };
+            let (key, scope) = (Arc::clone(&slot.key), slot.scope.clone());
+            let (spec, meter) = (self.effective(&slot.spec), Arc::clone(&slot.serving.meter));
+            let path = folder.path.clone();
+            let serving = self.start(&spec, &path, meter).await;
+            let mut all = slots_mut(&mut self.folders, &mut self.added);
+            let Some(slot) = all.find(|slot| slot.key == key && slot.scope == scope) else {
+                return;
+            };
+            (slot.waits_for_end, slot.is_surplus) = (false, false);
+            slot.coming = Some(serving);
+            self.leaving.extend(slot.take_over());
+        }
+    }
+
+    /// A slot whose server may begin now.
+    fn vacancy(&self) -> Option<(usize, usize)> {
+        let is_full = self.is_full();
+        let begins = |slot: &Slot| slot.is_vacant() || (slot.is_surplus && !is_full);
+        let folders = self.folders.iter().enumerate();
+        folders
+            .filter_map(|(number, folder)| Some((number, folder.slots.iter().position(begins)?)))
+            .next()
+    }
+
+    /// Publishes a snapshot if it would differ from the newest, or in any case; then nobody new is told of those
+    /// that leave, and they are retired when nobody old is. The newest one's number.
+    fn publish(&mut self, in_any_case: bool) -> u64 {
+        let core = Arc::clone(&self.core);
+        let config = Arc::clone(&self.root().config);
+        let mut slots: Vec<&mut Slot> = slots_mut(&mut self.folders, &mut self.added).collect();
+        let in_any_case = in_any_case || !self.leaving.is_empty();
+        let version = core.publish(&mut slots, &config, in_any_case);
+        for serving in self.leaving.drain(..) {
+            core.retire(serving, version, config.host.reload.drain_kill.0);
+        }
+        version
+    }
+
+    fn follow_files(&mut self) {
+        let files: BTreeSet<PathBuf> =
+            self.folders.iter().flat_map(|folder| folder.config.depends.iter().cloned()).collect();
+        let settings = &self.root().config.host.reload;
+        let poll = (settings.mode == Taking::Watch).then_some(settings.poll.0);
+        self.watching.follow(&files, poll);
+    }
+
+    async fn enter(&mut self, path: PathBuf) {
+        if let Some(folder) = self.folders.iter_mut().find(|folder| folder.path == path) {
+            folder.users += 1;
+            return;
+        }
+        self.folders.push(Folder::new(path));
+        let place = self.folders.len() - 1;
+        let config = self.read(place).await;
+        self.core.tell_problems(&format!("config {place}"), config.problems.clone());
+        self.apply(place, config).await;
+        self.follow_files();
+        self.publish(true);
+    }
+
+    fn leave(&mut self, path: &Path) {
+        let Some(place) = self.folders.iter().position(|folder| folder.path == path) else {
+            return;
+        };
+        if let Some(folder) = self.folders.get_mut(place) {
+            folder.users = folder.users.saturating_sub(1);
+            // The root stays whoever leaves.
+            if folder.users > 0 || place == 0 {
+                return;
+            }
+        }
+        let folder = self.folders.remove(place);
+        self.leaving.extend(folder.slots.into_iter().flat_map(Slot::end));
+        self.follow_files();
+        self.publish(true);
+    }
+
+    fn root(&self) -> &Folder {
+        // There is always a root: it is made first and never removed.
+        &self.folders[0]
+    }
+}
+
+impl Folder {
+    fn new(path: PathBuf) -> Self {
+        Folder { path, config: Arc::default(), slots: Vec::new(), users: 1 }
+    }
+}
+
+fn slots_mut<'a>(
+    folders: &'a mut [Folder],
+    added: &'a mut [Slot],
+) -> impl Iterator<Item = &'a mut Slot> {
+    folders.iter_mut().flat_map(|folder| &mut folder.slots).chain(added)
+}
+
+fn is_kept(action: Action) -> bool {
+    matches!(action, Action::Keep | Action::KeepLastGood)
+}
+
+/// Waits for each server that was started until it is up, has failed once, or its time is over.
+async fn settled(steps: Vec<Watched>) -> Vec<Step> {
+    let each = steps.into_iter().map(|(mut step, serving)| async move {
+        if let Some(serving) = serving {
+            step.outcome = outcome(&serving).await;
+        }
+        step
+    });
+    futures_util::future::join_all(each).await
+}
+
+async fn outcome(serving: &Serving) -> Outcome {
+    let mut view = serving.server.main().watch();
+    let unsettled =
+        |state: State| matches!(state, State::Connecting | State::Reconnecting | State::Draining);
+    let settled = view.wait_for(|view| !unsettled(view.life.state()));
+    let Ok(Ok(view)) = timeout(patience(serving.spec()), settled).await else {
+        return Outcome::Coming;
+    };
+    let failed = matches!(view.life.state(), State::Backoff | State::Failed);
+    match view.life.last_error().filter(|_| failed) {
+        Some((_, failure)) => Outcome::Failed(failure.message.clone()),
+        None if view.life.state() == State::Idle => Outcome::Coming,
+        None => Outcome::Done,
+    }
+}
+
+async fn hangup(hangups: &mut Option<Signal>) {
+    match hangups {
+        Some(hangups) => {
+            if hangups.recv().await.is_none() {
+                std::future::pending::<()>().await;
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(at) => sleep_until(at).await,
+        // Nothing is due; a look now and then costs little, and no wake-up is ever lost for good.
+        None => sleep(Duration::from_secs(60)).await,
+    }
+}

@@ -1,0 +1,225 @@
+//! One step of a dialog: everything in it is of one snapshot, whatever is published meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::admin;
+use super::core::{Core, Published};
+use super::dialog::{Dialog, Inner};
+use super::serving::Serving;
+use super::turns::Reading;
+use crate::access::{
+    Asked, Attached, Decision, Gates, Pass, Presence, Reach, Standing, Switches, Toolset, decide,
+};
+use crate::registry::{self, Snapshot, Tool, View};
+use crate::store::Override;
+
+/// A turn. While it lives, what it has seen answers, also if it is removed meanwhile.
+#[derive(Debug)]
+pub struct Turn {
+    pub(super) dialog: Dialog,
+    pub(super) published: Arc<Published>,
+    switches: Arc<Switches>,
+    attached: Arc<Attached>,
+    overrides: Arc<BTreeMap<String, Override>>,
+    _reading: Reading,
+}
+
+/// Which gates a tool passes, for a person.
+#[derive(Clone, Debug)]
+pub struct Why {
+    /// The name in the registry, or the one that was asked for.
+    pub name: String,
+    /// The key of its server, if it is of one.
+    pub server: Option<Arc<str>>,
+    /// What each gate says; nothing where nobody has a tool of that name.
+    pub gates: Option<Gates>,
+    /// Why it is not even registered, besides what the gates say.
+    pub left_out: Option<String>,
+}
+
+impl Turn {
+    pub(super) fn new(dialog: Dialog) -> Self {
+        let core = dialog.host.core();
+        // Until it is known which one is read, every snapshot is.
+        let any = core.turns.begin(0);
+        let published = core.published.load_full();
+        let reading = core.turns.begin(published.snapshot.version());
+        drop(any);
+        Turn {
+            switches: dialog.inner.switches(),
+            attached: core.attached.load_full(),
+            overrides: core.overrides.load_full(),
+            published,
+            _reading: reading,
+            dialog,
+        }
+    }
+
+    /// The number of the snapshot.
+    pub fn version(&self) -> u64 {
+        self.published.snapshot.version()
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.published.snapshot
+    }
+
+    pub fn dialog(&self) -> &Dialog {
+        &self.dialog
+    }
+
+    /// What the agent sees, in the order of the files.
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        let mut tools = Vec::new();
+        for toolset in self.view().toolsets() {
+            if !self.is_offered(toolset.server.as_deref()) {
+                continue;
+            }
+            let pass = self.pass(self.toolset(&toolset.name, toolset.server.as_deref(), ""));
+            let may = |tool: &Tool| {
+                pass.permits(tool.original_name()) || self.may_release(tool.toolset(), tool.name())
+            };
+            let listed = toolset.tools.iter().filter(|tool| tool.standing().is_listed());
+            tools.extend(listed.filter(|tool| may(tool)).cloned());
+        }
+        tools
+    }
+
+    /// A tool that the agent sees, by either name.
+    pub fn tool(&self, name: &str) -> Option<Arc<Tool>> {
+        let tool = self.view().tool(name)?;
+        match self.decide(tool) {
+            Decision::Permitted | Decision::Away(_) => Some(Arc::clone(tool)),
+            Decision::Denied(_) => None,
+        }
+    }
+
+    /// Each gate that a tool passes or fails.
+    pub fn why(&self, name: &str) -> Why {
+        let view = self.view();
+        if let Some(tool) = view.tool(name) {
+            let server = tool.server();
+            let toolset = self.toolset(tool.toolset(), server.map(|it| &**it), tool.name());
+            let gates =
+                Gates::of(&self.asked(toolset, server.map(|it| &**it), tool.original_name()));
+            let server = server.map(|server| Arc::clone(&server.key));
+            return Why {
+                name: tool.name().to_owned(),
+                server,
+                gates: Some(gates),
+                left_out: None,
+            };
+        }
+        let dropped = view.dropped(name).find(|dropped| dropped.list == registry::List::Tool);
+        let found = dropped.and_then(|dropped| Some((dropped, view.server(&dropped.server)?)));
+        let Some((dropped, server)) = found else {
+            return Why { name: name.to_owned(), server: None, gates: None, left_out: None };
+        };
+        let asked = self.asked(Toolset::Server(&server.spec), Some(server), &dropped.original_name);
+        let would_be = dropped.names.as_ref().map_or(&dropped.original_name, |names| &names.id);
+        Why {
+            name: would_be.clone(),
+            server: Some(Arc::clone(&server.key)),
+            gates: Some(Gates::of(&asked)),
+            left_out: Some(dropped.reason.to_string()),
+        }
+    }
+
+    /// Whether there is such a tool at all, for anybody.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.view().tool(name).is_some()
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        self.published.snapshot.view(Some(&self.dialog.inner.cwd))
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        self.dialog.host.core()
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.dialog.inner
+    }
+
+    pub(super) fn decide(&self, tool: &Tool) -> Decision {
+        let server = tool.server().map(|server| &**server);
+        let toolset = self.toolset(tool.toolset(), server, tool.name());
+        decide(&self.asked(toolset, server, tool.original_name()))
+    }
+
+    pub(super) fn serving(&self, server: &registry::Server) -> Option<&Arc<Serving>> {
+        self.published.serving(server)
+    }
+
+    /// Whether the agent may use all that a server has: its prompts and resources are granted with it as a whole.
+    pub(super) fn may_use(&self, server: &registry::Server) -> bool {
+        self.is_offered(Some(server)) && self.pass(Toolset::Server(&server.spec)).is_whole()
+    }
+
+    fn pass(&self, toolset: Toolset<'_>) -> Pass {
+        Pass::of(&self.published.grants, &self.dialog.inner.agent, &self.attached, toolset)
+    }
+
+    /// Whether the dialog and the server's state let anything of it be listed.
+    fn is_offered(&self, server: Option<&registry::Server>) -> bool {
+        let Some(server) = server else { return true };
+        let presence = match server.presence {
+            registry::Presence::Up => Presence::Here(""),
+            registry::Presence::Away => Presence::Away(""),
+            registry::Presence::Disabled => Presence::Disabled { by: None },
+        };
+        Standing::of(&server.spec, &self.switches, presence) != Standing::Hidden
+    }
+
+    fn toolset<'a>(
+        &self,
+        name: &'a str,
+        server: Option<&'a registry::Server>,
+        tool: &str,
+    ) -> Toolset<'a> {
+        match server {
+            Some(server) => Toolset::Server(&server.spec),
+            None if self.may_release(name, tool) => Toolset::Native { name, to: Reach::Everybody },
+            None => {
+                let to = self.core().reach.get(name).copied().unwrap_or(Reach::Members);
+                Toolset::Native { name, to }
+            }
+        }
+    }
+
+    /// Whoever holds a lease can give it back.
+    fn may_release(&self, toolset: &str, tool: &str) -> bool {
+        toolset == admin::TOOLSET && tool == admin::RELEASE && !self.dialog.leases().is_empty()
+    }
+
+    fn asked<'a>(
+        &'a self,
+        toolset: Toolset<'a>,
+        server: Option<&'a registry::Server>,
+        tool: &'a str,
+    ) -> Asked<'a> {
+        Asked {
+            grants: &self.published.grants,
+            attached: &self.attached,
+            agent: &self.dialog.inner.agent,
+            toolset,
+            tool,
+            switches: &self.switches,
+            presence: server.map_or(Presence::Here("there"), |server| self.presence(server)),
+        }
+    }
+
+    fn presence(&self, server: &registry::Server) -> Presence<'_> {
+        let state = self.serving(server).map_or("gone", |serving| serving.state().as_str());
+        match server.presence {
+            registry::Presence::Up => Presence::Here(state),
+            registry::Presence::Away => Presence::Away(state),
+            registry::Presence::Disabled => {
+                let by = self.overrides.get(&*server.key).filter(|it| !it.enabled);
+                Presence::Disabled { by: by.map(|it| it.who.as_str()) }
+            }
+        }
+    }
+}

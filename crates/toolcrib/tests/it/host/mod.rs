@@ -1,0 +1,4 @@
+//! The host as a program uses it.
+
+mod basics;
+pub(crate) mod stage;

@@ -1,0 +1,136 @@
+//! A workspace for hosts: files that may be rewritten, scripted servers, and what they have received.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolcrib::host::DialogRequest;
+use toolcrib::process::Graces;
+use toolcrib::{CallError, CallRequest, CallResult, Dialog, Host, HostBuilder, ServerStatus};
+use toolcrib_testkit::scripted::{Script, program};
+use toolcrib_wire::{Limits, Raw};
+
+use crate::scene::{LIMIT, within};
+
+/// A folder with a root and a state folder in it.
+pub(crate) struct Stage {
+    pub(crate) folder: TempDir,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("root")).unwrap();
+        Stage { folder }
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// Writes a file of the root the way editors do: beside, and then in its place.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.root().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let beside = path.with_extension("tmp");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(&beside, &path).unwrap();
+    }
+
+    /// A native file with these servers.
+    pub(crate) fn servers(&self, servers: &Value) {
+        self.native(&json!({"version": 1, "servers": servers}));
+    }
+
+    pub(crate) fn native(&self, file: &Value) {
+        self.write("toolcrib.yaml", &file.to_string());
+    }
+
+    /// The entry of a scripted server; what it receives is in the log of that name.
+    pub(crate) fn scripted(&self, mut script: Script, log: &str) -> Value {
+        script.log = Some(self.log_path(log));
+        json!({"command": program().unwrap(), "args": [script.to_json()]})
+    }
+
+    pub(crate) fn builder(&self) -> HostBuilder {
+        let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
+        let graces = Graces::default();
+        Host::builder(self.root(), self.folder.path().join("state")).env([path]).graces(graces)
+    }
+
+    /// A host whose first load is done.
+    pub(crate) async fn host(&self) -> Host {
+        let host = within(self.builder().start()).await.unwrap();
+        within(host.ready()).await;
+        host
+    }
+
+    pub(crate) fn log_path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The messages that a scripted server has received.
+    pub(crate) fn log(&self, name: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.log_path(name)).unwrap_or_default();
+        // The last line may not be whole yet.
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    pub(crate) fn count(&self, name: &str, method: &str) -> usize {
+        self.log(name).iter().filter(|message| message["method"] == method).count()
+    }
+}
+
+/// A dialog of an agent in the root.
+pub(crate) async fn dialog(host: &Host, agent: &str) -> Dialog {
+    let request = DialogRequest { agent: Some(agent.to_owned()), ..DialogRequest::default() };
+    within(host.dialog(request)).await.unwrap()
+}
+
+pub(crate) fn request(tool: &str, arguments: &Value) -> CallRequest {
+    CallRequest::new(tool, raw(arguments))
+}
+
+pub(crate) async fn call(
+    dialog: &Dialog,
+    tool: &str,
+    arguments: &Value,
+) -> Result<CallResult, CallError> {
+    within(dialog.call(request(tool, arguments))).await
+}
+
+/// The text of a call that must succeed.
+pub(crate) async fn text(dialog: &Dialog, tool: &str, arguments: &Value) -> String {
+    let called = call(dialog, tool, arguments).await.unwrap();
+    let result: Value = serde_json::from_str(called.result.raw().text()).unwrap();
+    result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The names of the tools that a dialog sees.
+pub(crate) async fn names(dialog: &Dialog) -> Vec<String> {
+    let tools = within(dialog.turn()).await.tools();
+    tools.iter().map(|tool| tool.name().to_owned()).collect()
+}
+
+pub(crate) fn server(host: &Host, id: &str) -> ServerStatus {
+    host.servers().into_iter().find(|server| server.spec.id == id).unwrap()
+}
+
+pub(crate) fn raw(value: &Value) -> Raw {
+    Raw::parse(value.to_string(), &Limits::default()).unwrap()
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "not within the time: {what}");
+        // What is waited for happens in other processes: there is nothing to be woken by.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
