@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::SessionScope;
@@ -14,8 +14,10 @@ use super::core::Core;
 use super::dialog::Inner;
 use super::memory::Results;
 use super::meters::Meter;
+use super::reload::Outcome;
+use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Failure, State, Ticket, Want};
+use crate::conn::{Caller, Failure, FailureKind, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Server, Spare};
 
@@ -79,14 +81,14 @@ impl Serving {
         let calling = self.desk.calling(dialog);
         if self.is_shared(dialog) {
             let ready = self.server.main().ready(Want::Call);
-            let ready = tokio::time::timeout_at(deadline, ready).await;
+            let ready = timeout_at(deadline, ready).await;
             let ticket = ready.map_err(|_| NoSession::Late)?.map_err(NoSession::Down)?;
             return Ok(Place { ticket, _guard: None, _calling: calling });
         }
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
         let guard = self.leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
-        let ready = tokio::time::timeout_at(deadline, guard.conn().ready(Want::Call)).await;
+        let ready = timeout_at(deadline, guard.conn().ready(Want::Call)).await;
         match ready {
             Err(_) => Err(NoSession::Late),
             Ok(Ok(ticket)) => Ok(Place { ticket, _guard: Some(guard), _calling: calling }),
@@ -115,7 +117,7 @@ impl Serving {
         match state {
             State::Stopped | State::Disabled => {
                 let text = format!("Server not connected: it is {}", state.as_str());
-                Err(NoSession::Down(Failure::new(crate::conn::FailureKind::Connection, text)))
+                Err(NoSession::Down(Failure::new(FailureKind::Connection, text)))
             }
             _ => Ok(()),
         }
@@ -123,6 +125,25 @@ impl Serving {
 
     pub(super) fn state(&self) -> State {
         self.server.main().watch().borrow().life.state()
+    }
+
+    /// How a start that is under way ends: waits until it is up, has failed once, or its time is over.
+    pub(super) async fn settled(&self) -> Outcome {
+        let mut view = self.server.main().watch();
+        let is_settled = |view: &View| {
+            let state = view.life.state();
+            !matches!(state, State::Connecting | State::Reconnecting | State::Draining)
+        };
+        let settled = timeout(patience(self.spec()), view.wait_for(is_settled)).await;
+        let Ok(Ok(view)) = settled else {
+            return Outcome::Coming;
+        };
+        let failed = matches!(view.life.state(), State::Backoff | State::Failed);
+        match view.life.last_error().filter(|_| failed) {
+            Some((_, failure)) => Outcome::Failed(failure.message.clone()),
+            None if view.life.state() == State::Idle => Outcome::Coming,
+            None => Outcome::Done,
+        }
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -171,7 +192,7 @@ impl Sessions for Maker {
     type Error = Failure;
 
     async fn make(&self, order: Order) -> Result<Arc<Spare>, Failure> {
-        let gone = || Failure::new(crate::conn::FailureKind::Connection, "the host is ending");
+        let gone = || Failure::new(FailureKind::Connection, "the host is ending");
         let (server, core) = (self.server.upgrade().ok_or_else(gone)?, self.core.upgrade());
         let dialog = order.dialog.and_then(|id| core?.dialogs.get(&id));
         let legacy = order.era == Era::Legacy;

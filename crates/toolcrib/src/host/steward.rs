@@ -23,9 +23,9 @@ use super::meters::Meter;
 use super::ops::OpError;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
-use super::slot::{Slot, Succession, is_lazy, must_prove_itself, patience};
+use super::slot::{Slot, Succession, is_lazy, must_prove_itself};
 use super::watching::Watching;
-use crate::conn::{self, State};
+use crate::conn;
 use crate::registry::Scope;
 use crate::supervise::Terms;
 
@@ -193,7 +193,7 @@ impl Steward {
         self.waiting.spawn(async move {
             let eager = steps.iter().filter_map(|(_, serving)| serving.as_ref());
             let eager = eager.filter(|it| it.spec().policy.lifecycle.connect == Connect::Eager);
-            futures_util::future::join_all(eager.map(|serving| outcome(serving))).await;
+            futures_util::future::join_all(eager.map(|serving| serving.settled())).await;
             core.listed().await;
             core.first_load.send_replace(true);
             let steps = settled(steps).await;
@@ -493,27 +493,11 @@ fn is_kept(action: Action) -> bool {
 async fn settled(steps: Vec<Watched>) -> Vec<Step> {
     let each = steps.into_iter().map(|(mut step, serving)| async move {
         if let Some(serving) = serving {
-            step.outcome = outcome(&serving).await;
+            step.outcome = serving.settled().await;
         }
         step
     });
     futures_util::future::join_all(each).await
-}
-
-async fn outcome(serving: &Serving) -> Outcome {
-    let mut view = serving.server.main().watch();
-    let unsettled =
-        |state: State| matches!(state, State::Connecting | State::Reconnecting | State::Draining);
-    let settled = view.wait_for(|view| !unsettled(view.life.state()));
-    let Ok(Ok(view)) = timeout(patience(serving.spec()), settled).await else {
-        return Outcome::Coming;
-    };
-    let failed = matches!(view.life.state(), State::Backoff | State::Failed);
-    match view.life.last_error().filter(|_| failed) {
-        Some((_, failure)) => Outcome::Failed(failure.message.clone()),
-        None if view.life.state() == State::Idle => Outcome::Coming,
-        None => Outcome::Done,
-    }
 }
 
 async fn hangup(hangups: &mut Option<Signal>) {
