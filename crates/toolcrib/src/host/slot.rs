@@ -70,7 +70,7 @@ impl Slot {
     }
 
     /// Lists that are to be kept for later hosts: those of a server that need not run to be listed.
-    pub(super) fn to_keep(&mut self) -> Option<Arc<Catalog>> {
+    pub(super) fn unkept(&mut self) -> Option<Arc<Catalog>> {
         let catalog = self.serving.server.main().view().catalog.filter(|_| is_lazy(&self.spec))?;
         let is_new = self.kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &catalog));
         is_new.then(|| Arc::clone(self.kept.insert(catalog)))

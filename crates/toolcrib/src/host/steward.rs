@@ -373,7 +373,7 @@ impl Steward {
             }
             let matter = format!("server {} {:?}", slot.key, slot.scope);
             self.core.tell_problems(&matter, slot.problems());
-            kept.extend(slot.to_keep().map(|catalog| (Arc::clone(&slot.spec), catalog)));
+            kept.extend(slot.unkept().map(|catalog| (Arc::clone(&slot.spec), catalog)));
         }
         for (spec, catalog) in kept {
             let store = self.core.store.clone();

@@ -1,4 +1,8 @@
 //! The host as a program uses it.
 
 mod basics;
+mod calls;
+mod documents;
+mod lost;
+mod native;
 pub(crate) mod stage;
