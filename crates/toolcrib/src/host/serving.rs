@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::SessionScope;
+use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::Era;
 
 use super::asking::{self, Answers};
@@ -102,13 +103,20 @@ impl Serving {
 
     /// Whether calls of this dialog go over the session that all share.
     fn is_shared(&self, dialog: &Inner) -> bool {
-        let policy = &self.spec().policy.session;
-        let wants_legacy = dialog.era == Some(Era::Legacy);
-        let speaks_legacy = || {
-            let view = self.server.main().view();
-            view.session.is_none_or(|session| session.agreed().era == Era::Legacy)
+        let era = self.server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
+        let fits = match dialog.era {
+            Some(Era::Legacy) => era != Some(Era::Modern),
+            Some(Era::Modern) | None => true,
         };
-        policy.scope == SessionScope::Shared && (!wants_legacy || speaks_legacy())
+        fits && match self.spec().policy.session.scope {
+            SessionScope::Shared => true,
+            // There is no such thing as a session in that era over HTTP, so there is nothing to lease.
+            SessionScope::PerConversation => {
+                era == Some(Era::Modern)
+                    && matches!(self.spec().transport, Transport::StreamableHttp(_))
+            }
+            SessionScope::PerCall => false,
+        }
     }
 
     /// Leases have connections of their own, but what a person said of the server counts for them too.

@@ -23,7 +23,7 @@ use super::meters::Meter;
 use super::ops::OpError;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
-use super::slot::{Slot, Succession, is_lazy, must_prove_itself};
+use super::slot::{Slot, Succession, is_remembered, must_prove_itself};
 use super::watching::Watching;
 use crate::conn;
 use crate::registry::Scope;
@@ -301,7 +301,7 @@ impl Steward {
         };
         let mut slot = Slot::new(scope, Arc::clone(&spec), serving);
         slot.is_surplus = is_surplus;
-        if is_lazy(&spec) {
+        if is_remembered(&spec) {
             slot.remember(catalogs::recall(&self.core.store, &spec).await);
         }
         slot

@@ -5,4 +5,5 @@ mod calls;
 mod documents;
 mod lost;
 mod native;
+mod real;
 pub(crate) mod stage;
