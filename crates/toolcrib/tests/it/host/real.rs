@@ -21,8 +21,6 @@ fn python(name: &str) -> Value {
 fn workspace(stage: &Stage) {
     let root = stage.root();
     ask::ask("git", &["init", "-q", root.to_str().unwrap()], &root).unwrap();
-    let elsewhere = stage.folder.path().join("elsewhere");
-    std::fs::create_dir(&elsewhere).unwrap();
     let file = |name: &str, value: Value| stage.write(name, &value.to_string());
     file(
         ".minds/mcp.yaml",
@@ -34,7 +32,7 @@ fn workspace(stage: &Stage) {
     );
     file(
         ".dispatch/mcp.json",
-        json!({"servers": {"files": {"command": npm("filesystem"), "args": [elsewhere]}}}),
+        json!({"servers": {"files": {"command": npm("filesystem"), "args": [root]}}}),
     );
     file(
         "toolcrib.yaml",
@@ -83,18 +81,10 @@ async fn dom_03_dis_46_servers_of_four_formats_serve_one_dialog() {
     let ada = json!({"name": "Ada", "entityType": "person", "observations": ["counts"]});
     call(&one, "memory_create_entities", &json!({"entities": [ada]})).await.unwrap();
     assert!(text(&one, "memory_read_graph", &json!({})).await.contains("Ada"));
-    // DIS-40: it works in the folder of the dialog, which it had to ask for.
     let note = stage.root().join("note.txt");
     std::fs::write(&note, "every tool in its place").unwrap();
-    let reads = async {
-        loop {
-            let read = call(&one, "files__read_text_file", &json!({"path": note})).await.unwrap();
-            if !read.result.is_error() {
-                return read.result.raw().text().to_owned();
-            }
-        }
-    };
-    assert!(within(reads).await.contains("every tool in its place"));
+    let read = text(&one, "files__read_text_file", &json!({"path": note})).await;
+    assert_eq!(read, "every tool in its place");
 
     // Resources and prompts of the same servers.
     let turn = within(one.turn()).await;
@@ -161,5 +151,31 @@ async fn dis_41_a_question_of_a_real_server_reaches_the_dialog_and_is_answered()
     let called = within(dialog.wait(calling)).await.unwrap();
     let told = called.outcome.unwrap().raw().text().to_owned();
     assert!(told.contains("Ada"), "{told}");
+    within(host.close()).await;
+}
+
+/// DIS-40: a server that asks for its roots works in the folder of the dialog.
+#[tokio::test]
+async fn dis_40_a_real_server_works_in_the_folder_of_the_dialog() {
+    let stage = Stage::new();
+    let elsewhere = stage.folder.path().join("elsewhere");
+    let other = stage.folder.path().join("other");
+    for folder in [&elsewhere, &other] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let entry = json!({"command": npm("filesystem"), "args": [elsewhere]});
+    stage.servers(&json!({"files": entry}));
+    let host = start(&stage).await;
+    let there = DialogRequest { cwd: Some(other.clone()), ..DialogRequest::default() };
+    let (here, there) = (dialog(&host, "default").await, within(host.dialog(there)).await.unwrap());
+    for (dialog, folder) in [(&here, stage.root()), (&there, other)] {
+        let folder = folder.to_str().unwrap().to_owned();
+        // It asks after the handshake and does not say when it has taken the answer.
+        let asks = async {
+            let tool = "files__list_allowed_directories";
+            while !text(dialog, tool, &json!({})).await.contains(&folder) {}
+        };
+        within(asks).await;
+    }
     within(host.close()).await;
 }
