@@ -10,7 +10,7 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::Era;
 
-use super::asking::{self, Answers};
+use super::asking::{self, Answers, During};
 use super::core::Core;
 use super::dialog::Inner;
 use super::memory::Results;
@@ -77,9 +77,10 @@ impl Serving {
     pub(super) async fn place(
         &self,
         dialog: &Arc<Inner>,
+        call: u64,
         deadline: Instant,
     ) -> Result<Place, NoSession> {
-        let calling = self.desk.calling(dialog);
+        let calling = self.desk.calling(dialog, call);
         if self.is_shared(dialog) {
             let ready = self.server.main().ready(Want::Call);
             let ready = timeout_at(deadline, ready).await;
@@ -211,7 +212,8 @@ impl Sessions for Maker {
                 main
             }
             None => {
-                let caller = dialog.map(|dialog| asking::caller(&dialog, server.spec()));
+                let desk = || During::Any(Arc::clone(&self.desk));
+                let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
                 server.spare(caller, legacy.then_some(Protocol::Legacy))
             }
         };
@@ -234,13 +236,14 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct Who {
     lessee: Option<Weak<Inner>>,
-    calling: Vec<Arc<Inner>>,
+    /// Calls under way, the oldest first.
+    calling: Vec<(u64, Arc<Inner>)>,
 }
 
 /// While it lives, the dialog may be asked.
 pub(super) struct Calling {
     desk: Arc<Desk>,
-    dialog: Arc<Inner>,
+    call: u64,
 }
 
 impl Desk {
@@ -258,9 +261,16 @@ impl Desk {
         self.who().lessee = dialog.map(Arc::downgrade);
     }
 
-    fn calling(self: &Arc<Self>, dialog: &Arc<Inner>) -> Calling {
-        self.who().calling.push(Arc::clone(dialog));
-        Calling { desk: Arc::clone(self), dialog: Arc::clone(dialog) }
+    fn calling(self: &Arc<Self>, dialog: &Arc<Inner>, call: u64) -> Calling {
+        self.who().calling.push((call, Arc::clone(dialog)));
+        Calling { desk: Arc::clone(self), call }
+    }
+
+    /// The oldest call of a dialog that is under way.
+    pub(super) fn call_of(&self, dialog: &Arc<Inner>) -> Option<u64> {
+        let who = self.who();
+        let mut calls = who.calling.iter().filter(|(_, of)| Arc::ptr_eq(of, dialog));
+        calls.next().map(|(call, _)| *call)
     }
 
     /// Whose question it must be; nobody's where several could have caused it.
@@ -269,8 +279,8 @@ impl Desk {
         if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
             return Some(lessee);
         }
-        let first = who.calling.first()?;
-        who.calling.iter().all(|other| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
+        let (_, first) = who.calling.first()?;
+        who.calling.iter().all(|(_, other)| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
     }
 
     fn who(&self) -> MutexGuard<'_, Who> {
@@ -281,9 +291,7 @@ impl Desk {
 impl Drop for Calling {
     fn drop(&mut self) {
         let mut who = self.desk.who();
-        if let Some(place) = who.calling.iter().position(|one| Arc::ptr_eq(one, &self.dialog)) {
-            who.calling.swap_remove(place);
-        }
+        who.calling.retain(|(call, _)| *call != self.call);
     }
 }
 
@@ -291,7 +299,8 @@ impl Handler for Desk {
     fn take(&self, asked: Asked) -> Option<Answering> {
         let dialog = self.whose();
         let cwd = dialog.as_ref().map_or(&*self.cwd, |dialog| &dialog.cwd);
-        asking::take(dialog.as_ref(), cwd, &self.spec, asked)
+        let whose = dialog.as_ref().map(|dialog| (dialog, self.call_of(dialog)));
+        asking::take(whose, cwd, &self.spec, asked)
     }
 }
 

@@ -145,6 +145,7 @@ async fn dis_41_a_question_of_a_real_server_reaches_the_dialog_and_is_answered()
     until("it asks", || !dialog.questions().is_empty()).await;
     let question = dialog.questions().remove(0);
     assert_eq!((&*question.server, question.method.as_str()), ("everything", "elicitation/create"));
+    assert_eq!(question.call, Some(calling));
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     assert!(dialog.answer(question.id, Ok(raw(&answer))));
     assert!(!dialog.answer(question.id, Ok(raw(&answer))));
