@@ -25,7 +25,7 @@ use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
 use super::slot::{Slot, Succession, is_remembered, must_prove_itself};
 use super::watching::Watching;
-use crate::conn;
+use crate::conn::{self, State};
 use crate::registry::Scope;
 use crate::supervise::Terms;
 
@@ -270,7 +270,11 @@ impl Steward {
         match (action, before, now) {
             (Action::Keep, Some(mut slot), Some(spec)) => {
                 slot.spec = spec;
-                (Some(slot), None)
+                // An earlier reload may have started it just now.
+                let underway = slot.coming.as_ref().unwrap_or(&slot.serving);
+                let underway =
+                    (underway.state() == State::Connecting).then(|| Arc::clone(underway));
+                (Some(slot), underway)
             }
             (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
