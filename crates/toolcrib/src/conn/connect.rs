@@ -148,8 +148,11 @@ impl Attempt {
         let catalog = listing::read(&session)
             .await
             .map_err(|failure| failure.while_it("failed to discover tools"))?;
-        let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
-        self.setup.world.memory.learn(self.setup.spec.hash, learned);
+        // Whoever asked for an era has learnt nothing of what the server would rather speak.
+        if self.setup.protocol == self.setup.spec.policy.protocol {
+            let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
+            self.setup.world.memory.learn(self.setup.spec.hash, learned);
+        }
         Ok(Opened { session, catalog, events })
     }
 

@@ -154,8 +154,8 @@ impl Session {
             let read = match self.get(&cursor).await {
                 Ok(response) => self.read(response, Some(id), &mut cursor).await,
                 Err(fault) if fault.may_pass() => Err(fault),
-                Err(fault @ HttpFault::SessionGone) => return Err(fault),
-                // It cannot be taken up: what broke it remains the reason.
+                // It cannot be taken up: what broke it remains the reason. Not that the session is gone, which is
+                // what a request is told that was never begun.
                 Err(_) => break,
             };
             match read {

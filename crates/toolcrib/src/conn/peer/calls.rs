@@ -30,6 +30,7 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
     pub(super) clock: Arc<Clock>,
     pub(super) progress: Option<mailbox::Sender<Raw>>,
+    pub(super) tag: Option<u64>,
 }
 
 impl Calls {
@@ -120,6 +121,7 @@ mod tests {
             answer: oneshot::channel().0,
             clock: Clock::start(Patience::default()),
             progress: None,
+            tag: None,
         }
     }
 

@@ -148,14 +148,14 @@ impl Dispatch {
 
     fn request(&mut self, request: Request, batch: Option<u64>, on: Option<&Id>) {
         let ticket = self.ticket(request.id.clone(), batch);
-        let clocks = {
+        let (clocks, tag) = {
             let state = self.shared.state();
             match on.and_then(|on| state.calls.get(on)) {
-                Some(waiting) => vec![Arc::clone(&waiting.clock)],
-                None => state.calls.clocks(),
+                Some(waiting) => (vec![Arc::clone(&waiting.clock)], waiting.tag),
+                None => (state.calls.clocks(), None),
             }
         };
-        match self.asks.take(&ticket, request, on.cloned(), clocks) {
+        match self.asks.take(&ticket, request, (on.cloned(), tag), clocks) {
             Taken::Later => {}
             Taken::Now(answer) => self.answered(&ticket, Some(answer)),
             Taken::TooMany(answer) => {

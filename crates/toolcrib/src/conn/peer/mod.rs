@@ -64,6 +64,8 @@ pub struct CallOptions {
     pub version: Option<Version>,
     /// Headers of this request alone, for transports that have headers.
     pub headers: Vec<Header>,
+    /// What whoever calls knows the call by; a question on its stream carries it.
+    pub tag: Option<u64>,
 }
 
 /// Whether a server is asked for progress.
@@ -244,7 +246,8 @@ impl Peer {
             return Err(self.shared.why_closed());
         }
         let number = state.calls.begin();
-        let waiting = Waiting { answer: sender, clock: Arc::clone(clock), progress };
+        let tag = options.tag;
+        let waiting = Waiting { answer: sender, clock: Arc::clone(clock), progress, tag };
         state.calls.insert(number, waiting);
         let version = options.version.or_else(|| state.version.clone());
         drop(state);
