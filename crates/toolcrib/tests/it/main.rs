@@ -17,5 +17,6 @@ mod served;
 mod sse;
 mod streamable_http;
 mod supervise;
+mod tls;
 mod torture;
 mod websocket;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use toolcrib_wire::notice::{Cancelled, Progress};
 use toolcrib_wire::{
     FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response, RpcError,
-    Shape, Version, build, code, method, recover_id,
+    Shape, Version, build, code, method,
 };
 
 use super::asks::{Asks, Taken, Ticket};
@@ -191,20 +191,20 @@ impl Dispatch {
             FrameError::Noise { excerpt, .. } => self.odd(Odd::Noise, excerpt),
             FrameError::BadHeader { excerpt } => self.odd(Odd::BadHeader, excerpt),
             FrameError::Truncated { excerpt, .. } => self.odd(Odd::Truncated, excerpt),
-            FrameError::TooLarge { limit, head } => {
+            FrameError::TooLarge { limit, head, id, shape } => {
                 self.odd(Odd::TooLarge, &clip(&String::from_utf8_lossy(head)));
-                self.too_large(*limit, head);
+                self.too_large(*limit, id.as_ref(), *shape);
             }
         }
     }
 
-    /// Many servers write the id last, where it is cut off. If only one call is under way it must be that one.
-    fn too_large(&self, limit: usize, head: &[u8]) {
+    /// A server that forgets even the id has answered somebody: if only one call is under way it must be that.
+    fn too_large(&self, limit: usize, id: Option<&Id>, shape: Shape) {
         let mut state = self.shared.state();
-        let named = recover_id(head).and_then(|id| state.calls.meant(&id));
-        let meant = match (named, state.calls.numbers().as_slice()) {
-            (Some((number, _)), _) => Some(number),
-            (None, [only]) => Some(*only),
+        let meant = match (shape, id, state.calls.numbers().as_slice()) {
+            (Shape::Request | Shape::Notification, ..) => None,
+            (_, Some(id), _) => state.calls.meant(id).map(|(number, _)| number),
+            (_, None, [only]) => Some(*only),
             _ => None,
         };
         if let Some(number) = meant {
