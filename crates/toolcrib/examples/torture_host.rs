@@ -47,7 +47,7 @@ async fn main() -> Result<(), Failed> {
 
 /// A call on the server's own session, and one on a session for that call alone.
 async fn use_it(server: &Arc<Server>) {
-    let spare = server.spare(nobody(), None);
+    let spare = server.spare(None, None);
     for conn in [server.main(), spare.conn()] {
         if let Ok(ticket) = conn.ready(Want::Call).await {
             let params = ObjectWriter::new().string("name", "echo").finish();

@@ -2,9 +2,11 @@
 
 pub mod access;
 pub mod conn;
+pub mod lease;
 pub mod process;
 pub mod registry;
 pub mod shape;
 pub mod signals;
+pub mod store;
 pub mod supervise;
 pub mod transport;

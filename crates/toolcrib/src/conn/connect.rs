@@ -83,7 +83,7 @@ impl Attempt {
             Err(_) => None,
         };
         let Some(diagnosis) = sight.map(diagnose) else { return failure };
-        let message = format!("{} ({})", failure.message, diagnosis.cause);
+        let message = format!("{}; likely cause: {}", failure.message, diagnosis.cause);
         Failure { message, fix: Some(diagnosis.step.to_owned()), ..failure }
     }
 

@@ -12,7 +12,7 @@ use super::catalog::Catalog;
 use super::changes::Change;
 use super::failure::{Failure, FailureKind};
 use super::peer::{Odd, Oddity};
-use super::session::Session;
+use super::session::{Hold, Session};
 use super::setup::Setup;
 use super::state::{Life, Outlook, State};
 use super::step::{Event, Want};
@@ -71,6 +71,7 @@ pub enum News {
 #[derive(Debug)]
 pub struct Ticket {
     pub session: Session,
+    _hold: Hold,
     _used: Used,
 }
 
@@ -155,7 +156,14 @@ impl Conn {
         loop {
             let seen = view.borrow_and_update().clone();
             match (outlook(&seen.life), seen.session) {
-                (Outlook::Up, Some(session)) => return Ok(Ticket { session, _used: used }),
+                (Outlook::Up, Some(session)) => {
+                    let hold = session.hold();
+                    // Whoever ends an unused session takes it out of the view before it looks for holders: what
+                    // is still there now waits for this one.
+                    if self.serves(&session) {
+                        return Ok(Ticket { session, _hold: hold, _used: used });
+                    }
+                }
                 (Outlook::Down, _) => return Err(self.why_down(&seen.life)),
                 _ => {}
             }
@@ -163,6 +171,15 @@ impl Conn {
                 return Err(self.why_down(&seen.life));
             }
         }
+    }
+
+    fn serves(&self, session: &Session) -> bool {
+        self.view.borrow().session.as_ref().is_some_and(|serving| serving.is_same(session))
+    }
+
+    /// Tells the task without waiting; false if it has too much to do to be told.
+    pub(crate) fn nudge(&self, event: Event) -> bool {
+        self.inbox.try_send(Command { event, done: oneshot::channel().0 }).is_ok()
     }
 
     pub fn view(&self) -> View {

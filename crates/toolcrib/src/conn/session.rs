@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::meta::RequestMeta;
 use toolcrib_wire::param_header::{ParamHeader, param_headers, write_params};
@@ -35,7 +35,13 @@ struct Inner {
     headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
     /// Tool calls at a time, where there is a limit.
     permits: Option<Semaphore>,
+    /// Who may still call on it.
+    holders: watch::Sender<u32>,
 }
+
+/// While it lives, somebody may call on the session.
+#[derive(Debug)]
+pub(super) struct Hold(Session);
 
 impl Session {
     pub(super) fn new(
@@ -48,7 +54,24 @@ impl Session {
         let permits = (most > 0).then(|| Semaphore::new(most as usize));
         peer.speak(agreed.version.clone());
         let headers = Mutex::default();
-        Session(Arc::new(Inner { setup, peer, agreed, capabilities, headers, permits }))
+        let holders = watch::Sender::new(0);
+        Session(Arc::new(Inner { setup, peer, agreed, capabilities, headers, permits, holders }))
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        self.0.holders.send_modify(|holders| *holders += 1);
+        Hold(self.clone())
+    }
+
+    /// Waits until nobody holds it, at most so long.
+    pub(super) async fn let_go(&self, limit: Duration) {
+        let mut holders = self.0.holders.subscribe();
+        // The sender is in the session itself, so only the time can run out.
+        let _ = timeout(limit, holders.wait_for(|holders| *holders == 0)).await;
+    }
+
+    pub(super) fn is_same(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Makes a request and waits for its answer. Dropping the future cancels it at the server. What the server
@@ -205,6 +228,12 @@ impl Session {
         };
         let waited = timeout_at(Instant::now() + after, acquire).await;
         waited.map(Result::ok).map_err(|_| CallError::Timeout { after, limit })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.0.holders.send_modify(|holders| *holders = holders.saturating_sub(1));
     }
 }
 

@@ -116,7 +116,7 @@ impl Task {
 
     fn take(&mut self, event: Event) {
         // How often it is used is not told at the beginning of a use, so it is looked up before it matters.
-        if matches!(event, Event::Retire | Event::Tick) {
+        if !matches!(event, Event::InFlight(_)) {
             self.step(Event::InFlight(self.usage.count()));
         }
         self.step(event);
@@ -165,7 +165,13 @@ impl Task {
         if let Some(live) = self.live.take_if(|live| live.link == link) {
             self.closing += 1;
             self.publish();
+            // Nobody used it when this was decided; whoever came in between ends in peace.
+            let was_unused = self.life.in_flight() == 0;
+            let limit = self.setup.settings.drain_kill;
             self.jobs.spawn(async move {
+                if was_unused {
+                    live.session.let_go(limit).await;
+                }
                 live.session.peer().close(FAREWELL).await;
                 Report::Closed
             });

@@ -45,17 +45,17 @@ pub enum Home {
 
 /// How a guest is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub(crate) enum Farewell {
     /// Its input is closed; it has these graces.
     Gentle(Graces),
     AtOnce,
 }
 
 /// Ends a guest; true if nothing of it is left. It runs on the keeper's thread, so it brings its own connection.
-pub type Ending = fn(Guest, Farewell) -> Pin<Box<dyn Future<Output = bool> + Send>>;
+pub(crate) type Ending = fn(Guest, Farewell) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// The hold on a guest. Dropped, the guest is ended at once, and nobody waits for that.
-pub struct Lodging {
+pub(crate) struct Lodging {
     guest: watch::Sender<Guest>,
     keeper: mpsc::WeakSender<Request>,
     leave: Option<oneshot::Sender<Leave>>,
@@ -98,16 +98,16 @@ impl Lodging {
         (Self { guest, keeper, leave: Some(leave), left: gone }, host)
     }
 
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         self.guest.borrow().mark
     }
 
-    pub fn home(&self) -> Home {
+    pub(crate) fn home(&self) -> Home {
         self.guest.borrow().home.clone()
     }
 
     /// Notes what has become known about the container. It is on disk when this returns.
-    pub async fn moved(&self, home: Home) -> Result<(), SpawnError> {
+    pub(crate) async fn moved(&self, home: Home) -> Result<(), SpawnError> {
         self.guest.send_modify(|guest| guest.home = home);
         let guest = self.guest.borrow().clone();
         let (reply, noted) = oneshot::channel();
@@ -119,13 +119,13 @@ impl Lodging {
     }
 
     /// There is nothing to end: it never began, or has gone by itself.
-    pub fn ended(mut self) {
+    pub(crate) fn ended(mut self) {
         self.say(Leave::Ended);
     }
 
     /// Ends the guest and waits for it; true if nothing of it is left. Otherwise the next start tries again. If
-    /// the future is dropped, the ending goes on without it.
-    pub async fn leave(mut self, farewell: Farewell) -> bool {
+    /// the future is dropped, the guest is ended at once.
+    pub(crate) async fn leave(mut self, farewell: Farewell) -> bool {
         self.say(Leave::Farewell(farewell));
         (&mut self.left).await.unwrap_or(false)
     }
@@ -149,7 +149,7 @@ impl Host {
         let mark = guest.mark;
         let all_gone = match word {
             Leave::Ended => true,
-            Leave::Farewell(farewell) => (self.ending)(guest, farewell).await,
+            Leave::Farewell(farewell) => self.end(guest, farewell).await,
         };
         if !all_gone {
             tracing::warn!(%mark, "a process in a container does not end; the next start will try again");
@@ -157,6 +157,18 @@ impl Host {
         // Whoever asked may have stopped waiting.
         let _ = self.left.send(all_gone);
         Buried { mark, all_gone }
+    }
+
+    /// There is no more grace once nobody waits, or the host itself ends.
+    async fn end(&mut self, guest: Guest, farewell: Farewell) -> bool {
+        if farewell != Farewell::AtOnce {
+            tokio::select! {
+                all_gone = (self.ending)(guest.clone(), farewell) => return all_gone,
+                () = self.left.closed() => {}
+                _ = self.closing.wait_for(|closing| *closing) => {}
+            }
+        }
+        (self.ending)(guest, Farewell::AtOnce).await
     }
 }
 
@@ -171,7 +183,7 @@ impl Estate {
     }
 
     /// All its guests have ended: the ledger goes, unless something else keeps it.
-    pub fn settle(self) -> io::Result<()> {
+    pub(crate) fn settle(self) -> io::Result<()> {
         if self.clear { self.dead.remove() } else { Ok(()) }
     }
 }

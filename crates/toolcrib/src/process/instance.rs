@@ -91,7 +91,7 @@ impl Instance {
     }
 
     /// Notes something that is about to begin in a container, and how it is ended.
-    pub async fn lodge(
+    pub(crate) async fn lodge(
         &self,
         engine: &str,
         home: Home,

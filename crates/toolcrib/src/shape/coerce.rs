@@ -26,9 +26,12 @@ pub fn arguments<'w>(
     let mut given = Map::new();
     for (name, word) in words {
         let about = schema.get("properties").and_then(|known| known.get(name));
+        let as_item = takes_items(&schema, about, word);
+        // Once only: the items of an array may be such arrays again, without end.
+        let about = if as_item { items(&schema, about) } else { about };
         let value = value(&schema, about, word)
             .map_err(|expected| BadArgument::Mistyped { name: name.to_owned(), expected })?;
-        add(&mut given, name, value, takes_items(&schema, about, word))?;
+        add(&mut given, name, value, as_item)?;
     }
     Raw::of(&given).map_err(|_| BadArgument::Schema)
 }
@@ -60,6 +63,10 @@ fn takes_items(root: &Value, about: Option<&Value>, word: &str) -> bool {
         && !types.iter().any(|one| fits(one, word).is_some())
 }
 
+fn items<'s>(root: &'s Value, about: Option<&'s Value>) -> Option<&'s Value> {
+    follow(root, about?).get("items")
+}
+
 fn value(root: &Value, about: Option<&Value>, word: &str) -> Result<Value, String> {
     let types = types(root, about);
     if types.is_empty() {
@@ -70,10 +77,6 @@ fn value(root: &Value, about: Option<&Value>, word: &str) -> Result<Value, Strin
     }
     if types.contains(&"string") {
         return Ok(Value::from(word));
-    }
-    if takes_items(root, about, word) {
-        let items = about.map(|about| follow(root, about)).and_then(|about| about.get("items"));
-        return value(root, items.filter(|items| items.is_object()), word);
     }
     Err(types.join(" or "))
 }

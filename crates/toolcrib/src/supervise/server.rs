@@ -31,6 +31,7 @@ pub struct Spare {
     server: Weak<Server>,
     /// None where it is the server's main connection.
     number: Option<u64>,
+    ended: bool,
 }
 
 impl Server {
@@ -63,29 +64,31 @@ impl Server {
     }
 
     /// A connection for one dialog or one call, which is connected when it is first wanted. The main one, if
-    /// its session served only to read the lists and nobody else has it.
-    pub fn spare(self: &Arc<Self>, caller: Caller, protocol: Option<Protocol>) -> Spare {
+    /// its session served only to read the lists, nobody else has it, and neither an own caller nor a protocol is
+    /// asked for.
+    pub fn spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
         let policy = &self.setup.spec.policy.session;
         let may_lend = policy.scope == SessionScope::PerConversation
             && policy.discovery == DiscoverySession::Ephemeral
+            && caller.is_none()
             && protocol.is_none();
         if may_lend && !self.lent.swap(true, Ordering::SeqCst) {
             let conn = self.main.clone();
-            return Spare { conn, server: Arc::downgrade(self), number: None };
+            return Spare { conn, server: Arc::downgrade(self), number: None, ended: false };
         }
         self.make_spare(caller, protocol)
     }
 
-    fn make_spare(self: &Arc<Self>, caller: Caller, protocol: Option<Protocol>) -> Spare {
+    fn make_spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
         let mut setup = self.setup.clone();
-        setup.caller = caller;
+        setup.caller = caller.unwrap_or(setup.caller);
         setup.protocol = protocol.unwrap_or(setup.protocol);
         let watcher = Arc::clone(&self.watcher);
         let ear = Ear { number: self.number, whose: Whose::Spare, watcher };
         let conn = Conn::start(setup, Arc::new(ear));
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.spares().push((number, conn.clone()));
-        Spare { conn, server: Arc::downgrade(self), number: Some(number) }
+        Spare { conn, server: Arc::downgrade(self), number: Some(number), ended: false }
     }
 
     /// Sessions that are up or coming, the main one too.
@@ -123,7 +126,7 @@ impl Spare {
     }
 
     /// Ends it in good order.
-    pub async fn end(self) {
+    pub async fn end(mut self) {
         match self.number {
             None => self.conn.tell(Event::Release).await,
             Some(_) => {
@@ -131,6 +134,7 @@ impl Spare {
                 self.conn.ended().await;
             }
         }
+        self.ended = true;
     }
 }
 
@@ -140,7 +144,11 @@ impl Drop for Spare {
             return;
         };
         match self.number {
-            None => server.lent.store(false, Ordering::SeqCst),
+            None if self.ended => server.lent.store(false, Ordering::SeqCst),
+            // Nobody knows when its session will have ended, so nobody else gets the connection.
+            None => {
+                self.conn.nudge(Event::Release);
+            }
             Some(number) => server.spares().retain(|(known, _)| *known != number),
         }
     }

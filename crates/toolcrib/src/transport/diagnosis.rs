@@ -22,14 +22,14 @@ const HEALTH: &str = "/health";
 
 /// What was found at an address: by a message to it, and by a question for its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
-    pub post: Look,
-    pub health: Look,
+pub(crate) struct Sight {
+    pub(crate) post: Look,
+    pub(crate) health: Look,
 }
 
 /// What one look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     Status(u16),
     /// Nobody listens there.
     Refused,
@@ -44,13 +44,13 @@ pub enum Look {
 
 /// The likely cause of a failed connect, and what a person can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Diagnosis {
-    pub cause: &'static str,
-    pub step: &'static str,
+pub(crate) struct Diagnosis {
+    pub(crate) cause: &'static str,
+    pub(crate) step: &'static str,
 }
 
 /// Looks at the address of a server that could not be connected to; nothing for transports without HTTP.
-pub async fn look(transport: &Transport, opening: &Opening<'_>) -> Option<Sight> {
+pub(crate) async fn look(transport: &Transport, opening: &Opening<'_>) -> Option<Sight> {
     let http = Http::new(Target::of(remote(transport)?, SCHEMES, opening).ok()?, opening).ok()?;
     let ping = build::request(&Id::Number(0), method::PING, None);
     let post = http.post(http.url(), http.headers(), &ping);
@@ -60,7 +60,7 @@ pub async fn look(transport: &Transport, opening: &Opening<'_>) -> Option<Sight>
 }
 
 /// What is likely wrong. The health only tells apart what the message left open.
-pub fn diagnose(sight: Sight) -> Diagnosis {
+pub(crate) fn diagnose(sight: Sight) -> Diagnosis {
     let is_well = matches!(sight.health, Look::Status(200..=299));
     let (cause, step) = match sight.post {
         Look::Refused => {
@@ -123,29 +123,22 @@ async fn found(request: impl Future<Output = Result<Response, HttpFault>>) -> Lo
 fn meaning(fault: &HttpFault) -> Look {
     let mut next: Option<&(dyn Error + 'static)> = Some(fault);
     while let Some(cause) = next {
-        if cause.is::<rustls::Error>() {
-            return Look::Unencrypted;
-        }
-        match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+        let io = cause.downcast_ref::<io::Error>();
+        match io.map(io::Error::kind) {
             Some(io::ErrorKind::ConnectionRefused) => return Look::Refused,
             Some(io::ErrorKind::TimedOut) => return Look::Silent,
-            // Inside of it there may be what encryption had to say, which `source` leaves out.
-            Some(_) if inner(cause).is_some_and(|inner| inner.is::<rustls::Error>()) => {
-                return Look::Unencrypted;
-            }
+            _ if cause.is::<rustls::Error>() => return Look::Unencrypted,
+            // Only its words tell it from other failures to connect.
+            _ if cause.to_string() == "dns error" => return Look::Unknown,
             _ => {}
         }
-        // Only its words tell it from other failures to connect.
-        if cause.to_string() == "dns error" {
-            return Look::Unknown;
-        }
-        next = cause.source();
+        next = match io {
+            // What it wraps is shown as if it were itself, and `source` leaves it out.
+            Some(io) => io.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+            None => cause.source(),
+        };
     }
     Look::Broken
-}
-
-fn inner<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + Send + Sync + 'static)> {
-    cause.downcast_ref::<io::Error>()?.get_ref()
 }
 
 #[cfg(test)]

@@ -161,7 +161,9 @@ struct Clock {
 impl Clock {
     /// Zero means without limit.
     fn start(limit: Duration) -> Self {
-        Self { limit, deadline: (!limit.is_zero()).then(|| Instant::now() + limit) }
+        // Centuries are without limit too.
+        let deadline = Instant::now().checked_add(limit).filter(|_| !limit.is_zero());
+        Self { limit, deadline }
     }
 
     async fn within<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, OpenError>

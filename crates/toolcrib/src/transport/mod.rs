@@ -19,7 +19,7 @@ mod streamable_http;
 mod tls;
 mod websocket;
 
-pub use diagnosis::{Diagnosis, Look, Sight, diagnose, look};
+pub(crate) use diagnosis::{diagnose, look};
 pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
 pub use http_fault::HttpFault;

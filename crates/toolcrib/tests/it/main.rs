@@ -15,6 +15,7 @@ mod remote;
 mod scene;
 mod served;
 mod sse;
+mod store;
 mod streamable_http;
 mod supervise;
 mod tls;

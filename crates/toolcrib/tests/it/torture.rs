@@ -25,7 +25,7 @@ async fn a_host_that_is_killed_again_and_again_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let tag = format!("torture-{}", std::process::id());
     let foreign = Foreign::start(&tag);
-    let text = json!({"version": 1, "servers": servers(&tag, &foreign.name)}).to_string();
+    let text = json!({"version": 1, "servers": servers(&tag, &foreign)}).to_string();
     std::fs::write(folder.path().join("toolcrib.yaml"), text).unwrap();
     let state = folder.path().join("state");
     for round in 0..rounds() {
@@ -35,17 +35,17 @@ async fn a_host_that_is_killed_again_and_again_leaves_nothing() {
         assert!(cleared.processes.left.is_empty(), "round {round}: {cleared:?}");
         assert!(cleared.containers.left.is_empty(), "round {round}: {cleared:?}");
         until("no process is left", || processes(&tag).is_empty()).await;
-        assert_eq!(containers(&tag), [foreign.name.as_str()], "round {round}");
+        assert_eq!(foreign.containers(), [foreign.name.as_str()], "round {round}");
         assert!(foreign.is_alone(), "round {round}: a process is left in another one's container");
     }
 }
 
-/// Eighteen on this machine, of which some are stubborn or leave strays; one in a container of its own, one in
+/// Twenty on this machine, of which some are stubborn or leave strays; one in a container of its own, one in
 /// another one's.
-fn servers(tag: &str, foreign: &str) -> Value {
+fn servers(tag: &str, foreign: &Foreign) -> Value {
     let program = program().unwrap();
     let mut all = serde_json::Map::new();
-    for number in 0..18 {
+    for number in 0..20 {
         let script = Script {
             ignore_sigterm: number % 3 == 0,
             ignore_end: number % 3 == 0,
@@ -66,8 +66,8 @@ fn servers(tag: &str, foreign: &str) -> Value {
             "args": [script], "env": {"set": {"TORTURE": tag}}},
             "session": {"scope": "shared"}, "timeouts": {"startup": "60s"}})
     };
-    all.insert("ours".to_owned(), docker("image", IMAGE));
-    all.insert("theirs".to_owned(), docker("container", foreign));
+    all.insert("ours".to_owned(), docker("image", &foreign.image));
+    all.insert("theirs".to_owned(), docker("container", &foreign.name));
     Value::Object(all)
 }
 
@@ -110,15 +110,18 @@ impl Drop for Host {
     }
 }
 
-/// A container that no host of ours made, and that must live on.
+/// A container that no host of ours made, and that must live on. The image has a name that only this test uses, so
+/// that its containers are known by it.
 struct Foreign {
     name: String,
+    image: String,
 }
 
 impl Foreign {
     fn start(tag: &str) -> Self {
+        let image = format!("toolcrib-test:{tag}");
+        docker(&["tag", IMAGE, &image]);
         let name = format!("{tag}-foreign");
-        let label = format!("torture={tag}");
         docker(&[
             "run",
             "-d",
@@ -127,19 +130,24 @@ impl Foreign {
             "none",
             "--name",
             &name,
-            "--label",
-            &label,
-            IMAGE,
+            &image,
             "sleep",
-            "3600",
+            "7200",
         ]);
-        Foreign { name }
+        Foreign { name, image }
     }
 
     /// Nothing runs in it but its own program and the listing itself.
     fn is_alone(&self) -> bool {
-        let listing = docker(&["exec", &self.name, "ps"]);
-        !listing.contains("scripted-server")
+        !docker(&["exec", &self.name, "ps"]).contains("scripted-server")
+    }
+
+    /// All containers of the test's image, by name, whatever their state.
+    fn containers(&self) -> Vec<String> {
+        let all = docker(&["ps", "-a", "--format", "{{.Image}} {{.Names}}"]);
+        let of_image =
+            |line: &str| line.strip_prefix(&format!("{} ", self.image)).map(str::to_owned);
+        all.lines().filter_map(of_image).collect()
     }
 }
 
@@ -147,6 +155,7 @@ impl Drop for Foreign {
     fn drop(&mut self) {
         // Whether it worked shows in the next run.
         let _ = Command::new("docker").args(["rm", "-f", "-v", &self.name]).output();
+        let _ = Command::new("docker").args(["rmi", &self.image]).output();
     }
 }
 
@@ -161,17 +170,6 @@ fn docker(args: &[&str]) -> String {
         "docker {args:?}: {said} (is the engine running? `make setup`)"
     );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// All containers that carry the test's tag or run its servers.
-fn containers(tag: &str) -> Vec<String> {
-    let all = docker(&["ps", "-a", "--no-trunc", "--format", "{{.Names}}"]);
-    let ours = |name: &&str| {
-        let found =
-            docker(&["inspect", "--format", "{{json .Config.Labels}} {{json .Config.Env}}", name]);
-        found.contains(tag)
-    };
-    all.lines().filter(ours).map(str::to_owned).collect()
 }
 
 /// The processes of this machine that carry the test's tag.

@@ -192,6 +192,8 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -248,10 +250,8 @@ mod tests {
             let noted = guest(1, home);
             let early = guest(1, Home::Own { container: None, exec: None });
             let lines = [early, noted.clone()].map(Line::Guest);
-            assert_eq!(
-                read(instance(), text(&lines).as_bytes()).guests,
-                std::slice::from_ref(&noted)
-            );
+            let guests = read(instance(), text(&lines).as_bytes()).guests;
+            assert_eq!(guests, slice::from_ref(&noted));
             let lines = [Line::Guest(noted), Line::Ended(mark(1))];
             assert_eq!(read(instance(), text(&lines).as_bytes()), Reading::default());
         }

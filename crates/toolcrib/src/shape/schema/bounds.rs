@@ -43,6 +43,11 @@ pub(super) fn value_within(value: &Value) -> Result<(), Unchecked> {
     numbers_and_depth(value, 0)
 }
 
+/// Text that is valid JSON fails to become a tree for no other reason.
+pub(super) fn too_deep_a_value() -> Unchecked {
+    Unchecked::ValueOver { limit: VALUE_DEPTH, of: "levels" }
+}
+
 #[derive(Default)]
 struct Sums {
     values: usize,
@@ -86,7 +91,7 @@ impl Sums {
 
 fn numbers_and_depth(value: &Value, depth: usize) -> Result<(), Unchecked> {
     if depth > VALUE_DEPTH {
-        return Err(Unchecked::ValueOver { limit: VALUE_DEPTH, of: "levels" });
+        return Err(too_deep_a_value());
     }
     match value {
         Value::Number(number) if number.as_f64().is_none() => Err(Unchecked::Number),

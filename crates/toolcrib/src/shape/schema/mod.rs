@@ -71,7 +71,7 @@ impl Checker {
         if value.text().len() > bounds::VALUE_BYTES {
             return Err(Unchecked::ValueOver { limit: bounds::VALUE_BYTES, of: "bytes" });
         }
-        let value: Value = value.json().read().map_err(|_| Unchecked::TooMuchWork)?;
+        let value: Value = value.json().read().map_err(|_| bounds::too_deep_a_value())?;
         bounds::value_within(&value)?;
         compiled.check(&value)
     }

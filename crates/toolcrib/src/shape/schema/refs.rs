@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::bounds::Unchecked;
 
-/// Resources that a reference may start from. More than a handful is nothing that a server needs.
-const RESOURCES: usize = 32;
+/// Resources that a reference may start from; examples of values with ids count, too.
+const RESOURCES: usize = 256;
 
 /// What a reference can name: the document, parts of it that have an id of their own, and anchors.
 pub(super) struct Refs<'a> {
@@ -21,9 +21,12 @@ impl<'a> Refs<'a> {
     pub(super) fn of(schema: &'a Value) -> Result<Self, Unchecked> {
         let mut refs = Refs { resources: vec![schema], ids: Vec::new(), anchors: HashMap::new() };
         refs.collect(schema);
-        match refs.resources.len() > RESOURCES {
-            true => Err(Unchecked::SchemaOver { limit: RESOURCES, of: "ids" }),
-            false => Ok(refs),
+        if refs.resources.len() > RESOURCES {
+            return Err(Unchecked::SchemaOver { limit: RESOURCES, of: "ids" });
+        }
+        match refs.ids.iter().find(|id| is_disguised(id)) {
+            Some(id) => Err(bad(&format!("it calls itself `{}`", cut(id)))),
+            None => Ok(refs),
         }
     }
 
@@ -32,16 +35,17 @@ impl<'a> Refs<'a> {
     pub(super) fn targets(&self, reference: &Value) -> Result<Vec<&'a Value>, Unchecked> {
         let Some(reference) = reference.as_str() else { return Ok(Vec::new()) };
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        if !uri.is_empty() && !self.ids.contains(&uri) {
-            return Err(Unchecked::BadSchema {
-                reason: format!("it refers to `{}`, which is not in it", cut(reference)),
-            });
-        }
+        let known = uri.is_empty() || self.ids.contains(&uri);
         let fragment = decode(fragment);
-        if fragment.is_empty() || fragment.starts_with('/') {
-            return Ok(self.resources.iter().filter_map(|from| from.pointer(&fragment)).collect());
+        let targets: Vec<_> = match fragment.is_empty() || fragment.starts_with('/') {
+            _ if !known => Vec::new(),
+            true => self.resources.iter().filter_map(|from| from.pointer(&fragment)).collect(),
+            false => self.anchors.get(&*fragment).cloned().unwrap_or_default(),
+        };
+        match targets.is_empty() {
+            true => Err(bad(&format!("it refers to `{}`, which is not in it", cut(reference)))),
+            false => Ok(targets),
         }
-        Ok(self.anchors.get(&*fragment).cloned().unwrap_or_default())
     }
 
     fn collect(&mut self, schema: &'a Value) {
@@ -66,18 +70,23 @@ impl<'a> Refs<'a> {
             "$id" | "id" if name.starts_with('#') => {
                 self.anchors.entry(&name[1..]).or_default().push(schema);
             }
-            "$id" => {
-                self.resources.push(schema);
-                self.ids.push(name.split('#').next().unwrap_or(name));
-            }
-            // A member of the value may be called so, too: only text that looks like an address counts.
-            "id" if name.contains(['/', ':']) => {
+            "$id" | "id" => {
                 self.resources.push(schema);
                 self.ids.push(name.split('#').next().unwrap_or(name));
             }
             _ => {}
         }
     }
+}
+
+/// The drafts' own schemas are known to a validator without being in the document, so a schema that takes
+/// their name could lead to them unseen.
+fn is_disguised(id: &str) -> bool {
+    id.contains('%') || id.to_ascii_lowercase().contains("json-schema.org")
+}
+
+fn bad(reason: &str) -> Unchecked {
+    Unchecked::BadSchema { reason: reason.to_owned() }
 }
 
 fn cut(text: &str) -> String {

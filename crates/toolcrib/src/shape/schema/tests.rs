@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolcrib_wire::{Limits, Raw};
 
@@ -65,6 +66,19 @@ fn dkr_41_no_schema_hangs_or_crashes() {
     let closed = |inner| json!({ "unevaluatedProperties": false, "allOf": [inner] });
     let patterns = |pattern: &str| object((0..128).map(|n| (format!("{pattern}{n}"), json!(true))));
     let long = json!("a".repeat(100_000) + "b");
+    // Its references start from itself, and what they would find at the root is harmless.
+    let mut inner = chain(40, |to| json!({ "allOf": [to, to] }), text.clone());
+    inner["id"] = json!("inner");
+    let old_id = json!({
+        "$schema": "http://json-schema.org/draft-04/schema#", "allOf": [inner],
+        "$defs": { "d0": {}, "d1": {} },
+    });
+    // The schema of schemas leads back to whoever has its anchor.
+    let meta = json!({ "$ref": "https://json-schema.org/draft/2020-12/schema" });
+    let disguised = json!({
+        "$dynamicAnchor": "meta", "allOf": [meta, meta],
+        "$defs": { "a": { "$id": "https://json-schema.org/draft/2020-12/schema" } },
+    });
     for (name, schema, value, expected) in [
         ("doubling", chain(40, |to| json!({ "allOf": [to, to] }), text.clone()), json!({}), "work"),
         (
@@ -182,6 +196,8 @@ fn dkr_41_no_schema_hangs_or_crashes() {
         ("elsewhere", json!({ "$ref": "https://example.com/x.json" }), json!(1), "bad"),
         ("a file", json!({ "$ref": "file:///etc/hostname" }), json!(1), "bad"),
         ("nowhere", json!({ "$ref": "#/$defs/none" }), json!(1), "bad"),
+        ("within an old id", old_id, json!({}), "work"),
+        ("in disguise", disguised, deep(), "bad"),
         ("no schema", json!({ "type": 7 }), json!(1), "bad"),
         ("no schema at all", json!("x"), json!(1), "bad"),
     ] {
@@ -204,7 +220,7 @@ fn dkr_41_texts_that_no_tree_can_hold_are_refused_first() {
     let any = raw(&json!({ "minimum": 1 }));
     for (name, value, expected) in [
         ("number", "1e999999999".to_owned(), "number"),
-        ("nested", format!("{}{}", "[".repeat(50_000), "]".repeat(50_000)), "work"),
+        ("nested", format!("{}{}", "[".repeat(50_000), "]".repeat(50_000)), "large value"),
         ("long", format!("\"{}\"", "x".repeat(9 * 1024 * 1024)), "large value"),
     ] {
         let value = Raw::parse(value, &limits).unwrap();
@@ -360,5 +376,60 @@ fn dom_40_41_42_every_keyword_that_a_tool_may_use_is_understood() {
             "{row} {schema} {verdict:?}"
         );
         assert_eq!(checker.usable(&before), Ok(()));
+    }
+}
+
+/// A schema of definitions that hold each other against the same value and against its parts, as the
+/// bytes say.
+fn tangled(bytes: &[u8]) -> Value {
+    let count = 2 + usize::from(bytes.first().copied().unwrap_or(0)) % 14;
+    let mut bytes = bytes.iter().copied().cycle();
+    let mut next = || usize::from(bytes.next().unwrap_or(0));
+    let mut defs = serde_json::Map::new();
+    for own in 0..count {
+        let mut def = serde_json::Map::new();
+        for _ in 0..1 + next() % 3 {
+            let keyword = next() % 17;
+            // Mostly forward: what leads back to itself is refused soon.
+            let mut to = || match next() % 8 {
+                0 => json!({ "$ref": format!("#/$defs/d{}", next() % count) }),
+                _ => json!({ "$ref": format!("#/$defs/d{}", (own + 1 + next() % 2).min(count)) }),
+            };
+            let (key, value) = match keyword {
+                0 | 1 => ("allOf", json!([to(), to()])),
+                2 | 3 => ("anyOf", json!([to(), to(), { "type": "string" }])),
+                4 => ("oneOf", json!([to(), to()])),
+                5 => ("not", to()),
+                6 => ("if", to()),
+                7 => ("then", to()),
+                8 => ("properties", json!({ "next": to() })),
+                9 => ("additionalProperties", to()),
+                10 => ("items", to()),
+                11 => ("contains", to()),
+                12 => ("unevaluatedProperties", to()),
+                13 => ("unevaluatedItems", json!(false)),
+                14 => ("dependentSchemas", json!({ "next": to() })),
+                15 => ("patternProperties", json!({ "^n": to(), "t$": to() })),
+                _ => ("propertyNames", to()),
+            };
+            def.insert(key.to_owned(), value);
+        }
+        defs.insert(format!("d{own}"), Value::Object(def));
+    }
+    defs.insert(format!("d{count}"), json!({ "maxProperties": 0 }));
+    json!({ "$ref": "#/$defs/d0", "$defs": defs })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn dkr_41_no_tangle_of_references_hangs_or_crashes(
+        bytes in prop::collection::vec(any::<u8>(), 1..200),
+        depth in 0_usize..100,
+    ) {
+        let value = nest(depth / 2, |inner| json!({ "next": [inner], "t": {} }), json!({}));
+        let value = nest(depth / 4, |inner| json!({ "next": inner, "t": 1 }), value);
+        bounded("tangle", raw(&tangled(&bytes)), raw(&value));
     }
 }

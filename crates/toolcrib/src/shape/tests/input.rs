@@ -5,7 +5,8 @@ use super::*;
 const SCHEMA: &str = r##"{"type":"object","properties":{
     "name":{"type":"string"}, "count":{"type":"integer"}, "share":{"type":"number"}, "on":{"type":"boolean"},
     "opts":{"type":"object"}, "tags":{"type":"array","items":{"type":"integer"}}, "mixed":{"type":["integer","string"]},
-    "maybe":{"anyOf":[{"type":"integer"},{"type":"null"}]}, "ref":{"$ref":"#/$defs/n"}, "free":{}, "loop":{"$ref":"#/properties/loop"}
+    "maybe":{"anyOf":[{"type":"integer"},{"type":"null"}]}, "ref":{"$ref":"#/$defs/n"}, "free":{}, "loop":{"$ref":"#/properties/loop"},
+    "lists":{"type":"array","items":{"$ref":"#/properties/lists"}}
   },"required":["name"],"$defs":{"n":{"type":"number"}}}"##;
 
 #[test]
@@ -34,6 +35,8 @@ fn words_become_what_the_schema_asks_for() {
         ("free=x", r#"{"free":"x"}"#),
         ("other=x", r#"{"other":"x"}"#),
         ("loop=x", r#"{"loop":"x"}"#),
+        ("lists=x", "argument `lists`: expected array"),
+        ("lists=[[]]", r#"{"lists":[[]]}"#),
         ("name=a name=b", "argument `name` is given twice"),
         ("tags=[1] tags=[2]", "argument `tags` is given twice"),
     ] {

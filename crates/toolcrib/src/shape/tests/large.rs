@@ -82,6 +82,9 @@ fn ext_06_images_that_models_take_are_set_aside() {
                     (artifact.bytes.as_slice(), artifact.uri.as_str()),
                     (&[1, 2, 3][..], "toolcrib://artifacts/c1/0")
                 );
+                let mime = mime.to_ascii_lowercase();
+                let reference = format!("[image: {mime}, 3 bytes, toolcrib://artifacts/c1/0]");
+                assert_eq!(artifact.reference(), reference);
             }
             Item::Text(text) => {
                 assert!(!taken, "{mime}");

@@ -26,8 +26,9 @@ const KEPT: &str = "toolcrib.kept";
 const WAIT: [&str; 3] =
     ["sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
 
-/// How long a removal that is under way may take.
-const REMOVAL: Duration = Duration::from_secs(10);
+/// How long a making or a removal that is under way may take.
+const UNDER_WAY: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(50);
 
 type Labels = HashMap<String, String>;
 
@@ -59,7 +60,7 @@ impl Engine {
                 made => drop(made.map_err(|error| self.create_fault(image, error))?),
             }
         }
-        let found = self.find(&name).await?;
+        let found = self.find_soon(&name).await?;
         let found = found.filter(|found| label(found, KEPT) == Some(image));
         let id = found.as_ref().and_then(|found| found.id.clone());
         let (Some(found), Some(id)) = (found, id) else {
@@ -85,7 +86,7 @@ impl Engine {
 
     /// Removes a container whatever runs in it, with the volumes that have no name.
     pub(super) async fn remove(&self, id: &str) -> Result<(), DockerFault> {
-        let deadline = Instant::now() + REMOVAL;
+        let deadline = Instant::now() + UNDER_WAY;
         loop {
             let options = RemoveContainerOptions { v: true, force: true, link: false };
             match limited(self.docker.remove_container(id, Some(options))).await {
@@ -93,7 +94,7 @@ impl Engine {
                 Err(error) if status(&error) == Some(404) => return Ok(()),
                 // It is being removed.
                 Err(error) if status(&error) == Some(409) && Instant::now() < deadline => {
-                    sleep(Duration::from_millis(50)).await;
+                    sleep(POLL).await;
                 }
                 Err(error) => return Err(self.unreachable(error)),
             }
@@ -131,6 +132,17 @@ impl Engine {
             Ok(found) => Ok(Some(found)),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(self.unreachable(error)),
+        }
+    }
+
+    /// One that is being made has its name before it can be found.
+    async fn find_soon(&self, name: &str) -> Result<Option<ContainerInspectResponse>, DockerFault> {
+        let deadline = Instant::now() + UNDER_WAY;
+        loop {
+            match self.find(name).await? {
+                None if Instant::now() < deadline => sleep(POLL).await,
+                found => return Ok(found),
+            }
         }
     }
 

@@ -12,8 +12,9 @@ use super::engine::{Engine, Exec};
 use super::fault::DockerFault;
 use crate::process::{Exit, Farewell, Graces, Guest, Home, Mark, OWNER_VARIABLE};
 
-/// An engine may still be about to do what its client asked for before it died or lost interest.
-const IN_FLIGHT: Duration = Duration::from_secs(2);
+/// An engine may still be about to do what its client asked for before it died or lost interest. Busy with many
+/// containers, it takes seconds to make one.
+const IN_FLIGHT: Duration = Duration::from_secs(5);
 
 /// What the engine itself needs, beside the graces.
 const ENGINE: Duration = Duration::from_secs(30);
@@ -129,18 +130,21 @@ async fn wait_for_end(
     }
 }
 
-/// Its id is not known: the making was cut off, and the container may come into being only now.
+/// Its id is not known: the making was cut off, and the container may come into being only now. An engine lists
+/// one that it is still making and yet says, asked to remove it, that there is none; so what counts is the list.
 async fn remove_by_label(engine: &Engine, mark: Mark) -> Result<bool, DockerFault> {
     let deadline = Instant::now() + IN_FLIGHT;
+    let mut seen = false;
     loop {
         let found = engine.of_session(mark).await?;
+        if found.is_empty() && (seen || Instant::now() >= deadline) {
+            return Ok(true);
+        }
+        seen |= !found.is_empty();
         for container in &found {
             engine.remove(container).await?;
         }
-        if !found.is_empty() || Instant::now() >= deadline {
-            return Ok(true);
-        }
-        sleep(10 * POLL).await;
+        sleep(POLL).await;
     }
 }
 

@@ -170,7 +170,8 @@ impl Exec {
         match (found.running.unwrap_or_default(), found.exit_code) {
             (true, _) if has_pid => Self::Running,
             (true, _) | (false, None) => Self::NotBegun,
-            (false, Some(_)) if !has_pid => Self::Refused,
+            // Some engines forget the pid when the process ends; these two are what they give where none began.
+            (false, Some(126 | 127)) if !has_pid => Self::Refused,
             (false, Some(code)) => {
                 Self::Ended(i32::try_from(code).map_or(Exit::Unknown, Exit::Code))
             }
@@ -254,5 +255,7 @@ mod tests {
         assert_eq!(of(true, Some(7), None), Exec::Running);
         assert_eq!(of(false, Some(7), Some(3)), Exec::Ended(Exit::Code(3)));
         assert_eq!(of(false, Some(0), Some(126)), Exec::Refused);
+        assert_eq!(of(false, Some(7), Some(126)), Exec::Ended(Exit::Code(126)));
+        assert_eq!(of(false, Some(0), Some(0)), Exec::Ended(Exit::Code(0)));
     }
 }

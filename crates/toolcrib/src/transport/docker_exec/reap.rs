@@ -9,7 +9,7 @@ use super::ending::end;
 use crate::process::{Estate, Farewell, Guest};
 
 /// Guests of one host that are ended side by side.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 16;
 
 /// What a reaping of containers came to.
 #[derive(Debug, Default)]

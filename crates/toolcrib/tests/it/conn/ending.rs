@@ -114,3 +114,22 @@ async fn min_22_a_connect_that_is_called_off_leaves_nothing() {
     drop(conn);
     scene.close().await;
 }
+
+/// The end of what is idle and the beginning of a use may come at the same moment.
+#[tokio::test]
+async fn whoever_comes_just_when_a_session_is_ended_as_idle_is_served_all_the_same() {
+    let scene = Scene::new();
+    let mut entry = scene.scripted(Script { legacy_only: true, ..Script::default() }, "log");
+    entry["protocol"] = json!("legacy");
+    entry["session"] = json!({"scope": "per_conversation", "idle": "2ms"});
+    let conn = scene.start(scene.server(&entry));
+    for round in 0..150 {
+        let ticket = within(conn.ready(Want::Call)).await.unwrap();
+        tool(&ticket.session, "echo", &json!({})).await.unwrap();
+        drop(ticket);
+        // About as long as the session may be idle.
+        tokio::time::sleep(Duration::from_micros(1500 + 10 * round)).await;
+    }
+    drop(conn);
+    scene.close().await;
+}

@@ -179,11 +179,9 @@ async fn what_will_be_the_same_again_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn one_that_never_stops_dying_is_given_up_in_the_end() {
+async fn a_restart_that_is_asked_for_ends_the_old_session_first() {
     let scene = Scene::new();
-    let script = Script::default().on("tools/call die", [Step::Abort]);
-    let entry = quick(scene.scripted(script, "log"), 0, 1);
-    let conn = scene.start(scene.server(&entry));
+    let conn = scene.start(scene.server(&scene.scripted(Script::default(), "log")));
     let ticket = within(conn.ready(Want::Call)).await.unwrap();
     let pid = ticket.session.peer().facts().pid.unwrap();
     drop(ticket);
@@ -192,5 +190,23 @@ async fn one_that_never_stops_dying_is_given_up_in_the_end() {
     within(conn.ready(Want::Call)).await.unwrap();
     assert_eq!(conn.view().life.restarts(), 1);
     drop(conn);
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_between_two_calls_is_there_for_the_second() {
+    let scene = Scene::new();
+    let entry = quick(scene.scripted(Script::default(), "log"), 0, 5);
+    let conn = scene.start(scene.server(&entry));
+    let ticket = within(conn.ready(Want::Call)).await.unwrap();
+    let pid = ticket.session.peer().facts().pid.unwrap();
+    drop(ticket);
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(killed.unwrap().success());
+    scene.heard.times(2, "state ready").await;
+    let ticket = within(conn.ready(Want::Call)).await.unwrap();
+    tool(&ticket.session, "echo", &json!({})).await.unwrap();
+    assert_ne!(ticket.session.peer().facts().pid, Some(pid));
+    drop((ticket, conn));
     scene.close().await;
 }

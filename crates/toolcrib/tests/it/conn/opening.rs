@@ -144,6 +144,9 @@ async fn calls_of_one_at_a_time_servers_follow_each_other() {
     entry["session"] = json!({"max_in_flight": 1});
     let conn = scene.start(scene.server(&entry));
     let ticket = within(conn.ready(Want::Call)).await.unwrap();
+    // What it was asked for besides is no call of a tool, but in flight as well.
+    until("the subscription", || scene.count("log", "subscriptions/listen") == 1).await;
+    until("its refusal", || ticket.session.peer().in_flight() == 0).await;
     let arguments = json!({});
     let calls = (0..3).map(|_| tool(&ticket.session, "slow", &arguments));
     let mut calls = Box::pin(futures_util::future::join_all(calls));

@@ -127,8 +127,8 @@ async fn dialogs_have_processes_of_their_own_and_the_first_takes_the_one_that_li
     let server = &servers[0];
     within(server.main().ready(Want::List)).await.unwrap();
     let listed = pid(server);
-    let first = server.spare(nobody(), None);
-    let second = server.spare(nobody(), None);
+    let first = server.spare(None, None);
+    let second = server.spare(None, None);
     let mut pids = Vec::new();
     for spare in [&first, &second] {
         let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
@@ -145,7 +145,7 @@ async fn dialogs_have_processes_of_their_own_and_the_first_takes_the_one_that_li
     assert_eq!(server.sessions(), 0);
     // What was known of its tools is known still, and the next dialog may have the main connection.
     assert!(server.main().view().catalog.is_some());
-    let third = server.spare(nobody(), None);
+    let third = server.spare(None, None);
     let ticket = within(third.conn().ready(Want::Call)).await.unwrap();
     assert_eq!(ticket.session.peer().facts().pid, Some(pid(server)));
     drop((ticket, third));
@@ -160,7 +160,7 @@ async fn a_spare_that_is_dropped_ends_at_once() {
     let mut entry = scene.scripted(script, "log");
     entry["session"] = json!({"scope": "per_call", "discovery": "keep"});
     let (supervisor, servers) = taken(&scene, json!({"it": entry})).await;
-    let spare = servers[0].spare(nobody(), None);
+    let spare = servers[0].spare(None, None);
     let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
     let its = ticket.session.peer().facts().pid.unwrap();
     drop(ticket);
@@ -185,7 +185,7 @@ async fn dkr_19_and_20_each_call_has_a_session_of_its_own_beside_one_that_stays(
     let stays = pid(server);
     let mut pids = Vec::new();
     for _ in 0..3 {
-        let spare = server.spare(nobody(), None);
+        let spare = server.spare(None, None);
         let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
         tool(&ticket.session, "echo", &json!({})).await.unwrap();
         pids.push(ticket.session.peer().facts().pid.unwrap());
@@ -196,6 +196,25 @@ async fn dkr_19_and_20_each_call_has_a_session_of_its_own_beside_one_that_stays(
     assert_eq!((server.sessions(), pid(server)), (1, stays));
     assert!(pids.iter().all(|pid| !is_alive(*pid) && *pid != stays));
     assert_eq!(scene.count("log", "initialize"), 4);
+    within(supervisor.close()).await;
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn a_lent_connection_that_is_dropped_is_lent_to_nobody_else() {
+    let scene = Scene::new();
+    let mut entry = scene.scripted(Script::default(), "log");
+    entry["session"] = json!({"scope": "per_conversation"});
+    let (supervisor, servers) = taken(&scene, json!({"it": entry})).await;
+    let server = &servers[0];
+    within(server.main().ready(Want::List)).await.unwrap();
+    let its = pid(server);
+    drop(server.spare(None, None));
+    until("its session ended", || !is_alive(its)).await;
+    let next = server.spare(None, None);
+    within(next.conn().ready(Want::Call)).await.unwrap();
+    assert!(server.main().view().session.is_none());
+    drop(next);
     within(supervisor.close()).await;
     scene.close().await;
 }

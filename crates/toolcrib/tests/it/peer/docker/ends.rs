@@ -53,6 +53,18 @@ async fn a_dropped_link_ends_its_server_wherever_it_is() {
 }
 
 #[tokio::test]
+async fn a_close_that_is_given_up_ends_the_server_at_once() {
+    let (mut dock, foreign) = (Dock::new().await, Foreign::new().await);
+    dock.world.graces.close = 10 * LIMIT;
+    let link = dock.open(served(foreign.target(), &stubborn())).await;
+    let closing = link.closer.close(LIMIT);
+    assert!(tokio::time::timeout(Duration::from_millis(100), closing).await.is_err());
+    eventually("the server has gone", || async { foreign.processes().await == ["sleep 300"] })
+        .await;
+    dock.end().await;
+}
+
+#[tokio::test]
 async fn an_open_that_is_given_up_leaves_nothing() {
     let dock = Dock::new().await;
     for millis in [1, 20, 60, 120, 200, 400] {

@@ -98,15 +98,18 @@ fn world(state: &Path) -> World {
 /// The engine, or the news that it is missing. Its absence fails tests; it skips none.
 async fn engine() -> Docker {
     let address = docker_host().unwrap_or_else(|| USUAL.to_owned());
-    let missing = format!(
-        "no Docker engine answers at {address}: run `make setup` (Debian package docker.io)"
-    );
-    let engine = if address.starts_with("unix:") {
+    let made = if address.starts_with("unix:") {
         Docker::connect_with_unix(&address, 30, bollard::API_DEFAULT_VERSION)
     } else {
         Docker::connect_with_http(&address, 30, bollard::API_DEFAULT_VERSION)
     };
-    let engine = engine.expect(&missing).negotiate_version().await.expect(&missing);
+    let answered = match made {
+        Ok(engine) => engine.negotiate_version().await,
+        Err(error) => Err(error),
+    };
+    let engine = answered.unwrap_or_else(|error| {
+        panic!("no Docker engine answers at {address} ({error}): run `make setup` (Debian package docker.io)")
+    });
     for image in [IMAGE, BARE] {
         let found = engine.inspect_image(image).await;
         found.unwrap_or_else(|_| panic!("the engine has no image {image}: run `make setup`"));

@@ -116,18 +116,18 @@ async fn a_kept_container_outlives_its_server_and_is_found_again() {
     let mut config = served(Container::FromImage(Plain::literal(&image)), &stubborn());
     config.keep_container = true;
 
-    let mut kept: Option<Foreign> = None;
+    // It is removed by its name, even if the test fails before it has seen an id.
+    let kept = Foreign { id: name, engine: dock.engine.clone() };
+    let mut ids = Vec::new();
     for _ in 0..2 {
         let (peer, _events) = dock.peer(config.clone()).await;
         echo(&peer, "hello").await;
-        let id = dock.engine.inspect_container(&name, None).await.unwrap().id.unwrap();
-        let found = || Foreign { id: id.clone(), engine: dock.engine.clone() };
-        let kept = kept.get_or_insert_with(found);
-        assert_eq!(kept.id, id);
+        ids.push(dock.engine.inspect_container(&kept.id, None).await.unwrap().id.unwrap());
         assert!(kept.runs("scripted-server").await);
         within(peer.close(LIMIT)).await;
         assert!(!kept.runs("scripted-server").await);
     }
+    assert_eq!(ids[0], ids[1]);
     drop(kept);
     let _ = dock.engine.remove_image(&image, None::<RemoveImageOptions>, None).await;
     let owned = owned_by(&dock.engine, &dock.instance.id().to_string()).await;

@@ -1,0 +1,109 @@
+//! Records of calls: who called what, how long it took and how it ended.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, Result, Row, params};
+
+use super::limits::Limits;
+use super::time::{from_millis, to_millis};
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct CallRecord {
+    pub agent: Arc<str>,
+    pub dialog: Option<Arc<str>>,
+    /// The server's key; none for a tool of the host itself.
+    pub server: Option<Arc<str>>,
+    pub tool: Arc<str>,
+    pub started: SystemTime,
+    pub duration: Duration,
+    /// `ok`, or the kind of error.
+    pub ended: Cow<'static, str>,
+    /// As JSON, where somebody asked for them to be kept. They may be secret and are never shown in logs.
+    pub arguments: Option<Box<str>>,
+}
+
+/// A record that was written, with its number; later ones have higher ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    pub number: u64,
+    pub call: CallRecord,
+}
+
+impl fmt::Debug for CallRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallRecord")
+            .field("agent", &self.agent)
+            .field("dialog", &self.dialog)
+            .field("server", &self.server)
+            .field("tool", &self.tool)
+            .field("started", &self.started)
+            .field("duration", &self.duration)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes a batch, and forgets what is too old or too much, as one change.
+pub(super) fn write(
+    db: &Connection,
+    calls: &[CallRecord],
+    limits: &Limits,
+    now: SystemTime,
+) -> Result<()> {
+    let change = db.unchecked_transaction()?;
+    let mut insert = change.prepare(
+        "INSERT INTO calls (agent, dialog, server, tool, started, micros, ended, arguments)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?;
+    for call in calls {
+        insert.execute(params![
+            &*call.agent,
+            call.dialog.as_deref(),
+            call.server.as_deref(),
+            &*call.tool,
+            to_millis(call.started),
+            i64::try_from(call.duration.as_micros()).unwrap_or(i64::MAX),
+            &*call.ended,
+            call.arguments.as_deref(),
+        ])?;
+    }
+    drop(insert);
+    prune(&change, limits, now)?;
+    change.commit()
+}
+
+/// The newest first, from below a number where one is given.
+pub(super) fn read(db: &Connection, below: Option<u64>, limit: u32) -> Result<Vec<Recorded>> {
+    let below = below.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
+    let mut rows = db.prepare(
+        "SELECT id, agent, dialog, server, tool, started, micros, ended, arguments
+         FROM calls WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    )?;
+    rows.query_map(params![below, limit], recorded)?.collect()
+}
+
+/// Numbers grow by one, and only the oldest are ever removed: a number tells how many are newer.
+fn prune(db: &Connection, limits: &Limits, now: SystemTime) -> Result<()> {
+    if let Some(oldest) = now.checked_sub(limits.calls_for) {
+        db.execute("DELETE FROM calls WHERE started < ?1", [to_millis(oldest)])?;
+    }
+    let sql = "DELETE FROM calls WHERE id <= (SELECT max(id) FROM calls) - ?1";
+    db.execute(sql, [limits.calls]).map(drop)
+}
+
+fn recorded(row: &Row<'_>) -> Result<Recorded> {
+    let call = CallRecord {
+        agent: row.get(1)?,
+        dialog: row.get(2)?,
+        server: row.get(3)?,
+        tool: row.get(4)?,
+        started: from_millis(row.get(5)?),
+        duration: Duration::from_micros(u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0)),
+        ended: row.get::<_, String>(7)?.into(),
+        arguments: row.get(8)?,
+    };
+    Ok(Recorded { number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0), call })
+}

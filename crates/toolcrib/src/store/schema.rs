@@ -1,0 +1,78 @@
+//! The tables, and how an older file becomes a newer one.
+
+use rusqlite::{Connection, Result, TransactionBehavior};
+
+/// What tells our file from any other program's: "Tool" in ASCII.
+pub(super) const APPLICATION: i32 = 0x546f_6f6c;
+
+/// Each brings a file one version further. They only ever grow in number; tables that nothing uses yet come
+/// with what uses them.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE switches (
+        dialog TEXT NOT NULL,
+        server TEXT NOT NULL,
+        enabled INTEGER NOT NULL,
+        PRIMARY KEY (dialog, server)
+    ) WITHOUT ROWID;
+    CREATE TABLE overrides (
+        server TEXT PRIMARY KEY,
+        enabled INTEGER NOT NULL,
+        who TEXT NOT NULL,
+        at INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE calls (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        agent TEXT NOT NULL,
+        dialog TEXT,
+        server TEXT,
+        tool TEXT NOT NULL,
+        started INTEGER NOT NULL,
+        micros INTEGER NOT NULL,
+        ended TEXT NOT NULL,
+        arguments TEXT
+    );
+    CREATE INDEX calls_started ON calls (started);
+    CREATE TABLE catalogs (
+        server TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        era TEXT,
+        framing TEXT,
+        lists TEXT,
+        size INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (server, hash)
+    );
+"];
+
+/// The version that this program writes.
+pub(super) const VERSION: usize = MIGRATIONS.len();
+
+/// Whose file it is, and which version of ours.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Empty,
+    Ours(usize),
+    Foreign,
+}
+
+pub(super) fn look(db: &Connection) -> Result<Found> {
+    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    let things: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(match usize::try_from(version) {
+        Ok(0) if application == 0 && things == 0 => Found::Empty,
+        Ok(version) if application == APPLICATION => Found::Ours(version),
+        _ => Found::Foreign,
+    })
+}
+
+/// All or nothing: a kill halfway leaves the old version.
+pub(super) fn migrate(db: &mut Connection, from: usize) -> Result<()> {
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for migration in MIGRATIONS.iter().skip(from) {
+        change.execute_batch(migration)?;
+    }
+    change.pragma_update(None, "application_id", APPLICATION)?;
+    change.pragma_update(None, "user_version", i32::try_from(VERSION).unwrap_or(i32::MAX))?;
+    change.commit()
+}
