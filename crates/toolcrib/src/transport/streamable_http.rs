@@ -82,7 +82,7 @@ struct Tasks {
     requests: HashMap<Id, Request>,
     /// Notifications and answers on their way.
     deliveries: usize,
-    /// Cancellations, each of which follows a request: there are no more of them than there were of those.
+    /// Cancellations that follow their requests.
     cancellations: usize,
     /// `notifications/initialized` is on its way: nothing may overtake it.
     opening: bool,
@@ -147,13 +147,19 @@ impl Tasks {
                 self.running.spawn(async move { Done::Opening(session.deliver(message).await) });
             }
             What::Notification { .. } | What::Answer => {
-                if let Some(request) = message.cancels().and_then(|id| self.requests.remove(&id)) {
+                if let Some(request) = self.called_off(&message) {
                     return self.cancel(request, message);
                 }
                 self.deliveries += 1;
                 self.running.spawn(async move { Done::Delivery(session.deliver(message).await) });
             }
         }
+    }
+
+    /// The request that a message cancels. None where too many are being cancelled to wait for any more of them.
+    fn called_off(&mut self, message: &Outward) -> Option<Request> {
+        let request = message.cancels().filter(|_| self.cancellations < DELIVERIES)?;
+        self.requests.remove(&request)
     }
 
     fn cancel(&mut self, request: Request, message: Outward) {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
 use toolcrib::transport::{Credentials, Incoming, Outgoing, Outward, What};
 use toolcrib_config::model::auth::Auth;
 use toolcrib_config::model::transport::Transport;
@@ -200,6 +201,21 @@ async fn a_cancellation_does_not_overtake_its_request() {
     let order: Vec<_> = server.requests().iter().map(|asked| asked.body.len() > 999).collect();
     assert_eq!(order, [true, false], "the request first");
     assert!(server.has_open(0).await, "its answer is not read any more");
+}
+
+#[tokio::test]
+async fn cancellations_that_the_server_does_not_take_are_bounded() {
+    let server = HttpServer::start(|_| Reply::never()).await.unwrap();
+    let link = Scene::new().http(&server.url("/mcp")).await;
+    let send = async |message| timeout(Duration::from_secs(1), link.outbox.send(message)).await;
+    for id in 0..400 {
+        if send(request(id, "tools/call", "{}")).await.is_err()
+            || send(cancelled(id)).await.is_err()
+        {
+            return;
+        }
+    }
+    panic!("there is always room for more");
 }
 
 #[tokio::test]
