@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use toolcrib_wire::{Body, Id, Raw};
 
 use super::deadline::Clock;
@@ -30,6 +30,7 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
     pub(super) clock: Arc<Clock>,
     pub(super) progress: Option<mailbox::Sender<Raw>>,
+    pub(super) acknowledged: Option<mpsc::Sender<()>>,
 }
 
 impl Calls {
@@ -120,6 +121,7 @@ mod tests {
             answer: oneshot::channel().0,
             clock: Clock::start(Patience::default()),
             progress: None,
+            acknowledged: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use toolcrib_wire::notice::{Cancelled, Progress};
+use toolcrib_wire::subscription::subscription_of;
 use toolcrib_wire::{
     FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response, RpcError,
     Shape, Version, build, code, method,
@@ -96,6 +97,10 @@ impl Dispatch {
         match notification.method.as_str() {
             method::PROGRESS => self.progress(&notification),
             method::CANCELLED => self.cancelled(&notification),
+            method::SUBSCRIPTION_ACKNOWLEDGED => {
+                self.acknowledged(&notification, on);
+                self.notice(notification, on);
+            }
             _ => self.notice(notification, on),
         }
     }
@@ -128,6 +133,17 @@ impl Dispatch {
         }
         if let Some((number, _)) = state.calls.meant(&cancelled.request) {
             state.calls.settle(number, Err(CallError::EndedByServer));
+        }
+    }
+
+    fn acknowledged(&self, notification: &Notification, on: Option<&Id>) {
+        let meta = notification.params.json().get("_meta");
+        let subscription = meta.and_then(subscription_of);
+        let state = self.shared.state();
+        let waiting = subscription.as_ref().or(on).and_then(|id| state.calls.get(id));
+        if let Some(acknowledged) = waiting.and_then(|waiting| waiting.acknowledged.as_ref()) {
+            // A full queue says the same already.
+            let _ = acknowledged.try_send(());
         }
     }
 
