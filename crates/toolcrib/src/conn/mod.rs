@@ -7,6 +7,7 @@ mod connect;
 mod era;
 mod failure;
 mod handle;
+mod listening;
 mod listing;
 pub mod peer;
 mod rounds;
