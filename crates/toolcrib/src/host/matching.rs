@@ -40,33 +40,44 @@ fn parts(template: &str) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// An expression takes as little as it can at first; the time is bounded because places are tried once each.
+/// Which places of the address can be reached part by part. Each part is one walk over it, so that the time is the
+/// product of both lengths, whatever is in them.
 fn fits(parts: &[Part<'_>], uri: &str) -> bool {
-    let mut reachable = vec![0_usize];
-    for part in parts {
-        let mut next: Vec<usize> = Vec::new();
-        for from in reachable {
-            let Some(rest) = uri.get(from..) else { continue };
-            match part {
-                Part::Text(text) if rest.starts_with(text) => next.push(from + text.len()),
-                Part::Text(_) => {}
-                Part::Expression { reserved } => {
-                    let end = if *reserved {
-                        rest.len()
-                    } else {
-                        rest.find(['/', '?', '#']).unwrap_or(rest.len())
-                    };
-                    next.extend(
-                        (0..=end).filter(|at| rest.is_char_boundary(*at)).map(|at| from + at),
-                    );
-                }
-            }
-        }
-        next.sort_unstable();
-        next.dedup();
-        reachable = next;
+    let mut reachable = vec![false; uri.len() + 1];
+    if let Some(first) = reachable.first_mut() {
+        *first = true;
     }
-    reachable.contains(&uri.len())
+    for part in parts {
+        reachable = match part {
+            Part::Text(text) => after_text(&reachable, uri, text),
+            Part::Expression { reserved } => after_expression(&reachable, uri, *reserved),
+        };
+    }
+    reachable.last().copied().unwrap_or_default()
+}
+
+fn after_text(reachable: &[bool], uri: &str, text: &str) -> Vec<bool> {
+    let mut next = vec![false; reachable.len()];
+    let places = reachable.iter().enumerate().filter(|(_, is_reachable)| **is_reachable);
+    for (from, _) in places {
+        let is_there = uri.get(from..).is_some_and(|rest| rest.starts_with(text));
+        if let Some(place) = next.get_mut(from + text.len()).filter(|_| is_there) {
+            *place = true;
+        }
+    }
+    next
+}
+
+fn after_expression(reachable: &[bool], uri: &str, reserved: bool) -> Vec<bool> {
+    let ends = |at: usize| uri.as_bytes().get(at).is_some_and(|byte| b"/?#".contains(byte));
+    let mut is_inside = false;
+    let walk = reachable.iter().enumerate().map(|(at, is_reachable)| {
+        is_inside |= is_reachable;
+        let here = is_inside && uri.is_char_boundary(at);
+        is_inside &= reserved || !ends(at);
+        here
+    });
+    walk.collect()
 }
 
 #[cfg(test)]
