@@ -15,7 +15,7 @@ use super::dialog::Inner;
 use super::memory::Results;
 use super::meters::Meter;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Failure, State, Ticket, Want};
+use crate::conn::{Caller, Event, Failure, State, Ticket, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Server, Spare};
 
@@ -86,6 +86,12 @@ impl Serving {
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
         let guard = self.leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
+        if dialog.has_ended() {
+            // It ended before there was a lease that could have ended with it.
+            self.dialog_ended(&dialog.id);
+            let server = self.spec().id.as_str().into();
+            return Err(NoSession::Lease(TakeError::DialogEnded { server }));
+        }
         let ready = tokio::time::timeout_at(deadline, guard.conn().ready(Want::Call)).await;
         match ready {
             Err(_) => Err(NoSession::Late),
@@ -119,6 +125,15 @@ impl Serving {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Lets it work, or not.
+    pub(super) async fn enable(&self, enabled: bool) {
+        if !enabled {
+            self.end_leases();
+        }
+        let event = if enabled { Event::Enable } else { Event::Disable };
+        self.server.main().tell(event).await;
     }
 
     pub(super) fn state(&self) -> State {
@@ -186,7 +201,10 @@ impl Sessions for Maker {
                 server.spare(caller, legacy.then_some(Protocol::Legacy))
             }
         };
-        spare.conn().ready(Want::Call).await?;
+        if let Err(failure) = spare.conn().ready(Want::Call).await {
+            spare.end().await;
+            return Err(failure);
+        }
         Ok(Arc::new(spare))
     }
 
