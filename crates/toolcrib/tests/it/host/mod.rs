@@ -2,7 +2,9 @@
 
 mod admin;
 mod asking;
+mod atomic;
 mod basics;
+mod crowd;
 mod events;
 mod folders;
 mod lazy;
