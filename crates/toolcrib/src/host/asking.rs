@@ -16,6 +16,7 @@ use url::Url;
 
 use super::dialog::Inner;
 use super::events::Event;
+use super::serving::Desk;
 use crate::conn::Caller;
 use crate::conn::peer::{Answering, Asked, Handler};
 
@@ -38,6 +39,8 @@ pub struct Answers {
 #[derive(Clone, Debug)]
 pub struct Question {
     pub id: u64,
+    /// The call that it is asked for: the oldest one of the dialog at that server, where several could be.
+    pub call: Option<u64>,
     /// The server's id.
     pub server: Arc<str>,
     /// `elicitation/create` or `sampling/createMessage`.
@@ -76,6 +79,7 @@ impl Questions {
     fn add(
         &self,
         server: Arc<str>,
+        call: Option<u64>,
         method: String,
         params: Raw,
     ) -> Option<(Question, oneshot::Receiver<Result<Raw, RpcError>>)> {
@@ -84,7 +88,7 @@ impl Questions {
             return None;
         }
         open.last += 1;
-        let question = Question { id: open.last, server, method, params };
+        let question = Question { id: open.last, call, server, method, params };
         let (reply, answer) = oneshot::channel();
         open.waiting.insert(question.id, (question.clone(), reply));
         Some((question, answer))
@@ -96,8 +100,8 @@ impl Questions {
 }
 
 /// Whoever is behind a dialog, as a server sees them.
-pub(super) fn caller(dialog: &Arc<Inner>, spec: &Arc<ServerSpec>) -> Caller {
-    let person = Person { dialog: Arc::clone(dialog), spec: Arc::clone(spec) };
+pub(super) fn caller(dialog: &Arc<Inner>, spec: &Arc<ServerSpec>, during: During) -> Caller {
+    let person = Person { dialog: Arc::clone(dialog), spec: Arc::clone(spec), during };
     Caller {
         capabilities: capabilities(&spec.policy.client, dialog.answers),
         handler: Arc::new(person),
@@ -124,21 +128,33 @@ fn is_offered(offer: Offer, can: bool) -> bool {
     can && offer != Offer::Off
 }
 
+/// During which call a question is asked.
+pub(super) enum During {
+    Call(u64),
+    /// One of those that the desk knows to be under way.
+    Any(Arc<Desk>),
+}
+
 struct Person {
     dialog: Arc<Inner>,
     spec: Arc<ServerSpec>,
+    during: During,
 }
 
 impl Handler for Person {
     fn take(&self, asked: Asked) -> Option<Answering> {
-        take(Some(&self.dialog), &self.dialog.cwd, &self.spec, asked)
+        let call = match &self.during {
+            During::Call(call) => Some(*call),
+            During::Any(desk) => desk.call_of(&self.dialog),
+        };
+        take(Some((&self.dialog, call)), &self.dialog.cwd, &self.spec, asked)
     }
 }
 
 /// Answers a question of a server for a dialog; for none where it cannot be told whose question it is, and then
 /// only what is not a dialog's own.
 pub(super) fn take(
-    dialog: Option<&Arc<Inner>>,
+    dialog: Option<(&Arc<Inner>, Option<u64>)>,
     cwd: &Path,
     spec: &ServerSpec,
     asked: Asked,
@@ -148,20 +164,25 @@ pub(super) fn take(
         let roots = roots(cwd);
         return Some(Box::pin(async move { Ok(roots) }));
     }
-    let dialog = dialog?;
+    let (dialog, call) = dialog?;
     let may_ask = match asked.method.as_str() {
         method::ELICIT => is_offered(client.elicitation, dialog.answers.elicitation),
         method::CREATE_MESSAGE => is_offered(client.sampling, dialog.answers.sampling),
         _ => false,
     };
     let (dialog, server) = (Arc::clone(dialog), Arc::from(spec.id.as_str()));
-    may_ask.then(|| -> Answering { Box::pin(ask(dialog, server, asked)) })
+    may_ask.then(|| -> Answering { Box::pin(ask(dialog, server, call, asked)) })
 }
 
-async fn ask(dialog: Arc<Inner>, server: Arc<str>, asked: Asked) -> Result<Raw, RpcError> {
+async fn ask(
+    dialog: Arc<Inner>,
+    server: Arc<str>,
+    call: Option<u64>,
+    asked: Asked,
+) -> Result<Raw, RpcError> {
     let _pause = asked.pause();
     let params = asked.params.raw().unwrap_or_else(|| ObjectWriter::new().finish());
-    let added = dialog.questions.add(server, asked.method, params);
+    let added = dialog.questions.add(server, call, asked.method, params);
     let (question, answer) = added.ok_or_else(|| RpcError::internal("too many open questions"))?;
     let open = OpenQuestion { dialog: &dialog, id: question.id };
     let id = Arc::clone(&dialog.id);

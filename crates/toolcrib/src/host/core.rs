@@ -168,8 +168,10 @@ impl Core {
                 catalog: standing.catalog.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize),
             })
             .collect();
-        if !in_any_case && *self.planned() == grounds {
-            return self.last_version.load(Ordering::SeqCst);
+        let newest = self.last_version.load(Ordering::SeqCst);
+        // The first one is published whatever is in it: native tools need no server.
+        if !in_any_case && newest > 0 && *self.planned() == grounds {
+            return newest;
         }
         let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;
         let upstreams = slots.iter().zip(&standings).map(|(slot, standing)| Upstream {

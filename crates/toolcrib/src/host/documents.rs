@@ -80,7 +80,7 @@ impl Turn {
         let serving = self.serving(&of).ok_or_else(|| CallError::not_connected(of.id()))?;
         let serving = Arc::clone(serving);
         let limit = patience(None, &of.spec.policy.timeouts);
-        let place = serving.place(self.inner(), deadline(limit)).await;
+        let place = serving.place(self.inner(), self.core().next_call(), deadline(limit)).await;
         let place = place.map_err(|why| unsent(of.id(), why))?;
         let session = place.ticket.session.clone();
         let mut held = JoinSet::new();

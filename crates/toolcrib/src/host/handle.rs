@@ -83,6 +83,15 @@ impl Host {
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
+    /// Waits until every server that is starting is up or has failed, or its time is over, and what they offer is
+    /// published.
+    pub async fn settled(&self) {
+        self.ready().await;
+        let published = self.core().published.load_full();
+        join_all(published.all_serving().map(|serving| serving.settled())).await;
+        self.core().listed().await;
+    }
+
     /// Reads the configuration anew and takes up what changed. The answer comes when what was started is up or
     /// has failed; nothing if the host is ending.
     pub async fn reload(&self) -> Option<Arc<Reload>> {

@@ -40,33 +40,39 @@ fn parts(template: &str) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// An expression takes as little as it can at first; the time is bounded because places are tried once each.
+/// Part by part, which places of the address can be reached; the time is bounded by their product.
 fn fits(parts: &[Part<'_>], uri: &str) -> bool {
-    let mut reachable = vec![0_usize];
+    let mut reached = vec![false; uri.len() + 1];
+    reached[0] = true;
     for part in parts {
-        let mut next: Vec<usize> = Vec::new();
-        for from in reachable {
-            let Some(rest) = uri.get(from..) else { continue };
-            match part {
-                Part::Text(text) if rest.starts_with(text) => next.push(from + text.len()),
-                Part::Text(_) => {}
-                Part::Expression { reserved } => {
-                    let end = if *reserved {
-                        rest.len()
-                    } else {
-                        rest.find(['/', '?', '#']).unwrap_or(rest.len())
-                    };
-                    next.extend(
-                        (0..=end).filter(|at| rest.is_char_boundary(*at)).map(|at| from + at),
-                    );
-                }
-            }
-        }
-        next.sort_unstable();
-        next.dedup();
-        reachable = next;
+        reached = match part {
+            Part::Text(text) => after_text(&reached, uri, text),
+            Part::Expression { reserved } => after_expression(&reached, uri, *reserved),
+        };
     }
-    reachable.contains(&uri.len())
+    reached.last() == Some(&true)
+}
+
+fn after_text(reached: &[bool], uri: &str, text: &str) -> Vec<bool> {
+    let mut next = vec![false; reached.len()];
+    for from in reached.iter().enumerate().filter_map(|(at, here)| here.then_some(at)) {
+        if uri.get(from..).is_some_and(|rest| rest.starts_with(text)) {
+            next[from + text.len()] = true;
+        }
+    }
+    next
+}
+
+/// From wherever it can begin to wherever it can end: nothing, or all up to what it cannot hold.
+fn after_expression(reached: &[bool], uri: &str, reserved: bool) -> Vec<bool> {
+    let mut inside = false;
+    let mut next = vec![false; reached.len()];
+    for (at, byte) in uri.bytes().map(Some).chain([None]).enumerate() {
+        inside |= reached[at];
+        next[at] = inside;
+        inside &= reserved || !byte.is_some_and(|byte| b"/?#".contains(&byte));
+    }
+    next
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use toolcrib_config::model::policy::CallRetry;
 use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
-use super::asking;
+use super::asking::{self, During};
 use super::call::{CallRequest, deadline, params, patience, read};
 use super::events::Event;
 use super::note::Note;
@@ -113,7 +113,7 @@ impl Turn {
     ) -> Result<Body, Missed> {
         let spec = serving.spec();
         let begun = Instant::now();
-        let place = serving.place(self.inner(), deadline(errand.patience)).await;
+        let place = serving.place(self.inner(), errand.call, deadline(errand.patience)).await;
         let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
         let (told, mut progress) = mailbox(PROGRESS);
         let options = CallOptions {
@@ -125,7 +125,7 @@ impl Turn {
         let session = &place.ticket.session;
         // Before that era a session has one caller for all its calls.
         let modern = session.agreed().era == Era::Modern;
-        let caller = modern.then(|| asking::caller(self.inner(), spec));
+        let caller = modern.then(|| asking::caller(self.inner(), spec, During::Call(errand.call)));
         let call = session.call(errand.method, errand.params.clone(), options, caller.as_ref());
         tokio::pin!(call);
         let answer = loop {

@@ -3,19 +3,22 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::SessionScope;
+use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::Era;
 
-use super::asking::{self, Answers};
+use super::asking::{self, Answers, During};
 use super::core::Core;
 use super::dialog::Inner;
 use super::memory::Results;
 use super::meters::Meter;
+use super::reload::Outcome;
+use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Failure, State, Ticket, Want};
+use crate::conn::{Caller, Failure, FailureKind, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Server, Spare};
 
@@ -74,19 +77,20 @@ impl Serving {
     pub(super) async fn place(
         &self,
         dialog: &Arc<Inner>,
+        call: u64,
         deadline: Instant,
     ) -> Result<Place, NoSession> {
-        let calling = self.desk.calling(dialog);
+        let calling = self.desk.calling(dialog, call);
         if self.is_shared(dialog) {
             let ready = self.server.main().ready(Want::Call);
-            let ready = tokio::time::timeout_at(deadline, ready).await;
+            let ready = timeout_at(deadline, ready).await;
             let ticket = ready.map_err(|_| NoSession::Late)?.map_err(NoSession::Down)?;
             return Ok(Place { ticket, _guard: None, _calling: calling });
         }
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
         let guard = self.leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
-        let ready = tokio::time::timeout_at(deadline, guard.conn().ready(Want::Call)).await;
+        let ready = timeout_at(deadline, guard.conn().ready(Want::Call)).await;
         match ready {
             Err(_) => Err(NoSession::Late),
             Ok(Ok(ticket)) => Ok(Place { ticket, _guard: Some(guard), _calling: calling }),
@@ -100,13 +104,20 @@ impl Serving {
 
     /// Whether calls of this dialog go over the session that all share.
     fn is_shared(&self, dialog: &Inner) -> bool {
-        let policy = &self.spec().policy.session;
-        let wants_legacy = dialog.era == Some(Era::Legacy);
-        let speaks_legacy = || {
-            let view = self.server.main().view();
-            view.session.is_none_or(|session| session.agreed().era == Era::Legacy)
+        let era = self.server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
+        let fits = match dialog.era {
+            Some(Era::Legacy) => era != Some(Era::Modern),
+            Some(Era::Modern) | None => true,
         };
-        policy.scope == SessionScope::Shared && (!wants_legacy || speaks_legacy())
+        fits && match self.spec().policy.session.scope {
+            SessionScope::Shared => true,
+            // There is no such thing as a session in that era over HTTP, so there is nothing to lease.
+            SessionScope::PerConversation => {
+                era == Some(Era::Modern)
+                    && matches!(self.spec().transport, Transport::StreamableHttp(_))
+            }
+            SessionScope::PerCall => false,
+        }
     }
 
     /// Leases have connections of their own, but what a person said of the server counts for them too.
@@ -115,7 +126,7 @@ impl Serving {
         match state {
             State::Stopped | State::Disabled => {
                 let text = format!("Server not connected: it is {}", state.as_str());
-                Err(NoSession::Down(Failure::new(crate::conn::FailureKind::Connection, text)))
+                Err(NoSession::Down(Failure::new(FailureKind::Connection, text)))
             }
             _ => Ok(()),
         }
@@ -123,6 +134,25 @@ impl Serving {
 
     pub(super) fn state(&self) -> State {
         self.server.main().watch().borrow().life.state()
+    }
+
+    /// How a start that is under way ends: waits until it is up, has failed once, or its time is over.
+    pub(super) async fn settled(&self) -> Outcome {
+        let mut view = self.server.main().watch();
+        let is_settled = |view: &View| {
+            let state = view.life.state();
+            !matches!(state, State::Connecting | State::Reconnecting | State::Draining)
+        };
+        let settled = timeout(patience(self.spec()), view.wait_for(is_settled)).await;
+        let Ok(Ok(view)) = settled else {
+            return Outcome::Coming;
+        };
+        let failed = matches!(view.life.state(), State::Backoff | State::Failed);
+        match view.life.last_error().filter(|_| failed) {
+            Some((_, failure)) => Outcome::Failed(failure.message.clone()),
+            None if view.life.state() == State::Idle => Outcome::Coming,
+            None => Outcome::Done,
+        }
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -171,7 +201,7 @@ impl Sessions for Maker {
     type Error = Failure;
 
     async fn make(&self, order: Order) -> Result<Arc<Spare>, Failure> {
-        let gone = || Failure::new(crate::conn::FailureKind::Connection, "the host is ending");
+        let gone = || Failure::new(FailureKind::Connection, "the host is ending");
         let (server, core) = (self.server.upgrade().ok_or_else(gone)?, self.core.upgrade());
         let dialog = order.dialog.and_then(|id| core?.dialogs.get(&id));
         let legacy = order.era == Era::Legacy;
@@ -182,7 +212,8 @@ impl Sessions for Maker {
                 main
             }
             None => {
-                let caller = dialog.map(|dialog| asking::caller(&dialog, server.spec()));
+                let desk = || During::Any(Arc::clone(&self.desk));
+                let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
                 server.spare(caller, legacy.then_some(Protocol::Legacy))
             }
         };
@@ -205,13 +236,14 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct Who {
     lessee: Option<Weak<Inner>>,
-    calling: Vec<Arc<Inner>>,
+    /// Calls under way, the oldest first.
+    calling: Vec<(u64, Arc<Inner>)>,
 }
 
 /// While it lives, the dialog may be asked.
 pub(super) struct Calling {
     desk: Arc<Desk>,
-    dialog: Arc<Inner>,
+    call: u64,
 }
 
 impl Desk {
@@ -229,9 +261,16 @@ impl Desk {
         self.who().lessee = dialog.map(Arc::downgrade);
     }
 
-    fn calling(self: &Arc<Self>, dialog: &Arc<Inner>) -> Calling {
-        self.who().calling.push(Arc::clone(dialog));
-        Calling { desk: Arc::clone(self), dialog: Arc::clone(dialog) }
+    fn calling(self: &Arc<Self>, dialog: &Arc<Inner>, call: u64) -> Calling {
+        self.who().calling.push((call, Arc::clone(dialog)));
+        Calling { desk: Arc::clone(self), call }
+    }
+
+    /// The oldest call of a dialog that is under way.
+    pub(super) fn call_of(&self, dialog: &Arc<Inner>) -> Option<u64> {
+        let who = self.who();
+        let mut calls = who.calling.iter().filter(|(_, of)| Arc::ptr_eq(of, dialog));
+        calls.next().map(|(call, _)| *call)
     }
 
     /// Whose question it must be; nobody's where several could have caused it.
@@ -240,8 +279,8 @@ impl Desk {
         if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
             return Some(lessee);
         }
-        let first = who.calling.first()?;
-        who.calling.iter().all(|other| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
+        let (_, first) = who.calling.first()?;
+        who.calling.iter().all(|(_, other)| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
     }
 
     fn who(&self) -> MutexGuard<'_, Who> {
@@ -252,9 +291,7 @@ impl Desk {
 impl Drop for Calling {
     fn drop(&mut self) {
         let mut who = self.desk.who();
-        if let Some(place) = who.calling.iter().position(|one| Arc::ptr_eq(one, &self.dialog)) {
-            who.calling.swap_remove(place);
-        }
+        who.calling.retain(|(call, _)| *call != self.call);
     }
 }
 
@@ -262,7 +299,8 @@ impl Handler for Desk {
     fn take(&self, asked: Asked) -> Option<Answering> {
         let dialog = self.whose();
         let cwd = dialog.as_ref().map_or(&*self.cwd, |dialog| &dialog.cwd);
-        asking::take(dialog.as_ref(), cwd, &self.spec, asked)
+        let whose = dialog.as_ref().map(|dialog| (dialog, self.call_of(dialog)));
+        asking::take(whose, cwd, &self.spec, asked)
     }
 }
 

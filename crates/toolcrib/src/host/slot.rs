@@ -69,9 +69,10 @@ impl Slot {
         self.remembered = catalog;
     }
 
-    /// Lists that are to be kept for later hosts: those of a server that need not run to be listed.
-    pub(super) fn to_keep(&mut self) -> Option<Arc<Catalog>> {
-        let catalog = self.serving.server.main().view().catalog.filter(|_| is_lazy(&self.spec))?;
+    /// Lists that are to be kept for later hosts.
+    pub(super) fn unkept(&mut self) -> Option<Arc<Catalog>> {
+        let view = self.serving.server.main().view();
+        let catalog = view.catalog.filter(|_| is_remembered(&self.spec))?;
         let is_new = self.kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &catalog));
         is_new.then(|| Arc::clone(self.kept.insert(catalog)))
     }
@@ -150,6 +151,11 @@ pub(super) fn must_prove_itself(old: &Serving, new: &ServerSpec) -> bool {
     new.policy.enabled && (known || !is_lazy(new))
 }
 
+/// Whether its lists of an earlier run are offered until it has come up. Whoever is waited for tells them himself.
+pub(super) fn is_remembered(spec: &ServerSpec) -> bool {
+    spec.policy.lifecycle.connect != Connect::Eager
+}
+
 /// Whether it is started only when somebody wants it.
 pub(super) fn is_lazy(spec: &ServerSpec) -> bool {
     matches!(spec.policy.lifecycle.connect, Connect::OnFirstCall | Connect::OnFirstList)
@@ -211,7 +217,8 @@ fn kept(spec: &ServerSpec, view: &View) -> Option<Problem> {
 /// What the server did that it should not: each kind once.
 fn oddities(spec: &ServerSpec, view: &View) -> Vec<Problem> {
     let told = view.oddities().into_iter().map(|oddity| {
-        let text = format!("server `{}`: {} ({} times)", spec.id, oddity.odd, oddity.count);
+        // Not how often: a problem that is told anew with each message would be one itself.
+        let text = format!("server `{}`: {}", spec.id, oddity.odd);
         placed(Problem::warning(oddity.odd.code(), text), spec)
     });
     let listed = view.catalog.iter().flat_map(|catalog| &catalog.oddities).map(|oddity| {

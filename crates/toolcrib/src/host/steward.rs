@@ -23,7 +23,7 @@ use super::meters::Meter;
 use super::ops::OpError;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
-use super::slot::{Slot, Succession, is_lazy, must_prove_itself, patience};
+use super::slot::{Slot, Succession, is_remembered, must_prove_itself};
 use super::watching::Watching;
 use crate::conn::{self, State};
 use crate::registry::Scope;
@@ -193,7 +193,7 @@ impl Steward {
         self.waiting.spawn(async move {
             let eager = steps.iter().filter_map(|(_, serving)| serving.as_ref());
             let eager = eager.filter(|it| it.spec().policy.lifecycle.connect == Connect::Eager);
-            futures_util::future::join_all(eager.map(|serving| outcome(serving))).await;
+            futures_util::future::join_all(eager.map(|serving| serving.settled())).await;
             core.listed().await;
             core.first_load.send_replace(true);
             let steps = settled(steps).await;
@@ -270,7 +270,11 @@ impl Steward {
         match (action, before, now) {
             (Action::Keep, Some(mut slot), Some(spec)) => {
                 slot.spec = spec;
-                (Some(slot), None)
+                // An earlier reload may have started it just now.
+                let underway = slot.coming.as_ref().unwrap_or(&slot.serving);
+                let underway =
+                    (underway.state() == State::Connecting).then(|| Arc::clone(underway));
+                (Some(slot), underway)
             }
             (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
@@ -301,7 +305,7 @@ impl Steward {
         };
         let mut slot = Slot::new(scope, Arc::clone(&spec), serving);
         slot.is_surplus = is_surplus;
-        if is_lazy(&spec) {
+        if is_remembered(&spec) {
             slot.remember(catalogs::recall(&self.core.store, &spec).await);
         }
         slot
@@ -373,7 +377,7 @@ impl Steward {
             }
             let matter = format!("server {} {:?}", slot.key, slot.scope);
             self.core.tell_problems(&matter, slot.problems());
-            kept.extend(slot.to_keep().map(|catalog| (Arc::clone(&slot.spec), catalog)));
+            kept.extend(slot.unkept().map(|catalog| (Arc::clone(&slot.spec), catalog)));
         }
         for (spec, catalog) in kept {
             let store = self.core.store.clone();
@@ -493,27 +497,11 @@ fn is_kept(action: Action) -> bool {
 async fn settled(steps: Vec<Watched>) -> Vec<Step> {
     let each = steps.into_iter().map(|(mut step, serving)| async move {
         if let Some(serving) = serving {
-            step.outcome = outcome(&serving).await;
+            step.outcome = serving.settled().await;
         }
         step
     });
     futures_util::future::join_all(each).await
-}
-
-async fn outcome(serving: &Serving) -> Outcome {
-    let mut view = serving.server.main().watch();
-    let unsettled =
-        |state: State| matches!(state, State::Connecting | State::Reconnecting | State::Draining);
-    let settled = view.wait_for(|view| !unsettled(view.life.state()));
-    let Ok(Ok(view)) = timeout(patience(serving.spec()), settled).await else {
-        return Outcome::Coming;
-    };
-    let failed = matches!(view.life.state(), State::Backoff | State::Failed);
-    match view.life.last_error().filter(|_| failed) {
-        Some((_, failure)) => Outcome::Failed(failure.message.clone()),
-        None if view.life.state() == State::Idle => Outcome::Coming,
-        None => Outcome::Done,
-    }
 }
 
 async fn hangup(hangups: &mut Option<Signal>) {

@@ -59,10 +59,10 @@ impl Stage {
         Host::builder(self.root(), self.folder.path().join("state")).env([path]).graces(graces)
     }
 
-    /// A host whose first load is done.
+    /// A host whose servers are up or have failed.
     pub(crate) async fn host(&self) -> Host {
         let host = within(self.builder().start()).await.unwrap();
-        within(host.ready()).await;
+        within(host.settled()).await;
         host
     }
 
