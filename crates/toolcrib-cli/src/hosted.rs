@@ -8,7 +8,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use toolcrib::conn::State;
 use toolcrib::host::DialogRequest;
-use toolcrib::registry::Status;
 use toolcrib::signals::chain;
 use toolcrib::{Dialog, Host, HostBuilder, ServerStatus, Turn};
 
@@ -102,7 +101,7 @@ impl Hosted<'_> {
     /// Waits until each server has told what it offers or has failed once, or until enough is known. What starts
     /// only when it is wanted is started only if the others do not know enough.
     pub(crate) async fn settled(&self, dialog: &Dialog, is_enough: impl Fn(&Turn) -> bool) -> Turn {
-        if !self.wait(dialog, self.host.ready(), &is_enough).await {
+        if !self.wait(dialog, self.host.settled(), &is_enough).await {
             let listed = async { drop(dialog.turn().await) };
             self.wait(dialog, listed, &is_enough).await;
         }
@@ -112,13 +111,15 @@ impl Hosted<'_> {
 
     /// The same, for one server or for all.
     pub(crate) async fn settled_of(&self, dialog: &Dialog, server: Option<&str>) -> Turn {
-        self.settled(dialog, |_| {
-            server.is_some_and(|name| self.server(name).is_some_and(|it| is_settled(&it)))
-        })
-        .await
+        let is_settled = |turn: &Turn, name: &str| {
+            let listed = turn.snapshot().servers().find(|server| server.is_called(name));
+            let is_listed = listed.is_some_and(|server| server.is_discovered && !server.from_cache);
+            is_listed || self.server(name).is_some_and(|server| is_away(&server))
+        };
+        self.settled(dialog, |turn| server.is_some_and(|name| is_settled(turn, name))).await
     }
 
-    /// Whether enough was known before the work was done and nobody was starting any more.
+    /// Whether enough was known before the work was done.
     async fn wait(
         &self,
         dialog: &Dialog,
@@ -126,21 +127,14 @@ impl Hosted<'_> {
         is_enough: &impl Fn(&Turn) -> bool,
     ) -> bool {
         let mut events = self.host.listen();
-        let (mut work, mut is_done) = (pin!(work), false);
+        let mut work = pin!(work);
         loop {
-            let servers = self.host.servers();
-            let coming = servers.iter().filter(|server| is_coming(server));
-            let coming: Vec<&str> = coming.map(|server| server.spec.id.as_str()).collect();
             if is_enough(&dialog.turn_now()) {
                 return true;
             }
-            if is_done && coming.is_empty() {
-                return false;
-            }
-            let up = servers.iter().filter(|server| is_up(server)).count();
-            self.out.progress(&waiting(up, servers.len(), &coming));
+            self.out.progress(&waiting(&self.host.servers()));
             tokio::select! {
-                () = &mut work, if !is_done => is_done = true,
+                () = &mut work => return is_enough(&dialog.turn_now()),
                 heard = events.next() => if heard.is_none() { events = self.host.listen() },
                 () = sleep(TICK) => {}
             }
@@ -206,17 +200,6 @@ impl Hosted<'_> {
     }
 }
 
-/// Whether it may still tell what it offers without being asked.
-fn is_coming(server: &ServerStatus) -> bool {
-    let is_listed = server.registered != Status::TemporarilyUnavailable;
-    server.state == State::Connecting || (is_up(server) && !is_listed)
-}
-
-/// Whether it has told what it offers, or will not.
-fn is_settled(server: &ServerStatus) -> bool {
-    server.registered != Status::TemporarilyUnavailable || is_away(server)
-}
-
 pub(crate) fn is_up(server: &ServerStatus) -> bool {
     matches!(server.state, State::Ready | State::Degraded)
 }
@@ -226,11 +209,14 @@ fn is_away(server: &ServerStatus) -> bool {
     matches!(server.state, Backoff | Failed | Reconnecting | Stopped)
 }
 
-fn waiting(up: usize, all: usize, coming: &[&str]) -> String {
-    match coming.is_empty() {
-        true => "starting".to_owned(),
-        false => format!("{up} of {all} up, starting {}", few(coming.iter().copied())),
+fn waiting(servers: &[ServerStatus]) -> String {
+    let coming = servers.iter().filter(|server| server.state == State::Connecting);
+    let coming: Vec<&str> = coming.map(|server| server.spec.id.as_str()).collect();
+    if coming.is_empty() {
+        return "starting".to_owned();
     }
+    let up = servers.iter().filter(|server| is_up(server)).count();
+    format!("{up} of {} up, starting {}", servers.len(), few(coming.into_iter()))
 }
 
 /// What tells a command to end.

@@ -1,6 +1,7 @@
 //! The only place that prints: results on standard output, everything else on standard error.
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value as Json;
 use toolcrib_wire::Raw;
@@ -11,11 +12,13 @@ use crate::shown;
 #[derive(Debug)]
 pub(crate) struct Out {
     quiet: bool,
+    /// Whether a line tells of progress now.
+    is_telling: AtomicBool,
 }
 
 impl Out {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { quiet }
+        Self { quiet, is_telling: AtomicBool::new(false) }
     }
 
     /// The result of the command. A reader that went away is no failure of ours.
@@ -71,7 +74,9 @@ impl Out {
     /// How far slow work has come: one line on a terminal that the next one takes the place of, and nothing
     /// elsewhere. An empty one leaves the line free.
     pub(crate) fn progress(&self, text: &str) {
-        if !self.quiet && std::io::stderr().is_terminal() {
+        let is_telling = self.is_telling.swap(!text.is_empty(), Ordering::Relaxed);
+        let is_news = is_telling || !text.is_empty();
+        if is_news && !self.quiet && std::io::stderr().is_terminal() {
             let mut err = anstream::stderr().lock();
             let _ = write!(err, "\r\x1b[2K{text}");
             let _ = err.flush();

@@ -84,7 +84,9 @@ fn line(cells: &[(String, Style)], widths: &[usize]) -> String {
     let last = cells.iter().rposition(|(text, _)| !text.is_empty()).unwrap_or_default();
     let mut line = String::new();
     for (place, ((text, style), width)) in cells.iter().zip(widths).enumerate().take(last + 1) {
-        let space = if place == last { 0 } else { width - text.chars().count() + 2 };
+        // A column that has nothing in it is not there.
+        let is_gap = place < last && *width > 0;
+        let space = if is_gap { width - text.chars().count() + 2 } else { 0 };
         line += &format!("{style}{text}{style:#}{:space$}", "");
     }
     line + "\n"
@@ -119,10 +121,10 @@ mod tests {
 
     #[test]
     fn columns_stand_under_each_other_and_lines_end_with_text() {
-        let mut table = Table::new(&["NAME", "WHAT", "LAST"]);
+        let mut table = Table::new(&["NAME", "WHAT", "", "LAST"]);
         assert_eq!(table.text(), "");
-        table.row([plain("a"), plain("bbbbbb"), plain("")]);
-        table.row([plain("ccccc"), plain("d"), plain("e")]);
+        table.row([plain("a"), plain("bbbbbb"), plain(""), plain("")]);
+        table.row([plain("ccccc"), plain("d"), plain(""), plain("e")]);
         let plain = anstream::adapter::strip_str(&table.text()).to_string();
         assert_eq!(plain, "NAME   WHAT    LAST\na      bbbbbb\nccccc  d       e\n");
     }

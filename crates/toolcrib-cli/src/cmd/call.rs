@@ -4,6 +4,7 @@ use std::io::Read;
 use std::pin::pin;
 use std::time::Duration;
 
+use serde_json::json;
 use toolcrib::conn::peer::mailbox;
 use toolcrib::host::Execution;
 use toolcrib::shape::{Audience, BadArgument, ErrorKind, Facts, View, arguments};
@@ -162,9 +163,24 @@ fn is_unknown(done: &Execution) -> bool {
     done.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::UnknownTool)
 }
 
+/// Tells that something other than a call went wrong.
+pub(crate) fn failed(hosted: &Hosted<'_>, turn: &Turn, as_json: bool, error: &CallError) -> Exit {
+    if as_json {
+        let (kind, code) = (error.kind().as_str(), error.code());
+        hosted.out.json(&json!({"error": {"kind": kind, "code": code, "message": error.chain()}}));
+    } else {
+        hosted.out.error(&lines(&error.tagged()));
+        hosted.footnotes(turn);
+    }
+    match is_unreached(hosted, error) || hosted.is_cut_off() {
+        true => Exit::Unreached,
+        false => Exit::Failed,
+    }
+}
+
 /// Whether nothing was sent because there is nobody to send it to. A tool may be known of a server that was
 /// never there: from an earlier time.
-pub(crate) fn is_unreached(hosted: &Hosted<'_>, error: &CallError) -> bool {
+fn is_unreached(hosted: &Hosted<'_>, error: &CallError) -> bool {
     let was_there = || {
         let server = error.server().and_then(|server| hosted.server(server));
         server.is_none_or(|server| server.last_connected.is_some())

@@ -3,13 +3,13 @@
 use toolcrib_wire::view::{Content, GetPromptResult, Part};
 use toolcrib_wire::{ObjectWriter, Raw};
 
-use super::call::is_unreached;
+use super::call::failed;
 use crate::Exit;
 use crate::args::Prompt;
 use crate::hosted;
 use crate::out::Out;
 use crate::settings::Settings;
-use crate::shown::{lines, printable};
+use crate::shown::printable;
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Prompt) -> Exit {
     hosted::run(settings, out, async |hosted| {
@@ -20,12 +20,7 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Prompt) -> Exit {
         match turn.prompt(&args.name, arguments(&args.words)).await {
             Ok(raw) if settings.json => out.raw(&raw),
             Ok(raw) => print(out, raw)?,
-            Err(error) => {
-                out.error(&lines(&error.tagged()));
-                hosted.footnotes(&turn);
-                let unreached = is_unreached(hosted, &error) || hosted.is_cut_off();
-                return Ok(if unreached { Exit::Unreached } else { Exit::Failed });
-            }
+            Err(error) => return Ok(failed(hosted, &turn, settings.json, &error)),
         }
         Ok(Exit::Done)
     })

@@ -27,7 +27,9 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Tools) -> Exit {
             true => out.raw(&document(hosted, turn.version(), &tools)),
             false => {
                 out.result(&table(&tools));
-                hosted.footnotes(&turn);
+                if args.server.is_none() || tools.is_empty() {
+                    hosted.footnotes(&turn);
+                }
                 out.note(&plural(tools.len(), "tool"));
             }
         }
