@@ -2,6 +2,7 @@
 
 use anstyle::AnsiColor;
 use serde_json::{Value as Json, json};
+use toolcrib::conn::State;
 use toolcrib::host;
 
 use crate::Exit;
@@ -14,7 +15,12 @@ use crate::shown::{Table, bold, plain, printable};
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Why) -> Exit {
     hosted::run(settings, out, async |hosted| {
         let dialog = hosted.dialog(&args.who).await?;
-        let turn = hosted.settled(&dialog, |turn| is_registered(&turn.why(&args.tool))).await;
+        // A tool may be known from an earlier time while its server is still coming.
+        let is_known = |why: &host::Why| {
+            let server = why.server.as_deref().and_then(|key| hosted.server(key));
+            is_registered(why) && server.is_none_or(|server| server.state != State::Connecting)
+        };
+        let turn = hosted.settled(&dialog, |turn| is_known(&turn.why(&args.tool))).await;
         let why = turn.why(&args.tool);
         let usable = is_usable(&why);
         match settings.json {
@@ -73,7 +79,7 @@ fn human(why: &host::Why, agent: &str) -> String {
     if let Some(reason) = &why.left_out {
         text += &format!("it is not offered: {}\n", printable(reason));
     }
-    let mut table = Table::new(&["GATE", "", "RULE", "WHERE"]);
+    let mut table = Table::new(&["GATE", "", "WHERE", "RULE"]);
     for verdict in &gates.0 {
         let (word, colour) = match verdict.passed {
             true => ("passed", AnsiColor::Green),
@@ -82,8 +88,8 @@ fn human(why: &host::Why, agent: &str) -> String {
         table.row([
             plain(verdict.gate.as_str()),
             (word.to_owned(), bold(colour)),
-            plain(printable(&verdict.rule)),
             plain(verdict.origin.as_ref().map(ToString::to_string).unwrap_or_default()),
+            plain(printable(&verdict.rule)),
         ]);
     }
     text + &table.text()
