@@ -123,7 +123,7 @@ fn offered(list: &[String], server: &str) -> Vec<String> {
 async fn read(dialog: Dialog, watch: Arc<Watch>, number: usize) {
     let mut first: Option<Vec<String>> = None;
     while !watch.is_over.load(Ordering::SeqCst) {
-        let turn = if number % 2 == 0 { dialog.turn_now() } else { within(dialog.turn()).await };
+        let turn = if number.is_multiple_of(2) { dialog.turn_now() } else { within(dialog.turn()).await };
         let list = definitions(&turn);
         check_whole(&turn, &list);
         // No unchanged definition changes a byte.

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolcrib::conn::State;
 use toolcrib::host::{DialogRequest, Listening};
 use toolcrib::process::Graces;
-use toolcrib::registry::{Answer, Definition, NativeCall, NativeTool, NativeToolset, Status};
+use toolcrib::registry::{Answer, Definition, NativeCall, NativeTool, NativeToolset};
 use toolcrib::shape::ErrorKind;
 use toolcrib::{
     CallError, CallRequest, CallResult, Dialog, Event, Host, HostBuilder, Problem, ServerStatus,
