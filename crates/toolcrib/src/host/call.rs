@@ -220,7 +220,8 @@ pub(super) fn patience(given: Option<Duration>, timeouts: &Timeouts) -> Patience
 pub(super) fn deadline(patience: Patience) -> Instant {
     /// Whoever sets no limit waits for long, but not for ever.
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    Instant::now() + patience.request.or(patience.max).unwrap_or(LONGEST)
+    let limit = patience.request.or(patience.max).unwrap_or(LONGEST);
+    Instant::now() + limit.min(LONGEST)
 }
 
 pub(super) fn read(answer: Raw) -> Result<CallToolResult, CallError> {

@@ -61,6 +61,8 @@ pub(super) struct Core {
     pub(super) started: Instant,
     /// What goes on beside: clerks of leases, and servers that wait for their end.
     pub(super) tasks: Mutex<JoinSet<()>>,
+    /// Folders that dialogs have left; the steward has not heard of it yet.
+    left: Mutex<Vec<PathBuf>>,
     /// What the newest snapshot was planned from.
     planned: Mutex<Vec<Ground>>,
     last_version: AtomicU64,
@@ -140,6 +142,7 @@ impl Core {
             first_load: watch::Sender::new(false),
             started: Instant::now(),
             tasks: Mutex::default(),
+            left: Mutex::default(),
             planned: Mutex::default(),
             last_version: AtomicU64::new(0),
             last_call: AtomicU64::new(0),
@@ -286,6 +289,16 @@ impl Core {
 
     fn solved(&self, ids: Vec<String>) {
         ids.into_iter().for_each(|id| self.events.tell(Event::Solved(id)));
+    }
+
+    /// A dialog has left its folder.
+    pub(super) fn leave(&self, folder: PathBuf) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
+        self.ears.news.notify_one();
+    }
+
+    pub(super) fn take_left(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Does something beside, for as long as the host lives.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use toolcrib_config::model::policy::Scope as Sight;
-use toolcrib_config::{Config, Workspace, compile};
+use toolcrib_config::model::policy::{Reload as Taking, Scope as Sight};
+use toolcrib_config::{Config, ServerSpec, Workspace, compile};
 
 use super::core::Core;
 use super::files::Files;
@@ -32,6 +32,26 @@ impl Folder {
     pub(super) fn take(&mut self, key: &str) -> Option<Slot> {
         let place = self.slots.iter().position(|slot| *slot.key == *key)?;
         Some(self.slots.remove(place))
+    }
+
+    /// A new configuration without what was changed of servers that are taken up only when somebody says so.
+    pub(super) fn without_manual(&self, config: Arc<Config>) -> Arc<Config> {
+        let is_manual = |spec: &&ServerSpec| spec.policy.reload == Taking::Manual;
+        let (old, new) = (&self.config, &config);
+        if !old.servers.iter().chain(&new.servers).any(|spec| is_manual(&spec)) {
+            return config;
+        }
+        let as_before = |spec: &ServerSpec| match old.server(&spec.key()) {
+            Some(before) if is_manual(&before) => Some(before.clone()),
+            None if is_manual(&spec) => None,
+            _ => Some(spec.clone()),
+        };
+        let gone = old.servers.iter().filter(is_manual);
+        let gone = gone.filter(|spec| new.server(&spec.key()).is_none()).cloned();
+        let servers = new.servers.iter().filter_map(as_before).chain(gone).collect();
+        let mut config = Config::clone(new);
+        config.servers = servers;
+        Arc::new(config)
     }
 
     /// Reads its files anew, away from the tasks that serve.

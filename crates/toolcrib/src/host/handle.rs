@@ -57,6 +57,8 @@ pub enum DialogError {
     NoFolder(PathBuf),
     #[error("the dialog's switches cannot be read")]
     Store(#[source] StoreError),
+    #[error("a dialog of that id is somebody else's")]
+    Taken,
     #[error("the host is ending")]
     Ending,
 }
@@ -119,13 +121,18 @@ impl Host {
     pub async fn dialog(&self, request: DialogRequest) -> Result<Dialog, DialogError> {
         let core = self.core();
         let id: Arc<str> = request.id.unwrap_or_else(fresh_id).into();
+        let agent: Arc<str> = request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into();
+        let own = |inner: Arc<Inner>| match inner.agent == agent {
+            true => Ok(Dialog { host: self.clone(), inner }),
+            false => Err(DialogError::Taken),
+        };
         if let Some(inner) = core.dialogs.get(&id) {
-            return Ok(Dialog { host: self.clone(), inner });
+            return own(inner);
         }
         let cwd = self.folder(request.cwd)?;
         let switches = core.store.switches(&id).await.map_err(DialogError::Store)?;
         let inner = Arc::new(Inner {
-            agent: request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into(),
+            agent: Arc::clone(&agent),
             era: request.era,
             answers: request.answers.unwrap_or(core.answers),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
@@ -136,8 +143,7 @@ impl Host {
             cwd,
             id,
         });
-        let inner = self.enter(inner).await?;
-        Ok(Dialog { host: self.clone(), inner })
+        own(self.enter(inner).await?)
     }
 
     /// A folder other than the root has a configuration of its own.
@@ -149,15 +155,14 @@ impl Host {
         }
         let inner = core.dialogs.get_or_add(Arc::clone(&new));
         if !Arc::ptr_eq(&inner, &new) {
-            self.leave(&new).await;
+            self.leave(&new);
         }
         Ok(inner)
     }
 
-    async fn leave(&self, inner: &Inner) {
+    fn leave(&self, inner: &Inner) {
         if inner.cwd != self.core().workspace.root {
-            // Where the host has ended there is nothing to leave.
-            let _ = self.core().orders.send(Order::Leave(inner.cwd.clone())).await;
+            self.core().leave(inner.cwd.clone());
         }
     }
 
@@ -182,10 +187,11 @@ impl Host {
         for serving in core.published.load().all_serving() {
             serving.dialog_ended(&inner.id);
         }
+        self.leave(&inner);
+        // Last: whoever asked for the end may not wait for this.
         if let Err(error) = core.store.forget_dialog(id).await {
             tracing::warn!(dialog = id, %error, "a dialog's switches are still there");
         }
-        self.leave(&inner).await;
     }
 
     /// Every server, in the order of the files.

@@ -69,7 +69,7 @@ impl Host {
         match self.order(|reply| Order::Coming(key, reply)).await.flatten() {
             // What did not start is tried again; what goes on meanwhile is left alone.
             Some(coming) => serving = coming,
-            None => serving.end_leases(),
+            None => serving.end_leases_and_wait().await,
         }
         serving.server.main().tell(Event::Restart).await;
         let up = serving.server.main().first_try(Want::Call).await;
@@ -110,11 +110,25 @@ impl Host {
     async fn set_enabled(&self, server: &str, enabled: bool, who: &str) -> Result<(), OpError> {
         let serving = self.find(server)?;
         let core = self.core();
-        let over = Override { enabled, who: who.to_owned(), at: SystemTime::now() };
-        core.store.set_override(&serving.key, over.clone()).await.map_err(OpError::Store)?;
+        // Where the file says the same, it is the file that counts again.
+        let config = Arc::clone(&core.published.load().config);
+        let written = config.server(&serving.key).map(|spec| spec.policy.enabled);
+        let over = (written != Some(enabled)).then(|| Override {
+            enabled,
+            who: who.to_owned(),
+            at: SystemTime::now(),
+        });
+        match &over {
+            Some(over) => core.store.set_override(&serving.key, over.clone()).await,
+            None => core.store.clear_override(&serving.key).await,
+        }
+        .map_err(OpError::Store)?;
         core.overrides.rcu(|overrides| {
             let mut overrides = std::collections::BTreeMap::clone(overrides);
-            overrides.insert(serving.key.to_string(), over.clone());
+            match &over {
+                Some(over) => overrides.insert(serving.key.to_string(), over.clone()),
+                None => overrides.remove(&*serving.key),
+            };
             overrides
         });
         let key = Arc::clone(&serving.key);

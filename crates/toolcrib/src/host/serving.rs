@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::ServerSpec;
@@ -21,6 +22,9 @@ use crate::conn::peer::{Answering, Asked, Handler};
 use crate::conn::{Caller, Event, Failure, FailureKind, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Server, Spare};
+
+/// How long a lease that was ended may take to be given back.
+const RETURNING: Duration = Duration::from_secs(5);
 
 /// One server and everything that the host keeps for it while it serves.
 pub(super) struct Serving {
@@ -212,6 +216,16 @@ impl Serving {
 
     pub(super) fn end_leases(&self) {
         self.leases.end_all();
+    }
+
+    /// The same, and waits until the main connection is nobody's, so that what comes next is not taken for its end.
+    pub(super) async fn end_leases_and_wait(&self) {
+        self.end_leases();
+        let until = Instant::now() + RETURNING;
+        while self.server.is_lent() && Instant::now() < until {
+            // It is given back by whoever closes its session, which nothing tells of.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     pub(super) fn retire_leases(&self) {

@@ -22,6 +22,8 @@ pub(super) struct Slot {
     pub(super) coming: Option<Arc<Serving>>,
     /// It begins when the one that serves has ended.
     pub(super) waits_for_end: bool,
+    /// That one has ended, with all that it had.
+    pub(super) has_ended: bool,
     /// It is one too many for the host.
     pub(super) is_surplus: bool,
     /// Since when the one that serves is away.
@@ -48,6 +50,7 @@ impl Slot {
             serving,
             coming: None,
             waits_for_end: false,
+            has_ended: false,
             is_surplus: false,
             away_since: None,
             remembered: None,
@@ -80,7 +83,7 @@ impl Slot {
 
     /// Whether the old one has ended that its successor waits for.
     pub(super) fn is_vacant(&self) -> bool {
-        self.waits_for_end && self.serving.server.main().view().life.is_over()
+        self.waits_for_end && self.has_ended
     }
 
     /// Another server serves from now on; the one before is given back.
@@ -102,7 +105,8 @@ impl Slot {
         let away = is_away(view.life.state()) && !self.serving.server.is_lent();
         self.away_since = away.then(|| self.away_since.unwrap_or(now));
         let grace = self.serving.spec().policy.availability.grace.0;
-        let gone = self.away_since.is_some_and(|since| now >= since + grace);
+        let over = self.away_since.and_then(|since| since.checked_add(grace));
+        let gone = over.is_some_and(|over| now >= over);
         let presence = match view.life.state() {
             State::Disabled => Presence::Disabled,
             _ if gone => Presence::Away,
@@ -116,7 +120,7 @@ impl Slot {
     /// When its time of grace is over.
     pub(super) fn wake(&self, now: Instant) -> Option<Instant> {
         let grace = self.serving.spec().policy.availability.grace.0;
-        self.away_since.map(|since| since + grace).filter(|at| *at > now)
+        self.away_since.and_then(|since| since.checked_add(grace)).filter(|at| *at > now)
     }
 
     /// Whether the server that is to take over is good.

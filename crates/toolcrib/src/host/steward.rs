@@ -43,7 +43,6 @@ pub(super) enum Order {
     Look(oneshot::Sender<()>),
     /// A dialog is in this folder; the answer comes when its servers are taken in.
     Enter(PathBuf, oneshot::Sender<()>),
-    Leave(PathBuf),
     /// A server that no file names, until the host ends.
     Add(Arc<ServerSpec>, oneshot::Sender<Result<(), OpError>>),
     /// The server with this key, if no file names it.
@@ -70,11 +69,20 @@ pub(super) struct Steward {
     added: Vec<Slot>,
     /// Those that serve no more and are to be retired once nobody is told of them.
     leaving: Vec<Arc<Serving>>,
-    /// Those who wait for what a reload started.
-    waiting: JoinSet<()>,
+    /// Those who wait for what a reload started, and for the end of what is to be replaced, by its key.
+    waiting: JoinSet<Option<Arc<str>>>,
 }
 
 type Watched = (Step, Option<Arc<Serving>>);
+
+/// Why the configuration is read anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Somebody wants it.
+    Asked,
+    /// A file has changed. That is not enough for servers that say so.
+    Noticed,
+}
 
 impl Steward {
     pub(super) fn new(
@@ -99,7 +107,7 @@ impl Steward {
     }
 
     pub(super) async fn run(mut self) {
-        self.reload(None).await;
+        self.reload(Cause::Asked, None).await;
         loop {
             let wake = self.look_after().await;
             let due = self.noticed.map(|(_, due)| due);
@@ -111,9 +119,9 @@ impl Steward {
                 },
                 () = ears.news.notified() => {}
                 () = self.changed.notified() => self.notice(),
-                () = until(due), if due.is_some() => self.reload(None).await,
-                () = hangup(&mut self.hangups) => self.reload(None).await,
-                Some(_) = self.waiting.join_next() => {}
+                () = until(due), if due.is_some() => self.reload(Cause::Noticed, None).await,
+                () = hangup(&mut self.hangups) => self.reload(Cause::Asked, None).await,
+                Some(done) = self.waiting.join_next() => self.has_ended(done.ok().flatten()),
                 () = until(wake) => {}
             }
         }
@@ -121,10 +129,10 @@ impl Steward {
 
     async fn take(&mut self, order: Order) {
         match order {
-            Order::Reload(reply) => self.reload(Some(reply)).await,
+            Order::Reload(reply) => self.reload(Cause::Asked, Some(reply)).await,
             Order::Recheck(reply) => {
                 if self.watching.has_changed() {
-                    self.reload(Some(reply)).await;
+                    self.reload(Cause::Noticed, Some(reply)).await;
                 }
             }
             Order::Look(reply) => {
@@ -133,10 +141,11 @@ impl Steward {
                 let _ = reply.send(());
             }
             Order::Enter(path, reply) => {
-                self.enter(path).await;
-                let _ = reply.send(());
+                self.enter(path.clone()).await;
+                if reply.send(()).is_err() {
+                    self.leave(&path);
+                }
             }
-            Order::Leave(path) => self.leave(&path),
             Order::Add(spec, reply) => {
                 let _ = reply.send(self.add(spec).await);
             }
@@ -150,8 +159,14 @@ impl Steward {
                 let _ = reply.send(gone.is_some());
             }
             Order::Enable(key, enabled, reply) => {
-                for slot in slots(&self.folders, &self.added).filter(|slot| slot.key == key) {
-                    slot.enable(enabled).await;
+                let most = self.root().config.host.max_servers as usize;
+                let others = slots(&self.folders, &self.added).filter(|slot| slot.key != key);
+                let others = others.filter(|slot| self.is_wanted(slot)).count();
+                let is_surplus = enabled && most > 0 && others >= most;
+                let all = slots_mut(&mut self.folders, &mut self.added);
+                for slot in all.filter(|slot| slot.key == key) {
+                    slot.is_surplus = is_surplus;
+                    slot.enable(enabled && !is_surplus).await;
                 }
                 self.look_after().await;
                 let _ = reply.send(());
@@ -167,6 +182,9 @@ impl Steward {
     async fn add(&mut self, spec: Arc<ServerSpec>) -> Result<(), OpError> {
         if self.is_full() {
             return Err(OpError::TooMany(self.root().config.host.max_servers));
+        }
+        if slots(&self.folders, &self.added).any(|slot| slot.spec.id == spec.id) {
+            return Err(OpError::AlreadyConnected(spec.id.clone()));
         }
         let root = self.core.root();
         let serving = self.start(&self.effective(&spec), &root, Arc::default()).await;
@@ -188,7 +206,7 @@ impl Steward {
     }
 
     /// Compute, compare, start beside, swap: nothing is stopped before what replaces it is good.
-    async fn reload(&mut self, reply: Option<oneshot::Sender<Arc<Reload>>>) {
+    async fn reload(&mut self, cause: Cause, reply: Option<oneshot::Sender<Arc<Reload>>>) {
         let begun = Instant::now();
         self.noticed = None;
         // Before anything is read: what changes while it is being read has changed since.
@@ -198,12 +216,15 @@ impl Steward {
         let mut is_good = true;
         for place in 0..self.folders.len() {
             let Some(folder) = self.folders.get(place) else { break };
-            let (config, matter) = (folder.read(&self.core).await, folder.matter());
+            let (mut config, matter) = (folder.read(&self.core).await, folder.matter());
             is_good &= !config.keeps_last_good();
             problems.extend(config.problems.iter().cloned());
             self.core.tell_problems(&matter, config.problems.clone());
             if place == 0 {
                 self.core.permit(&config.host.permissions);
+            }
+            if cause == Cause::Noticed {
+                config = folder.without_manual(config);
             }
             steps.extend(self.apply(place, config).await);
         }
@@ -226,6 +247,7 @@ impl Steward {
             if let Some(reply) = reply {
                 let _ = reply.send(reload);
             }
+            None
         });
     }
 
@@ -294,12 +316,7 @@ impl Steward {
     }
 
     async fn begin(&mut self, spec: Arc<ServerSpec>, path: &Path) -> Slot {
-        let taken = self.effective(&spec);
-        let is_surplus = taken.policy.enabled && self.is_full();
-        let taken = match is_surplus {
-            true => Arc::new(taken.overridden(false, "host.max_servers")),
-            false => taken,
-        };
+        let (taken, is_surplus) = self.admitted(&spec);
         let serving = self.start(&taken, path, Arc::default()).await;
         let scope = match spec.policy.scope {
             Sight::Cwd => Scope::Cwd(path.to_owned()),
@@ -329,12 +346,18 @@ impl Steward {
             slot.waits_for_end = true;
             let (supervisor, old) = (self.core.supervisor.clone(), Arc::clone(&slot.serving));
             old.retire_leases();
-            self.waiting.spawn(async move { supervisor.retire_and_wait(&old.server).await });
+            let key = Arc::clone(&slot.key);
+            self.waiting.spawn(async move {
+                supervisor.retire_and_wait(&old.server).await;
+                Some(key)
+            });
             return (Some(slot), None);
         }
         let waits = must_prove_itself(&slot.serving, &spec);
         let meter = Arc::clone(&slot.serving.meter);
-        let serving = self.start(&self.effective(&spec), path, meter).await;
+        let (taken, is_surplus) = self.admitted(&spec);
+        slot.is_surplus = is_surplus;
+        let serving = self.start(&taken, path, meter).await;
         slot.coming = Some(Arc::clone(&serving));
         if waits {
             serving.server.main().tell(conn::Event::Connect).await;
@@ -342,6 +365,15 @@ impl Steward {
             self.leaving.extend(slot.take_over());
         }
         (Some(slot), Some(serving))
+    }
+
+    /// What is taken in for a server, and whether it is one too many and so only kept in mind.
+    fn admitted(&self, spec: &Arc<ServerSpec>) -> (Arc<ServerSpec>, bool) {
+        let taken = self.effective(spec);
+        match taken.policy.enabled && self.is_full() {
+            true => (Arc::new(taken.overridden(false, "host.max_servers")), true),
+            false => (taken, false),
+        }
     }
 
     /// Enabled or not as somebody said, whatever the file says.
@@ -368,12 +400,22 @@ impl Steward {
     fn is_full(&self) -> bool {
         let most = self.root().config.host.max_servers as usize;
         let slots = slots(&self.folders, &self.added);
-        most > 0 && slots.filter(|slot| slot.serving.spec().policy.enabled).count() >= most
+        most > 0 && slots.filter(|slot| self.is_wanted(slot)).count() >= most
+    }
+
+    /// Whether a slot's server is one of those that count.
+    fn is_wanted(&self, slot: &Slot) -> bool {
+        let overrides = self.core.overrides.load();
+        let over = overrides.get(&*slot.key).map(|over| over.enabled);
+        over.unwrap_or(slot.spec.policy.enabled) && !slot.is_surplus
     }
 
     /// Looks how servers are: swaps those that are good, tells what is wrong, publishes what changed. When to
     /// look again without being woken.
     async fn look_after(&mut self) -> Option<Instant> {
+        for path in self.core.take_left() {
+            self.leave(&path);
+        }
         self.fill_vacancies().await;
         let before = self.leaving.len();
         let mut kept = Vec::new();
@@ -393,6 +435,12 @@ impl Steward {
         slots_mut(&mut self.folders, &mut self.added).filter_map(|slot| slot.wake(now)).min()
     }
 
+    /// What a slot waited for the end of has ended.
+    fn has_ended(&mut self, key: Option<Arc<str>>) {
+        let all = slots_mut(&mut self.folders, &mut self.added);
+        all.filter(|slot| Some(&slot.key) == key.as_ref()).for_each(|slot| slot.has_ended = true);
+    }
+
     /// Starts what waited for the end of what was before it, or for room.
     async fn fill_vacancies(&mut self) {
         while let Some((folder, place)) = self.vacancy() {
@@ -406,7 +454,7 @@ impl Steward {
             let Some(slot) = all.find(|slot| slot.key == key && slot.scope == scope) else {
                 return;
             };
-            (slot.waits_for_end, slot.is_surplus) = (false, false);
+            (slot.waits_for_end, slot.has_ended, slot.is_surplus) = (false, false, false);
             slot.coming = Some(serving);
             self.leaving.extend(slot.take_over());
         }

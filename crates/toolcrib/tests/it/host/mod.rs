@@ -5,6 +5,7 @@ mod asking;
 mod atomic;
 mod basics;
 mod calls;
+mod changes;
 mod crowd;
 mod documents;
 mod events;
