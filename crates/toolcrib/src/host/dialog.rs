@@ -147,7 +147,7 @@ impl Dialog {
         let published = self.host.core().published.load_full();
         let mut leases: Vec<Lease> =
             published.all_serving().flat_map(|serving| serving.leases()).filter(held).collect();
-        leases.sort_by(|a, b| a.since.cmp(&b.since));
+        leases.sort_by_key(|lease| lease.since);
         leases
     }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use toolcrib_config::model::policy::Scope as Sight;
-use toolcrib_config::{Config, Workspace, compile};
+use toolcrib_config::model::policy::{Reload as Taking, Scope as Sight};
+use toolcrib_config::{Config, ServerSpec, Workspace, compile};
 
 use super::core::Core;
 use super::files::Files;
@@ -34,6 +34,24 @@ impl Folder {
         Some(self.slots.remove(place))
     }
 
+    /// A changed configuration without what is taken up only when somebody asks for it.
+    pub(super) fn hold_manual(&self, new: Arc<Config>) -> Arc<Config> {
+        let known = &self.config.servers;
+        if !new.servers.iter().chain(known).any(is_manual) {
+            return new;
+        }
+        let mut held = Config::clone(&new);
+        held.servers
+            .retain(|spec| !is_manual(spec) || known.iter().any(|old| old.key() == spec.key()));
+        for (place, old) in known.iter().enumerate().filter(|(_, old)| is_manual(old)) {
+            match held.servers.iter_mut().find(|spec| spec.key() == old.key()) {
+                Some(spec) => spec.clone_from(old),
+                None => held.servers.insert(place.min(held.servers.len()), old.clone()),
+            }
+        }
+        Arc::new(held)
+    }
+
     /// Reads its files anew, away from the tasks that serve.
     pub(super) async fn read(&self, core: &Arc<Core>) -> Arc<Config> {
         let (core, path) = (Arc::clone(core), self.path.clone());
@@ -49,6 +67,11 @@ impl Folder {
         config.keep_host_of(&self.config);
         Arc::new(config)
     }
+}
+
+/// Whether changes of it wait until somebody asks for them.
+fn is_manual(spec: &ServerSpec) -> bool {
+    spec.policy.reload == Taking::Manual
 }
 
 /// Outside of the root only what belongs to a working directory counts. Files are told by their whole paths there:

@@ -72,7 +72,7 @@ impl Slot {
     }
 
     /// Lists that are to be kept for later hosts: those of a server that need not run to be listed.
-    pub(super) fn to_keep(&mut self) -> Option<Arc<Catalog>> {
+    pub(super) fn unkept(&mut self) -> Option<Arc<Catalog>> {
         let catalog = self.serving.server.main().view().catalog.filter(|_| recalls(&self.spec))?;
         let is_new = self.kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &catalog));
         is_new.then(|| Arc::clone(self.kept.insert(catalog)))
@@ -126,6 +126,12 @@ impl Slot {
             State::Backoff | State::Failed | State::Stopped => false,
             State::Connecting | State::Reconnecting | State::Draining => false,
         })
+    }
+
+    /// A server of it that an earlier reload started and that has not shown yet what it can.
+    pub(super) fn starting(&self) -> Option<&Arc<Serving>> {
+        let first = Some(&self.serving).filter(|serving| serving.state() == State::Connecting);
+        self.coming.as_ref().or(first)
     }
 
     /// What is wrong with its servers now.

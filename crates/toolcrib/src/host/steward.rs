@@ -54,6 +54,14 @@ pub(super) enum Order {
     Coming(Arc<str>, oneshot::Sender<Option<Arc<Serving>>>),
 }
 
+/// Why files are read anew, and who wants to know the outcome.
+enum Cause {
+    /// Somebody said so.
+    Asked(Option<oneshot::Sender<Arc<Reload>>>),
+    /// A file has changed.
+    Noticed(Option<oneshot::Sender<Arc<Reload>>>),
+}
+
 pub(super) struct Steward {
     core: Arc<Core>,
     orders: mpsc::Receiver<Order>,
@@ -99,7 +107,7 @@ impl Steward {
     }
 
     pub(super) async fn run(mut self) {
-        self.reload(None).await;
+        self.reload(Cause::Asked(None)).await;
         loop {
             let wake = self.look_after().await;
             let due = self.noticed.map(|(_, due)| due);
@@ -111,8 +119,8 @@ impl Steward {
                 },
                 () = ears.news.notified() => {}
                 () = self.changed.notified() => self.notice(),
-                () = until(due), if due.is_some() => self.reload(None).await,
-                () = hangup(&mut self.hangups) => self.reload(None).await,
+                () = until(due), if due.is_some() => self.reload(Cause::Noticed(None)).await,
+                () = hangup(&mut self.hangups) => self.reload(Cause::Asked(None)).await,
                 Some(_) = self.waiting.join_next() => {}
                 () = until(wake) => {}
             }
@@ -121,10 +129,10 @@ impl Steward {
 
     async fn take(&mut self, order: Order) {
         match order {
-            Order::Reload(reply) => self.reload(Some(reply)).await,
+            Order::Reload(reply) => self.reload(Cause::Asked(Some(reply))).await,
             Order::Recheck(reply) => {
                 if self.watching.has_changed() {
-                    self.reload(Some(reply)).await;
+                    self.reload(Cause::Noticed(Some(reply))).await;
                 }
             }
             Order::Look(reply) => {
@@ -188,7 +196,7 @@ impl Steward {
     }
 
     /// Compute, compare, start beside, swap: nothing is stopped before what replaces it is good.
-    async fn reload(&mut self, reply: Option<oneshot::Sender<Arc<Reload>>>) {
+    async fn reload(&mut self, cause: Cause) {
         let begun = Instant::now();
         self.noticed = None;
         // Before anything is read: what changes while it is being read has changed since.
@@ -198,7 +206,10 @@ impl Steward {
         let mut is_good = true;
         for place in 0..self.folders.len() {
             let Some(folder) = self.folders.get(place) else { break };
-            let (config, matter) = (folder.read(&self.core).await, folder.matter());
+            let (mut config, matter) = (folder.read(&self.core).await, folder.matter());
+            if let Cause::Noticed(_) = cause {
+                config = folder.hold_manual(config);
+            }
             is_good &= !config.keeps_last_good();
             problems.extend(config.problems.iter().cloned());
             self.core.tell_problems(&matter, config.problems.clone());
@@ -220,6 +231,7 @@ impl Steward {
             let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
             tracing::info!(version, took = ?reload.took, "configuration loaded");
             core.events.tell(Event::Reloaded(Arc::clone(&reload)));
+            let (Cause::Asked(reply) | Cause::Noticed(reply)) = cause;
             if let Some(reply) = reply {
                 let _ = reply.send(reload);
             }
@@ -269,7 +281,8 @@ impl Steward {
         match (action, before, now) {
             (Action::Keep, Some(mut slot), Some(spec)) => {
                 slot.spec = spec;
-                (Some(slot), None)
+                let starting = slot.starting().cloned();
+                (Some(slot), starting)
             }
             (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
@@ -375,7 +388,7 @@ impl Steward {
                 self.leaving.extend(slot.take_over());
             }
             self.core.tell_problems(&slot.matter(), slot.problems());
-            kept.extend(slot.to_keep().map(|catalog| (Arc::clone(&slot.spec), catalog)));
+            kept.extend(slot.unkept().map(|catalog| (Arc::clone(&slot.spec), catalog)));
         }
         for (spec, catalog) in kept {
             let store = self.core.store.clone();
