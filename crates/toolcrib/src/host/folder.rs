@@ -34,24 +34,22 @@ impl Folder {
         Some(self.slots.remove(place))
     }
 
-    /// A new configuration without what was changed of servers that are taken up only when somebody says so.
-    pub(super) fn without_manual(&self, config: Arc<Config>) -> Arc<Config> {
-        let is_manual = |spec: &&ServerSpec| spec.policy.reload == Taking::Manual;
-        let (old, new) = (&self.config, &config);
-        if !old.servers.iter().chain(&new.servers).any(|spec| is_manual(&spec)) {
-            return config;
+    /// A changed configuration without what is taken up only when somebody asks for it.
+    pub(super) fn hold_manual(&self, new: Arc<Config>) -> Arc<Config> {
+        let known = &self.config.servers;
+        if !new.servers.iter().chain(known).any(is_manual) {
+            return new;
         }
-        let as_before = |spec: &ServerSpec| match old.server(&spec.key()) {
-            Some(before) if is_manual(&before) => Some(before.clone()),
-            None if is_manual(&spec) => None,
-            _ => Some(spec.clone()),
-        };
-        let gone = old.servers.iter().filter(is_manual);
-        let gone = gone.filter(|spec| new.server(&spec.key()).is_none()).cloned();
-        let servers = new.servers.iter().filter_map(as_before).chain(gone).collect();
-        let mut config = Config::clone(new);
-        config.servers = servers;
-        Arc::new(config)
+        let mut held = Config::clone(&new);
+        held.servers
+            .retain(|spec| !is_manual(spec) || known.iter().any(|old| old.key() == spec.key()));
+        for (place, old) in known.iter().enumerate().filter(|(_, old)| is_manual(old)) {
+            match held.servers.iter_mut().find(|spec| spec.key() == old.key()) {
+                Some(spec) => spec.clone_from(old),
+                None => held.servers.insert(place.min(held.servers.len()), old.clone()),
+            }
+        }
+        Arc::new(held)
     }
 
     /// Reads its files anew, away from the tasks that serve.
@@ -69,6 +67,11 @@ impl Folder {
         config.keep_host_of(&self.config);
         Arc::new(config)
     }
+}
+
+/// Whether changes of it wait until somebody asks for them.
+fn is_manual(spec: &ServerSpec) -> bool {
+    spec.policy.reload == Taking::Manual
 }
 
 /// Outside of the root only what belongs to a working directory counts. Files are told by their whole paths there:

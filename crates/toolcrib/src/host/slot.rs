@@ -132,6 +132,12 @@ impl Slot {
         })
     }
 
+    /// A server of it that an earlier reload started and that has not shown yet what it can.
+    pub(super) fn starting(&self) -> Option<&Arc<Serving>> {
+        let first = Some(&self.serving).filter(|serving| serving.state() == State::Connecting);
+        self.coming.as_ref().or(first)
+    }
+
     /// What is wrong with its servers now.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let view = self.serving.server.main().view();

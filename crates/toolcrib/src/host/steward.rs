@@ -25,7 +25,7 @@ use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
 use super::slot::{Slot, must_prove_itself, recalls};
 use super::watching::Watching;
-use crate::conn::{self, State};
+use crate::conn;
 use crate::registry::Scope;
 use crate::supervise::Terms;
 
@@ -53,6 +53,14 @@ pub(super) enum Order {
     Coming(Arc<str>, oneshot::Sender<Option<Arc<Serving>>>),
 }
 
+/// Why files are read anew, and who wants to know the outcome.
+enum Cause {
+    /// Somebody said so.
+    Asked(Option<oneshot::Sender<Arc<Reload>>>),
+    /// A file has changed.
+    Noticed(Option<oneshot::Sender<Arc<Reload>>>),
+}
+
 pub(super) struct Steward {
     core: Arc<Core>,
     orders: mpsc::Receiver<Order>,
@@ -74,15 +82,6 @@ pub(super) struct Steward {
 }
 
 type Watched = (Step, Option<Arc<Serving>>);
-
-/// Why the configuration is read anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// Somebody wants it.
-    Asked,
-    /// A file has changed. That is not enough for servers that say so.
-    Noticed,
-}
 
 impl Steward {
     pub(super) fn new(
@@ -107,7 +106,7 @@ impl Steward {
     }
 
     pub(super) async fn run(mut self) {
-        self.reload(Cause::Asked, None).await;
+        self.reload(Cause::Asked(None)).await;
         loop {
             let wake = self.look_after().await;
             let due = self.noticed.map(|(_, due)| due);
@@ -119,8 +118,8 @@ impl Steward {
                 },
                 () = ears.news.notified() => {}
                 () = self.changed.notified() => self.notice(),
-                () = until(due), if due.is_some() => self.reload(Cause::Noticed, None).await,
-                () = hangup(&mut self.hangups) => self.reload(Cause::Asked, None).await,
+                () = until(due), if due.is_some() => self.reload(Cause::Noticed(None)).await,
+                () = hangup(&mut self.hangups) => self.reload(Cause::Asked(None)).await,
                 Some(done) = self.waiting.join_next() => self.has_ended(done.ok().flatten()),
                 () = until(wake) => {}
             }
@@ -129,10 +128,10 @@ impl Steward {
 
     async fn take(&mut self, order: Order) {
         match order {
-            Order::Reload(reply) => self.reload(Cause::Asked, Some(reply)).await,
+            Order::Reload(reply) => self.reload(Cause::Asked(Some(reply))).await,
             Order::Recheck(reply) => {
                 if self.watching.has_changed() {
-                    self.reload(Cause::Noticed, Some(reply)).await;
+                    self.reload(Cause::Noticed(Some(reply))).await;
                 }
             }
             Order::Look(reply) => {
@@ -206,7 +205,7 @@ impl Steward {
     }
 
     /// Compute, compare, start beside, swap: nothing is stopped before what replaces it is good.
-    async fn reload(&mut self, cause: Cause, reply: Option<oneshot::Sender<Arc<Reload>>>) {
+    async fn reload(&mut self, cause: Cause) {
         let begun = Instant::now();
         self.noticed = None;
         // Before anything is read: what changes while it is being read has changed since.
@@ -217,14 +216,14 @@ impl Steward {
         for place in 0..self.folders.len() {
             let Some(folder) = self.folders.get(place) else { break };
             let (mut config, matter) = (folder.read(&self.core).await, folder.matter());
+            if let Cause::Noticed(_) = cause {
+                config = folder.hold_manual(config);
+            }
             is_good &= !config.keeps_last_good();
             problems.extend(config.problems.iter().cloned());
             self.core.tell_problems(&matter, config.problems.clone());
             if place == 0 {
                 self.core.permit(&config.host.permissions);
-            }
-            if cause == Cause::Noticed {
-                config = folder.without_manual(config);
             }
             steps.extend(self.apply(place, config).await);
         }
@@ -244,6 +243,7 @@ impl Steward {
             let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
             tracing::info!(version, took = ?reload.took, "configuration loaded");
             core.events.tell(Event::Reloaded(Arc::clone(&reload)));
+            let (Cause::Asked(reply) | Cause::Noticed(reply)) = cause;
             if let Some(reply) = reply {
                 let _ = reply.send(reload);
             }
@@ -294,11 +294,8 @@ impl Steward {
         match (action, before, now) {
             (Action::Keep, Some(mut slot), Some(spec)) => {
                 slot.spec = spec;
-                // An earlier reload may have started it just now.
-                let underway = slot.coming.as_ref().unwrap_or(&slot.serving);
-                let underway =
-                    (underway.state() == State::Connecting).then(|| Arc::clone(underway));
-                (Some(slot), underway)
+                let starting = slot.starting().cloned();
+                (Some(slot), starting)
             }
             (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,

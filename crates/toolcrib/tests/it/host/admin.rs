@@ -63,7 +63,7 @@ async fn what_is_disabled_while_it_is_replaced_stays_disabled() {
     let slow = counting().start([Step::Sleep(600)]);
     stage.minds(&json!({"a": stage.minded(slow, "a")}));
     let (reload, disabled) = tokio::join!(host.reload(), async {
-        until("the new one is being started", || stage_is_coming(&host)).await;
+        until("the new one is being started", || is_coming(&host)).await;
         host.disable("a", "a person").await
     });
     disabled.unwrap();
@@ -74,7 +74,7 @@ async fn what_is_disabled_while_it_is_replaced_stays_disabled() {
 }
 
 /// The new definition is known, and the old one serves.
-fn stage_is_coming(host: &Host) -> bool {
+fn is_coming(host: &Host) -> bool {
     let written = host.config().servers[0].hash;
     server(host, "a").spec.hash != written
 }

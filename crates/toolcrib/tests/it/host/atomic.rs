@@ -55,9 +55,9 @@ async fn dom_70_78_every_list_is_a_published_one_and_no_untouched_server_notices
     }
     for generation in 1..=RELOADS {
         write(&stage, generation);
-        let reload = within(host.reload()).await.unwrap();
-        assert_eq!(reload.steps.len(), 3 + generation % 2 + (generation + 1) % 2, "{reload:?}");
-        assert_eq!(offered(&dialog_list(&host).await, "turning").len(), 3);
+        within(host.reload()).await.unwrap();
+        let list = offered(&dialog_list(&host).await, "turning");
+        assert!(list[0].starts_with(&format!("turning__a{generation} ")), "{generation}: {list:?}");
     }
     watch.is_over.store(true, Ordering::SeqCst);
     while let Some(ended) = within(crowd.join_next()).await {
@@ -123,7 +123,8 @@ fn offered(list: &[String], server: &str) -> Vec<String> {
 async fn read(dialog: Dialog, watch: Arc<Watch>, number: usize) {
     let mut first: Option<Vec<String>> = None;
     while !watch.is_over.load(Ordering::SeqCst) {
-        let turn = if number.is_multiple_of(2) { dialog.turn_now() } else { within(dialog.turn()).await };
+        let turn =
+            if number.is_multiple_of(2) { dialog.turn_now() } else { within(dialog.turn()).await };
         let list = definitions(&turn);
         check_whole(&turn, &list);
         // No unchanged definition changes a byte.

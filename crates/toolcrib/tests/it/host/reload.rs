@@ -243,6 +243,44 @@ async fn dom_82_84_89_a_file_that_is_wrong_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_taken_up_by_hand_waits_for_that() {
+    let stage = Stage::new();
+    let write = |ids: &[&str], number: u32| {
+        let entry = |id: &&str| {
+            let mut entry = stage.scripted(counting(), id);
+            entry["env"] = json!({"N": number.to_string()});
+            entry["reload"] = json!(if *id == "watched" { "watch" } else { "manual" });
+            ((*id).to_owned(), entry)
+        };
+        stage.servers(&ids.iter().map(entry).collect());
+    };
+    write(&["a", "watched", "b"], 1);
+    let host = stage.host().await;
+    let one = dialog(&host, "default").await;
+    let pids = async |ids: &[&str]| {
+        let mut pids = Vec::new();
+        for id in ids {
+            pids.push(counted(&one, &format!("{id}__count")).await.0);
+        }
+        pids
+    };
+    let before = pids(&["a", "watched", "b"]).await;
+    let mut listening = host.listen();
+    // One changed, one gone, one new: none of it counts before somebody says so.
+    write(&["a", "watched", "c"], 2);
+    hear(&mut listening, |event| matches!(event, Event::Reloaded(_)).then_some(())).await;
+    let after = pids(&["a", "watched", "b"]).await;
+    assert_eq!((after[0], after[2]), (before[0], before[2]));
+    assert_ne!(after[1], before[1]);
+    assert_eq!(prefixed(&names(&one).await, "c__"), 0);
+    within(host.reload()).await.unwrap();
+    let now = pids(&["a", "watched", "c"]).await;
+    assert!(now[0] != after[0] && now[1] == after[1]);
+    assert_eq!(prefixed(&names(&one).await, "b__"), 0);
+    within(host.close()).await;
+}
+
+#[tokio::test]
 async fn a_changed_file_is_taken_up_on_a_hangup() {
     let stage = Stage::new();
     let file = |servers: Value| json!({"version": 1, "host": {"reload": {"mode": "manual"}}, "servers": servers});
