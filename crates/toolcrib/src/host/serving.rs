@@ -18,7 +18,7 @@ use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Failure, FailureKind, State, Ticket, View, Want};
+use crate::conn::{Caller, Event, Failure, FailureKind, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Server, Spare};
 
@@ -100,6 +100,12 @@ impl Serving {
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
         let guard = self.leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
+        if dialog.has_ended() {
+            // It ended before there was a lease that could have ended with it.
+            self.dialog_ended(&dialog.id);
+            let server = self.spec().id.as_str().into();
+            return Err(NoSession::Lease(TakeError::DialogEnded { server }));
+        }
         let ready = timeout_at(deadline, guard.conn().ready(Want::Call)).await;
         match ready {
             Err(_) => Err(NoSession::Late),
@@ -154,6 +160,15 @@ impl Serving {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Lets it work, or not.
+    pub(super) async fn enable(&self, enabled: bool) {
+        if !enabled {
+            self.end_leases();
+        }
+        let event = if enabled { Event::Enable } else { Event::Disable };
+        self.server.main().tell(event).await;
     }
 
     pub(super) fn state(&self) -> State {

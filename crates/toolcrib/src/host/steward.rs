@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use toolcrib_config::model::policy::{Connect, Reload as Taking, Replace, Scope as Sight};
-use toolcrib_config::{Action, Config, ServerSpec, Workspace, compile, diff};
+use toolcrib_config::{Action, Config, ServerSpec, diff};
 
 use super::catalogs;
 use super::core::Core;
 use super::events::Event;
-use super::files::Files;
+use super::folder::Folder;
 use super::meters::Meter;
 use super::ops::OpError;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
-use super::slot::{Slot, Succession, is_remembered, must_prove_itself};
+use super::slot::{Slot, must_prove_itself, recalls};
 use super::watching::Watching;
 use crate::conn::{self, State};
 use crate::registry::Scope;
@@ -36,8 +36,9 @@ const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 pub(super) enum Order {
     /// Reads the files anew. The answer comes when what was started has settled.
     Reload(oneshot::Sender<Arc<Reload>>),
-    /// Reads the files anew if one has changed. The answer comes when that is taken up.
-    Recheck(oneshot::Sender<()>),
+    /// Reads the files anew if one has changed. The answer comes when what was started has settled; there is none
+    /// where nothing has changed.
+    Recheck(oneshot::Sender<Arc<Reload>>),
     /// Looks how servers are and publishes what changed.
     Look(oneshot::Sender<()>),
     /// A dialog is in this folder; the answer comes when its servers are taken in.
@@ -47,6 +48,10 @@ pub(super) enum Order {
     Add(Arc<ServerSpec>, oneshot::Sender<Result<(), OpError>>),
     /// The server with this key, if no file names it.
     Remove(Arc<str>, oneshot::Sender<bool>),
+    /// Lets the server with this key work, or not.
+    Enable(Arc<str>, bool, oneshot::Sender<()>),
+    /// The changed server with this key that did not start, if there is one.
+    Coming(Arc<str>, oneshot::Sender<Option<Arc<Serving>>>),
 }
 
 pub(super) struct Steward {
@@ -54,6 +59,8 @@ pub(super) struct Steward {
     orders: mpsc::Receiver<Order>,
     /// A file may have changed.
     changed: Arc<Notify>,
+    /// A file has changed: since when it is known, and when it is taken up.
+    noticed: Option<(Instant, Instant)>,
     watching: Watching,
     /// Tells that the configuration is to be read anew, where the program wants that.
     hangups: Option<Signal>,
@@ -65,15 +72,6 @@ pub(super) struct Steward {
     leaving: Vec<Arc<Serving>>,
     /// Those who wait for what a reload started.
     waiting: JoinSet<()>,
-}
-
-/// A working directory and what is configured in it.
-struct Folder {
-    path: PathBuf,
-    config: Arc<Config>,
-    slots: Vec<Slot>,
-    /// Dialogs that are in it.
-    users: usize,
 }
 
 type Watched = (Step, Option<Arc<Serving>>);
@@ -91,6 +89,7 @@ impl Steward {
             orders,
             watching: Watching::start(Arc::clone(&changed)),
             changed,
+            noticed: None,
             hangups,
             folders: vec![root],
             added: Vec::new(),
@@ -103,6 +102,7 @@ impl Steward {
         self.reload(None).await;
         loop {
             let wake = self.look_after().await;
+            let due = self.noticed.map(|(_, due)| due);
             let ears = Arc::clone(&self.core.ears);
             tokio::select! {
                 order = self.orders.recv() => match order {
@@ -110,7 +110,8 @@ impl Steward {
                     None => return,
                 },
                 () = ears.news.notified() => {}
-                () = self.changed.notified() => self.files_changed().await,
+                () = self.changed.notified() => self.notice(),
+                () = until(due), if due.is_some() => self.reload(None).await,
                 () = hangup(&mut self.hangups) => self.reload(None).await,
                 Some(_) = self.waiting.join_next() => {}
                 () = until(wake) => {}
@@ -123,13 +124,12 @@ impl Steward {
             Order::Reload(reply) => self.reload(Some(reply)).await,
             Order::Recheck(reply) => {
                 if self.watching.has_changed() {
-                    self.reload(None).await;
+                    self.reload(Some(reply)).await;
                 }
-                // Whoever asked may have gone; that is so for all answers.
-                let _ = reply.send(());
             }
             Order::Look(reply) => {
                 self.look_after().await;
+                // Whoever asked may have gone; that is so for all answers.
                 let _ = reply.send(());
             }
             Order::Enter(path, reply) => {
@@ -144,10 +144,22 @@ impl Steward {
                 let gone = self.added.iter().position(|slot| slot.key == key);
                 if let Some(place) = gone {
                     let slot = self.added.remove(place);
-                    self.leaving.extend(slot.end());
+                    self.dismiss(slot);
                     self.publish(true);
                 }
                 let _ = reply.send(gone.is_some());
+            }
+            Order::Enable(key, enabled, reply) => {
+                for slot in slots(&self.folders, &self.added).filter(|slot| slot.key == key) {
+                    slot.enable(enabled).await;
+                }
+                self.look_after().await;
+                let _ = reply.send(());
+            }
+            Order::Coming(key, reply) => {
+                let mut all = slots(&self.folders, &self.added);
+                let coming = all.find(|slot| slot.key == key).and_then(|slot| slot.coming.clone());
+                let _ = reply.send(coming);
             }
         }
     }
@@ -163,35 +175,41 @@ impl Steward {
         Ok(())
     }
 
-    /// Waits until the writer has done, and takes up what it wrote.
-    async fn files_changed(&mut self) {
+    /// What changed is taken up when the writer has paused, or has gone on for too long.
+    fn notice(&mut self) {
         let settings = &self.root().config.host.reload;
         if settings.mode != Taking::Watch {
             return;
         }
-        let (quiet, limit) = (settings.debounce.0, Instant::now() + LONGEST_DEBOUNCE);
-        while Instant::now() < limit && timeout(quiet, self.changed.notified()).await.is_ok() {}
-        self.reload(None).await;
+        let now = Instant::now();
+        let since = self.noticed.map_or(now, |(since, _)| since);
+        let due = (now + settings.debounce.0).min(since + LONGEST_DEBOUNCE);
+        self.noticed = Some((since, due));
     }
 
     /// Compute, compare, start beside, swap: nothing is stopped before what replaces it is good.
     async fn reload(&mut self, reply: Option<oneshot::Sender<Arc<Reload>>>) {
         let begun = Instant::now();
+        self.noticed = None;
+        // Before anything is read: what changes while it is being read has changed since.
+        self.watching.look();
         let mut steps = Vec::new();
         let mut problems = Vec::new();
+        let mut is_good = true;
         for place in 0..self.folders.len() {
-            let config = self.read(place).await;
+            let Some(folder) = self.folders.get(place) else { break };
+            let (config, matter) = (folder.read(&self.core).await, folder.matter());
+            is_good &= !config.keeps_last_good();
+            problems.extend(config.problems.iter().cloned());
+            self.core.tell_problems(&matter, config.problems.clone());
             if place == 0 {
                 self.core.permit(&config.host.permissions);
             }
             steps.extend(self.apply(place, config).await);
-            if let Some(folder) = self.folders.get(place) {
-                problems.extend(folder.config.problems.iter().cloned());
-            }
         }
-        self.core.tell_problems("config", problems.clone());
         self.follow_files();
-        let version = self.publish(steps.iter().any(|(step, _)| !is_kept(step.action)));
+        let changes = steps.iter().any(|(step, _)| !is_kept(step.action));
+        let version = self.publish(is_good || changes);
         let core = Arc::clone(&self.core);
         self.waiting.spawn(async move {
             let eager = steps.iter().filter_map(|(_, serving)| serving.as_ref());
@@ -200,56 +218,37 @@ impl Steward {
             core.listed().await;
             core.first_load.send_replace(true);
             let steps = settled(steps).await;
+            // What has settled by now is published before anybody is told that it has.
+            core.listed().await;
             let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
             tracing::info!(version, took = ?reload.took, "configuration loaded");
             core.events.tell(Event::Reloaded(Arc::clone(&reload)));
             if let Some(reply) = reply {
-                core.listed().await;
                 let _ = reply.send(reload);
             }
         });
-    }
-
-    async fn read(&self, place: usize) -> Arc<Config> {
-        let core = Arc::clone(&self.core);
-        let Some(folder) = self.folders.get(place) else {
-            return Arc::default();
-        };
-        let mut workspace = core.workspace.clone();
-        if place > 0 {
-            workspace = Workspace { root: folder.path.clone(), home: None, named: None };
-        }
-        let compiled = tokio::task::spawn_blocking(move || {
-            let mut config = compile(&workspace, &Files { env: &core.world.env });
-            if place > 0 {
-                // Elsewhere only what belongs to a working directory counts.
-                config.servers.retain(|spec| spec.policy.scope == Sight::Cwd);
-            }
-            Arc::new(config)
-        });
-        // It does not panic; if it did, an empty configuration would stop everything.
-        compiled.await.unwrap_or_else(|_| Arc::clone(&folder.config))
     }
 
     /// Makes a folder's servers those of its new configuration.
     async fn apply(&mut self, place: usize, config: Arc<Config>) -> Vec<Watched> {
         let Some(folder) = self.folders.get_mut(place) else { return Vec::new() };
         let plan = diff(&folder.config, &config);
-        let (path, mut old) = (folder.path.clone(), std::mem::take(&mut folder.slots));
-        // What is started while others are counted counts itself.
+        let path = folder.path.clone();
         folder.config = Arc::clone(&config);
         let mut done = Vec::with_capacity(plan.steps.len());
         for step in plan.steps {
-            let before = old.iter().position(|slot| *slot.key == *step.key);
-            let before = before.map(|place| old.remove(place));
+            // Every slot has its step: it leaves its old place and stands behind those before it. So all are
+            // counted all the time.
+            let before = self.folders.get_mut(place).and_then(|folder| folder.take(&step.key));
             let now =
                 config.servers.iter().find(|spec| spec.key() == step.key).cloned().map(Arc::new);
             let (slot, watched) = self.change(step.action, before, now, &path).await;
+            let is_late = slot.as_ref().is_some_and(|slot| slot.waits_for_end);
             if let Some(folder) = self.folders.get_mut(place) {
                 folder.slots.extend(slot);
             }
-            let server = step.key.into();
-            done.push((Step { server, action: step.action, outcome: Outcome::Done }, watched));
+            let outcome = if is_late { Outcome::Coming } else { Outcome::Done };
+            done.push((Step { server: step.key.into(), action: step.action, outcome }, watched));
         }
         if let Some(folder) = self.folders.get_mut(place) {
             // What goes on although it cannot be read any more is still what is to be compared with.
@@ -282,7 +281,7 @@ impl Steward {
             (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
             (_, Some(slot), None) => {
-                self.leaving.extend(slot.end());
+                self.dismiss(slot);
                 (None, None)
             }
             (_, None, Some(spec)) => {
@@ -308,7 +307,7 @@ impl Steward {
         };
         let mut slot = Slot::new(scope, Arc::clone(&spec), serving);
         slot.is_surplus = is_surplus;
-        if is_remembered(&spec) {
+        if recalls(&spec) {
             slot.remember(catalogs::recall(&self.core.store, &spec).await);
         }
         slot
@@ -322,6 +321,10 @@ impl Steward {
     ) -> (Option<Slot>, Option<Arc<Serving>>) {
         self.leaving.extend(slot.coming.take());
         slot.spec = Arc::clone(&spec);
+        if slot.waits_for_end || slot.serving.spec().hash == spec.hash {
+            // It begins with what is written then, or it is what is written again.
+            return (Some(slot), None);
+        }
         if spec.policy.replace == Replace::StopFirst {
             slot.waits_for_end = true;
             let (supervisor, old) = (self.core.supervisor.clone(), Arc::clone(&slot.serving));
@@ -364,7 +367,7 @@ impl Steward {
     /// Whether the host has as many servers as it may have.
     fn is_full(&self) -> bool {
         let most = self.root().config.host.max_servers as usize;
-        let slots = self.folders.iter().flat_map(|folder| &folder.slots).chain(&self.added);
+        let slots = slots(&self.folders, &self.added);
         most > 0 && slots.filter(|slot| slot.serving.spec().policy.enabled).count() >= most
     }
 
@@ -375,11 +378,10 @@ impl Steward {
         let before = self.leaving.len();
         let mut kept = Vec::new();
         for slot in slots_mut(&mut self.folders, &mut self.added) {
-            if slot.succession() == Succession::TakeOver {
+            if slot.is_proven() {
                 self.leaving.extend(slot.take_over());
             }
-            let matter = format!("server {} {:?}", slot.key, slot.scope);
-            self.core.tell_problems(&matter, slot.problems());
+            self.core.tell_problems(&slot.matter(), slot.problems());
             kept.extend(slot.unkept().map(|catalog| (Arc::clone(&slot.spec), catalog)));
         }
         for (spec, catalog) in kept {
@@ -429,9 +431,15 @@ impl Steward {
         let in_any_case = in_any_case || !self.leaving.is_empty();
         let version = core.publish(&mut slots, &config, in_any_case);
         for serving in self.leaving.drain(..) {
-            core.retire(serving, version, config.host.reload.drain_kill.0);
+            core.retire(serving, version);
         }
         version
+    }
+
+    /// Its servers are not wanted any more, and what was wrong with them is nobody's problem.
+    fn dismiss(&mut self, slot: Slot) {
+        self.core.forget_problems(&slot.matter());
+        self.leaving.extend(slot.end());
     }
 
     fn follow_files(&mut self) {
@@ -447,11 +455,11 @@ impl Steward {
             folder.users += 1;
             return;
         }
-        self.folders.push(Folder::new(path));
-        let place = self.folders.len() - 1;
-        let config = self.read(place).await;
-        self.core.tell_problems(&format!("config {place}"), config.problems.clone());
-        self.apply(place, config).await;
+        let folder = Folder::new(path);
+        let config = folder.read(&self.core).await;
+        self.core.tell_problems(&folder.matter(), config.problems.clone());
+        self.folders.push(folder);
+        self.apply(self.folders.len() - 1, config).await;
         self.follow_files();
         self.publish(true);
     }
@@ -468,7 +476,8 @@ impl Steward {
             }
         }
         let folder = self.folders.remove(place);
-        self.leaving.extend(folder.slots.into_iter().flat_map(Slot::end));
+        self.core.tell_problems(&folder.matter(), Vec::new());
+        folder.slots.into_iter().for_each(|slot| self.dismiss(slot));
         self.follow_files();
         self.publish(true);
     }
@@ -479,10 +488,8 @@ impl Steward {
     }
 }
 
-impl Folder {
-    fn new(path: PathBuf) -> Self {
-        Folder { path, config: Arc::default(), slots: Vec::new(), users: 1 }
-    }
+fn slots<'a>(folders: &'a [Folder], added: &'a [Slot]) -> impl Iterator<Item = &'a Slot> {
+    folders.iter().flat_map(|folder| &folder.slots).chain(added)
 }
 
 fn slots_mut<'a>(
