@@ -114,7 +114,9 @@ impl Hosted<'_> {
         let is_settled = |turn: &Turn, name: &str| {
             let listed = turn.snapshot().servers().find(|server| server.is_called(name));
             let is_listed = listed.is_some_and(|server| server.is_discovered && !server.from_cache);
-            is_listed || self.server(name).is_some_and(|server| is_away(&server))
+            // Before anything is published, nobody knows which servers there are.
+            let is_nobody = turn.version() > 0 && self.server(name).is_none();
+            is_nobody || is_listed || self.server(name).is_some_and(|server| is_away(&server))
         };
         self.settled(dialog, |turn| server.is_some_and(|name| is_settled(turn, name))).await
     }

@@ -5,15 +5,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::json;
+use toolcrib::conn::FailureKind;
 use toolcrib::conn::peer::mailbox;
-use toolcrib::host::Execution;
-use toolcrib::shape::{Audience, BadArgument, ErrorKind, Facts, View, arguments};
+use toolcrib::host::{Execution, OpError};
+use toolcrib::shape::{Audience, ErrorKind, Facts, View, arguments};
 use toolcrib::{CallError, CallRequest, Tool, Turn};
 use toolcrib_wire::{Kind, Limits, ObjectWriter, Raw};
 
 use crate::Exit;
 use crate::args::Call;
-use crate::hosted::{self, Hosted};
+use crate::hosted::{self, Hosted, is_up};
 use crate::out::Out;
 use crate::settings::Settings;
 use crate::shown::{brief, lines};
@@ -32,9 +33,9 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Call) -> Exit {
     hosted::run(settings, out, async |hosted| {
         let dialog = hosted.dialog(&args.who).await?;
         let turn = hosted.settled(&dialog, |turn| turn.tool(&args.tool).is_some()).await;
-        let done = match given_or_made(&turn, args, given) {
+        let done = match prepared(hosted, &turn, args, given).await {
             Ok(arguments) => execute(out, &turn, args, arguments).await,
-            Err(refused) => *refused,
+            Err(unmade) => *unmade,
         };
         match (settings.json, args.raw, &done.outcome) {
             (true, _, _) => out.raw(&done.report()),
@@ -69,21 +70,52 @@ fn read(text: &str) -> Result<Raw, String> {
     }
 }
 
-/// Words become what the tool's schema asks for; for a tool that is not there it does not matter.
-fn given_or_made(turn: &Turn, args: &Call, given: Option<Raw>) -> Result<Raw, Box<Execution>> {
+/// The arguments of the call, if its server can be reached. For a tool that is not there they do not matter.
+async fn prepared(
+    hosted: &Hosted<'_>,
+    turn: &Turn,
+    args: &Call,
+    given: Option<Raw>,
+) -> Result<Raw, Box<Execution>> {
     let none = ObjectWriter::new().finish();
-    let Some(tool) = turn.tool(&args.tool).filter(|_| given.is_none()) else {
-        return Ok(given.unwrap_or(none));
+    let Some(tool) = turn.tool(&args.tool) else { return Ok(given.unwrap_or(none)) };
+    let unmade = |error: CallError| Box::new(unmade(&tool, error));
+    let arguments = match given {
+        Some(given) => given,
+        None => made(&tool, &args.words).map_err(unmade)?,
     };
-    let words = args.words.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    arguments(tool.input_schema(), words).map_err(|bad| Box::new(refused(&tool, &bad)))
+    reached(hosted, &tool).await.map_err(unmade)?;
+    Ok(arguments)
 }
 
-/// A call that nobody made, because its arguments cannot be meant.
-fn refused(tool: &Tool, bad: &BadArgument) -> Execution {
+/// Words become what the tool's schema asks for.
+fn made(tool: &Tool, words: &[(String, String)]) -> Result<Raw, CallError> {
+    let words = words.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    arguments(tool.input_schema(), words).map_err(|bad| {
+        let text = format!("invalid arguments for `{}`: {bad}", tool.name());
+        CallError::new(ErrorKind::InvalidArguments, text)
+    })
+}
+
+/// Who waits at a terminal wants the first failure, not the last: a host would try again for as long as a call
+/// may take. What else may be wrong with the server the call itself finds out.
+async fn reached(hosted: &Hosted<'_>, tool: &Tool) -> Result<(), CallError> {
+    let Some(server) = tool.server() else { return Ok(()) };
+    if hosted.server(&server.key).is_none_or(|server| is_up(&server)) {
+        return Ok(());
+    }
+    hosted.out.progress(&format!("connecting {}", brief(server.id())));
+    match hosted.host.connect(&server.key).await {
+        Err(OpError::Failed { cause, .. }) if cause.kind == FailureKind::Connection => {
+            Err(CallError::not_connected(server.id()).with_cause(cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A call that was not made.
+fn unmade(tool: &Tool, error: CallError) -> Execution {
     let server = tool.server().map_or("", |server| server.id());
-    let text = format!("invalid arguments for `{}`: {bad}", tool.name());
-    let error = CallError::new(ErrorKind::InvalidArguments, text).with_tool(tool.name());
     Execution {
         call: 0,
         facts: Facts {
@@ -93,7 +125,7 @@ fn refused(tool: &Tool, bad: &BadArgument) -> Execution {
             attempts: 0,
             repeated: false,
         },
-        outcome: Err(error.with_server(server)),
+        outcome: Err(error.with_tool(tool.name()).with_server(server)),
         results: tool.server().map(|it| it.spec.policy.results.clone()).unwrap_or_default(),
     }
 }

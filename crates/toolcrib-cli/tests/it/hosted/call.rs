@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
@@ -146,9 +147,11 @@ fn a_tool_that_is_known_of_a_server_that_is_gone_ends_with_three() {
         place.file("toolcrib.yaml", &json!({"version": 1, "servers": {"s": entry}}).to_string());
     assert_eq!(place.run_with(&["call", "s__echo"], &[PATH]).code, 0);
     fs::remove_file(&shim.path).unwrap();
+    let begun = Instant::now();
     let ran = place.run_with(&["call", "s__echo", "--json"], &[PATH]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert_eq!(parsed(&ran)["error"]["kind"], "connection");
+    assert!(begun.elapsed() < Duration::from_secs(15), "it was tried again and again");
     // And what is shown of it is as it was last seen, which is said.
     let ran = place.run_with(&["tools"], &[PATH]);
     assert!(ran.out.contains("s__echo") && ran.err.contains("shown as last seen: s"), "{ran:?}");
