@@ -21,11 +21,13 @@ pub struct Case {
 pub struct Outcome {
     pub ours: Sample,
     pub theirs: Sample,
+    /// Where there is a way to fetch and do nothing else.
+    pub floor: Option<Sample>,
 }
 
 impl Case {
     pub fn all() -> impl Iterator<Item = Case> {
-        [Over::Stdio, Over::Http].into_iter().flat_map(|over| {
+        [Over::Stdio, Over::Http, Over::Events].into_iter().flat_map(|over| {
             [Size::Small, Size::Large].into_iter().flat_map(move |size| {
                 [1, 16, 64].into_iter().map(move |in_flight| Case { over, size, in_flight })
             })
@@ -39,22 +41,30 @@ impl Case {
 
     pub async fn run(&self) -> Fallible<Outcome> {
         let upstream = Upstream::start(self.over)?;
-        let ours = Client::connect(Which::Ours, &upstream).await?;
-        let theirs = Client::connect(Which::Rmcp, &upstream).await?;
-        let calls = self.calls();
-        let (mut of_ours, mut of_theirs) = (Vec::new(), Vec::new());
+        let which: &[Which] = match self.over {
+            Over::Stdio => &[Which::Ours, Which::Rmcp],
+            Over::Http | Over::Events => &[Which::Ours, Which::Rmcp, Which::Floor],
+        };
+        let mut clients = Vec::new();
+        for which in which {
+            clients.push((Client::connect(*which, &upstream).await?, Vec::new()));
+        }
         // The first round warms up and does not count.
         for round in 0..=ROUNDS {
-            let ours = measure::round(&ours, self.size, calls, self.in_flight).await?;
-            let theirs = measure::round(&theirs, self.size, calls, self.in_flight).await?;
-            if round > 0 {
-                of_ours.push(ours);
-                of_theirs.push(theirs);
+            for (client, samples) in &mut clients {
+                let sample =
+                    measure::round(client, self.size, self.calls(), self.in_flight).await?;
+                if round > 0 {
+                    samples.push(sample);
+                }
             }
         }
-        ours.close().await?;
-        theirs.close().await?;
-        Ok(Outcome { ours: measure::best(&of_ours), theirs: measure::best(&of_theirs) })
+        let mut best = Vec::new();
+        for (client, samples) in clients {
+            client.close().await?;
+            best.push(measure::best(&samples));
+        }
+        Ok(Outcome { ours: best[0], theirs: best[1], floor: best.get(2).copied() })
     }
 
     /// About half a second for the slower one.
@@ -73,6 +83,7 @@ impl fmt::Display for Case {
         let over = match self.over {
             Over::Stdio => "stdio",
             Over::Http => "http",
+            Over::Events => "events",
         };
         let size = match self.size {
             Size::Small => "100B",

@@ -1,4 +1,4 @@
-//! The two clients behind one face: ours, and the one of the Rust SDK.
+//! The clients behind one face: ours, the one of the Rust SDK, and one that only fetches.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,12 +28,15 @@ use crate::upstream::{Size, Upstream};
 pub enum Which {
     Ours,
     Rmcp,
+    /// What any client pays that is built on the same HTTP library: it asks, and drops each piece of the answer.
+    Floor,
 }
 
 /// A client that is connected.
 pub enum Client {
     Ours { peer: Peer, _host: Host },
     Rmcp(RunningService<RoleClient, ()>),
+    Floor { http: reqwest::Client, url: String },
 }
 
 /// Calls tools, up to the result as each client hands it on: ours as text that has been checked, which is what a
@@ -41,6 +44,7 @@ pub enum Client {
 pub enum Caller {
     Ours { peer: Peer, arguments: Raw },
     Rmcp { peer: rmcp::Peer<RoleClient>, arguments: rmcp::model::JsonObject },
+    Floor { http: reqwest::Client, url: String, arguments: Raw },
 }
 
 impl Client {
@@ -52,6 +56,13 @@ impl Client {
                 Ok(Self::Ours { peer, _host: host })
             }
             Which::Rmcp => theirs(upstream).await.map(Self::Rmcp),
+            Which::Floor => {
+                let Upstream::Address { url, .. } = upstream else {
+                    return Err("no address".into());
+                };
+                let http = reqwest::Client::builder().tcp_nodelay(true).no_proxy().build()?;
+                Ok(Self::Floor { http, url: url.clone() })
+            }
         }
     }
 
@@ -65,6 +76,9 @@ impl Client {
                 peer: service.peer().clone(),
                 arguments: arguments.as_object().cloned().unwrap_or_default(),
             },
+            Self::Floor { http, url } => {
+                Caller::Floor { http: http.clone(), url: url.clone(), arguments: raw(&arguments) }
+            }
         }
     }
 
@@ -72,6 +86,7 @@ impl Client {
         match self {
             Self::Ours { peer, .. } => peer.close(Duration::from_secs(1)).await,
             Self::Rmcp(service) => drop(service.cancel().await?),
+            Self::Floor { .. } => {}
         }
         Ok(())
     }
@@ -93,9 +108,32 @@ impl Caller {
                 let called = peer.call_tool(params.with_arguments(arguments.clone())).await;
                 called.map_err(|error| error.to_string())?.is_error == Some(true)
             }
+            Self::Floor { http, url, arguments } => {
+                let fetched = fetch(http.post(url), size, arguments).await;
+                fetched.map_err(|error| error.to_string())? == 0
+            }
         };
         if has_failed { Err("the tool failed".to_owned()) } else { Ok(()) }
     }
+}
+
+/// How many bytes came.
+async fn fetch(
+    request: reqwest::RequestBuilder,
+    size: Size,
+    arguments: &Raw,
+) -> Result<usize, reqwest::Error> {
+    let tool = size.tool();
+    let arguments = arguments.text();
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
+    );
+    let mut response = request.header("content-type", "application/json").body(body).send().await?;
+    let mut bytes = 0;
+    while let Some(piece) = response.chunk().await? {
+        bytes += piece.len();
+    }
+    Ok(bytes)
 }
 
 async fn theirs(upstream: &Upstream) -> Fallible<RunningService<RoleClient, ()>> {
@@ -140,7 +178,7 @@ impl Host {
             sse_read_timeout: limit,
             credentials: Credentials::None,
             tls: &self.tls,
-            permissions: Permissions { spawn: true, network: true, docker: true },
+            permissions: Permissions { spawn: true, network: true, docker: true }.into(),
         };
         let link = open(&transport(upstream), &opening).await?;
         let settings = PeerSettings { server: "bench".to_owned(), handler: Arc::new(NoRequests) };

@@ -1,4 +1,4 @@
-//! The table: each case in a line, ours beside the Rust SDK's, with the aim where there is one.
+//! The table: each case in a line, ours beside the Rust SDK's, with the aim, and what fetching alone costs.
 
 use crate::case::{Case, Outcome};
 use crate::measure::Sample;
@@ -19,12 +19,13 @@ impl Table {
     pub fn add(&mut self, case: &Case, outcome: &Outcome) {
         if self.lines == 0 {
             println!(
-                "{:16} {:^33}  {:^27}  {:^25}",
+                "{:16} {:^41}  {:^27}  {:^25}",
                 "", "CPU, µs a call", "p50, µs", "calls a second"
             );
             println!(
-                "{:16} {:>9} {:>9} {:>7} {:>5}  {:>9} {:>9} {:>7}  {:>8} {:>8} {:>7}",
+                "{:16} {:>7} {:>9} {:>9} {:>7} {:>5}  {:>9} {:>9} {:>7}  {:>8} {:>8} {:>7}",
                 "",
+                "floor",
                 "ours",
                 "rmcp",
                 "ratio",
@@ -38,14 +39,15 @@ impl Table {
             );
         }
         self.lines += 1;
-        let Outcome { ours, theirs } = outcome;
+        let Outcome { ours, theirs, floor } = outcome;
+        let floor = floor.map_or_else(String::new, |floor| format!("{:.1}", micros(floor.cpu)));
         let aim = match case.size {
             Size::Small => AIM_SMALL,
             Size::Large => AIM_LARGE,
         };
         let [cpu, latency, rate] = ratios(ours, theirs);
         println!(
-            "{:16} {:>9.1} {:>9.1} {cpu:>7.2} {aim:>5.2}  {:>9.1} {:>9.1} {latency:>7.2}  {:>8.0} {:>8.0} {rate:>7.2}",
+            "{:16} {floor:>7} {:>9.1} {:>9.1} {cpu:>7.2} {aim:>5.2}  {:>9.1} {:>9.1} {latency:>7.2}  {:>8.0} {:>8.0} {rate:>7.2}",
             case.to_string(),
             micros(ours.cpu),
             micros(theirs.cpu),

@@ -11,7 +11,10 @@ use crate::Fallible;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     Stdio,
+    /// Answers that are one message.
     Http,
+    /// Answers that are a stream of events with one message in it.
+    Events,
 }
 
 /// How large an answer is.
@@ -52,7 +55,8 @@ impl Upstream {
         let mut url = String::new();
         let stdout = server.0.stdout.take().ok_or("no stdout")?;
         BufReader::new(stdout).read_line(&mut url)?;
-        Ok(Self::Address { url: url.trim().to_owned(), _server: server })
+        let path = if over == Over::Events { EVENTS } else { "/mcp" };
+        Ok(Self::Address { url: url.trim().to_owned() + path, _server: server })
     }
 }
 
@@ -63,6 +67,9 @@ impl Drop for Server {
         let _ = self.0.wait();
     }
 }
+
+/// Who asks here is answered with events.
+const EVENTS: &str = "/events";
 
 pub fn serve(over: &str) -> io::Result<()> {
     let answers = Answers::new();
@@ -155,7 +162,7 @@ fn serve_stdio(answers: &Answers) -> io::Result<()> {
 
 fn serve_http(answers: &Answers) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("http://{}/mcp", listener.local_addr()?);
+    println!("http://{}", listener.local_addr()?);
     thread::scope(|threads| {
         for stream in listener.incoming() {
             // A client that hangs up ends its connection and nothing else.
@@ -170,7 +177,7 @@ fn connection(stream: TcpStream, answers: &Answers) -> io::Result<()> {
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::with_capacity(64 * 1024, stream);
     let (mut body, mut output, mut answer) = (Vec::new(), Vec::new(), Vec::new());
-    while let Some(Head { is_post, length }) = read_head(&mut reader)? {
+    while let Some(Head { is_post, is_events, length }) = read_head(&mut reader)? {
         body.resize(length, 0);
         reader.read_exact(&mut body)?;
         output.clear();
@@ -179,12 +186,17 @@ fn connection(stream: TcpStream, answers: &Answers) -> io::Result<()> {
             output
                 .extend_from_slice(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
         } else if answers.answer(&body, &mut answer) {
-            let length = answer.len();
+            let (kind, before, after) = match is_events {
+                true => ("text/event-stream", "data: ", "\n\n"),
+                false => ("application/json", "", ""),
+            };
+            let length = before.len() + answer.len() + after.len();
             write!(
                 output,
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{before}"
             )?;
             output.extend_from_slice(&answer);
+            output.extend_from_slice(after.as_bytes());
         } else {
             output.extend_from_slice(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
         }
@@ -195,6 +207,7 @@ fn connection(stream: TcpStream, answers: &Answers) -> io::Result<()> {
 
 struct Head {
     is_post: bool,
+    is_events: bool,
     length: usize,
 }
 
@@ -204,7 +217,8 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    let mut head = Head { is_post: line.starts_with("POST "), length: 0 };
+    let is_events = line.contains(EVENTS);
+    let mut head = Head { is_post: line.starts_with("POST "), is_events, length: 0 };
     loop {
         line.clear();
         reader.read_line(&mut line)?;

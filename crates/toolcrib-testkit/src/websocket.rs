@@ -66,6 +66,10 @@ impl WebSocketServer {
         Ok(Self { address, seen, _accepting: accepting })
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("ws://{}{path}", self.address)
     }

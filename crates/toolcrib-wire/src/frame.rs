@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::id::Id;
+use crate::malformed::Shape;
+
 /// How one message is set off from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Framing {
@@ -25,9 +28,10 @@ pub enum FrameError {
     /// A banner, a log line, a prompt.
     #[error("a line of {length} bytes is no message: {excerpt:?}")]
     Noise { length: usize, excerpt: String },
-    /// The message is dropped. `head` is its beginning, from which [`crate::recover_id`] may tell its id.
+    /// The message is dropped. Told as soon as it is known what it is and whose, or at its end; `head` is its
+    /// beginning.
     #[error("a message is over the limit of {limit} bytes")]
-    TooLarge { limit: usize, head: Vec<u8> },
+    TooLarge { limit: usize, head: Vec<u8>, id: Option<Id>, shape: Shape },
     #[error("unusable header lines: {excerpt:?}")]
     BadHeader { excerpt: String },
     #[error("the stream ended after {length} bytes of a message: {excerpt:?}")]

@@ -29,6 +29,7 @@ mod long_string;
 mod malformed;
 mod member;
 mod object;
+mod outline;
 mod parse;
 mod raw;
 mod rewrite;

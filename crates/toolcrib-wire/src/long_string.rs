@@ -1,7 +1,9 @@
 //! Long strings sixty-four bytes at a time: most of a large message is one, and full of escapes.
 //!
 //! The idea is simdjson's: facts about a block are numbers with one bit a byte, and what is escaped follows
-//! from them without a branch for each backslash. The compiler makes vector code of the comparisons.
+//! from them without a branch for each backslash.
+
+use wide::u8x16;
 
 const BLOCK: usize = 64;
 
@@ -10,7 +12,7 @@ const BLOCK: usize = 64;
 pub(crate) fn pass(bytes: &[u8], mut at: usize) -> usize {
     let mut carry = false;
     while let Some(block) = bytes[at..].first_chunk() {
-        let Some(next) = is_inside(bytes, at, block, carry) else { break };
+        let Some(next) = is_inside(bytes, at, &Block::of(block), carry) else { break };
         carry = next;
         at += BLOCK;
     }
@@ -19,18 +21,21 @@ pub(crate) fn pass(bytes: &[u8], mut at: usize) -> usize {
 
 /// Whether the byte after the block is escaped; none if the string ends here or something is wrong. `carry`
 /// tells whether the first byte is escaped.
-fn is_inside(bytes: &[u8], at: usize, block: &[u8; BLOCK], carry: bool) -> Option<bool> {
-    if !carry && !any(block, |byte| (byte == b'"') | (byte == b'\\') | (byte < b' ')) {
-        return Some(false);
-    }
-    let (escaped, carry) = escaped(bits(block, |byte| byte == b'\\'), carry);
-    let quotes = bits(block, |byte| byte == b'"') & !escaped;
-    if quotes != 0 || any(block, |byte| byte < b' ') {
+#[inline]
+fn is_inside(bytes: &[u8], at: usize, block: &Block, carry: bool) -> Option<bool> {
+    let backslashes = block.bits(|part| equal(part, b'\\'));
+    let quotes = block.bits(|part| equal(part, b'"'));
+    if block.has_control() {
         return None;
     }
-    let simple =
-        bits(block, |byte| matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't'));
-    let mut others = escaped & !simple;
+    if !carry && backslashes | quotes == 0 {
+        return Some(false);
+    }
+    let (escaped, carry) = escaped(backslashes, carry);
+    if quotes & !escaped != 0 {
+        return None;
+    }
+    let mut others = escaped & !(quotes | backslashes | block.bits(is_escape_letter));
     while others != 0 {
         let place = at + others.trailing_zeros() as usize;
         if !is_unicode_escape(&bytes[place..]) {
@@ -42,9 +47,11 @@ fn is_inside(bytes: &[u8], at: usize, block: &[u8; BLOCK], carry: bool) -> Optio
 }
 
 /// What follows the backslash.
+#[inline]
 pub(crate) fn is_unicode_escape(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&b'u')
-        && bytes.get(1..5).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    let Some([b'u', hex @ ..]) = bytes.first_chunk::<5>() else { return false };
+    // All four without a branch: they nearly always are.
+    hex.iter().fold(true, |all, byte| all & byte.is_ascii_hexdigit())
 }
 
 /// The bytes that stand after an odd number of backslashes, and whether the one after the last does.
@@ -59,17 +66,44 @@ fn escaped(backslashes: u64, carry: bool) -> (u64, bool) {
     ((EVEN ^ (ends << 1)) & after, overflow)
 }
 
-fn any(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> bool {
-    block.iter().fold(false, |found, byte| found | is(*byte))
+/// Sixty-four bytes as the processor compares them.
+struct Block([u8x16; 4]);
+
+impl Block {
+    #[inline]
+    fn of(bytes: &[u8; BLOCK]) -> Self {
+        let (parts, _) = bytes.as_chunks();
+        Block(std::array::from_fn(|part| u8x16::new(parts[part])))
+    }
+
+    /// One bit a byte, the first lowest.
+    #[inline]
+    fn bits(&self, is: impl Fn(u8x16) -> u8x16) -> u64 {
+        let [first, second, third, fourth] = self.0;
+        let bits = |part| u64::from(is(part).to_bitmask());
+        bits(first) | bits(second) << 16 | bits(third) << 32 | bits(fourth) << 48
+    }
+
+    #[inline]
+    fn has_control(&self) -> bool {
+        let [first, second, third, fourth] = self.0;
+        let least = first.min(second).min(third.min(fourth));
+        let last_control = u8x16::splat(b' ' - 1);
+        least.min(last_control).simd_eq(least).any()
+    }
 }
 
-/// One bit a byte, the first lowest. The product gathers the lowest bit of each of eight bytes in the highest.
-fn bits(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let flags = block.map(|byte| u8::from(is(byte)));
-    let (eights, _) = flags.as_chunks();
-    let gathered = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56);
-    gathered.rev().fold(0, |bits, eight| bits << 8 | eight)
+#[inline]
+fn equal(part: u8x16, byte: u8) -> u8x16 {
+    part.simd_eq(u8x16::splat(byte))
+}
+
+/// One of `/bfnrt`.
+#[inline]
+fn is_escape_letter(part: u8x16) -> u8x16 {
+    // They differ in one bit.
+    let b_or_f = equal(part & u8x16::splat(!(b'b' ^ b'f')), b'b');
+    equal(part, b'/') | b_or_f | equal(part, b'n') | equal(part, b'r') | equal(part, b't')
 }
 
 #[cfg(test)]

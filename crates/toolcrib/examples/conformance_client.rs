@@ -171,7 +171,7 @@ fn setup(spec: ServerSpec, instance: Instance) -> Fallible<Setup> {
             env: Vec::new(),
             find: Arc::new(|_| None),
             tls: Tls::default(),
-            permissions: Permissions { spawn: false, network: true, docker: false },
+            permissions: Permissions { spawn: false, network: true, docker: false }.into(),
             graces: Graces::default(),
             memory: Memory::default(),
             client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),

@@ -79,7 +79,7 @@ fn world(state: &Path) -> Result<World, Failed> {
         env,
         find: Arc::new(find),
         tls: Tls::default(),
-        permissions: Permissions { spawn: true, network: true, docker: true },
+        permissions: Permissions { spawn: true, network: true, docker: true }.into(),
         graces: Graces { close: quick, terminate: quick, kill: Duration::from_secs(5) },
         memory: Memory::default(),
         client: Implementation::new("torture", "0"),

@@ -121,7 +121,7 @@ fn world(settings: &Settings, config: &Config, instance: Instance) -> World {
         env,
         find: Arc::new(find),
         tls: Tls::default(),
-        permissions: Permissions { spawn, network, docker },
+        permissions: Permissions { spawn, network, docker }.into(),
         graces: Graces::default(),
         memory: Memory::default(),
         client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),

@@ -7,9 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_wire::{
-    Decoder, Frame, FrameError, Framing, Raw, RpcError, build, code, parse, recover_id,
-};
+use toolcrib_wire::{Decoder, Frame, FrameError, Framing, Raw, RpcError, build, code, parse};
 
 use super::desk::Desk;
 use super::hub::{Heard, Hub};
@@ -108,7 +106,7 @@ impl Talk {
 
 fn unframed(error: &FrameError) -> Raw {
     let (id, code) = match error {
-        FrameError::TooLarge { head, .. } => (recover_id(head), code::INVALID_REQUEST),
+        FrameError::TooLarge { id, .. } => (id.clone(), code::INVALID_REQUEST),
         _ => (None, code::PARSE_ERROR),
     };
     build::error(id.as_ref(), &RpcError::new(code, "this is no message"))

@@ -16,6 +16,7 @@ use toolcrib_wire::{Body, Era, ObjectWriter, Raw, RpcError, Version, method};
 use super::catalog::Catalog;
 use super::era::{Agreed, Heard, Next, Probe, ProbeError, SILENCE};
 use super::failure::{Failure, FailureKind};
+use super::listening::Listening;
 use super::listing;
 use super::peer::{CallError, CallOptions, Event, Peer, PeerSettings, Receiver};
 use super::session::Session;
@@ -31,6 +32,7 @@ pub(super) struct Opened {
     pub(super) session: Session,
     pub(super) catalog: Catalog,
     pub(super) events: Receiver<Event>,
+    pub(super) listening: Listening,
 }
 
 /// A session that did not come to be, and what the server wrote meanwhile.
@@ -145,12 +147,17 @@ impl Attempt {
             .await
             .map_err(|failure| failure.while_it("failed to connect"))?;
         let session = self.begin(agreed, capabilities).await?;
+        // Before the lists are read: else nobody would tell what changes in between.
+        let listening = Listening::start(&session).await;
         let catalog = listing::read(&session)
             .await
             .map_err(|failure| failure.while_it("failed to discover tools"))?;
-        let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
-        self.setup.world.memory.learn(self.setup.spec.hash, learned);
-        Ok(Opened { session, catalog, events })
+        // Whoever asked for an era has learnt nothing of what the server would rather speak.
+        if self.setup.protocol == self.setup.spec.policy.protocol {
+            let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
+            self.setup.world.memory.learn(self.setup.spec.hash, learned);
+        }
+        Ok(Opened { session, catalog, events, listening })
     }
 
     async fn open(

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::meta::RequestMeta;
@@ -120,13 +120,20 @@ impl Session {
         self.call(method, ObjectWriter::new().finish(), options, None).await
     }
 
-    /// Listens for changes of the lists, where the era has to be asked for them. Ends when the server ends it.
-    pub(super) async fn listen(&self) -> Result<(), CallError> {
+    /// Whether changes of the lists are told only to who asks for them.
+    pub(super) fn must_subscribe(&self) -> bool {
+        self.wanted_changes().is_some()
+    }
+
+    /// Listens for changes of the lists, where the era has to be asked for them. `begun` is told when the server
+    /// has agreed. Ends when the server ends it.
+    pub(super) async fn listen(&self, begun: &mpsc::Sender<()>) -> Result<(), CallError> {
         let Some(filter) = self.wanted_changes() else {
             return std::future::pending().await;
         };
         let params = filter.listen_params(&self.meta(None));
-        self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, CallOptions::default()).await?;
+        let options = CallOptions { acknowledged: Some(begun.clone()), ..CallOptions::default() };
+        self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, options).await?;
         Ok(())
     }
 

@@ -29,12 +29,16 @@ pub struct World {
     pub env: Vec<(String, String)>,
     pub find: Arc<Find>,
     pub tls: Tls,
-    pub permissions: Permissions,
+    pub permissions: Permits,
     pub graces: Graces,
     pub memory: Memory,
     /// What the host says of itself to servers.
     pub client: Implementation,
 }
+
+/// What servers may do on this machine. It may change: what is started later goes by it.
+#[derive(Debug)]
+pub struct Permits(Mutex<Permissions>);
 
 /// One connection.
 #[derive(Clone, Debug)]
@@ -65,6 +69,22 @@ pub struct Learned {
     pub era: Option<Era>,
     /// Set where the server does not understand lines.
     pub framing: Option<Framing>,
+}
+
+impl Permits {
+    pub fn get(&self) -> Permissions {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set(&self, permissions: Permissions) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = permissions;
+    }
+}
+
+impl From<Permissions> for Permits {
+    fn from(permissions: Permissions) -> Self {
+        Permits(Mutex::new(permissions))
+    }
 }
 
 impl Memory {
@@ -138,7 +158,7 @@ impl Setup {
             sse_read_timeout: policy.timeouts.sse_read.0,
             credentials,
             tls: &self.world.tls,
-            permissions: self.world.permissions,
+            permissions: self.world.permissions.get(),
         })
     }
 

@@ -114,6 +114,8 @@ pub(super) enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Up {
     pub(super) since: Moment,
+    /// Tries that will have failed if this session does not last.
+    pub(super) failed: u32,
     pub(super) heard: Moment,
     pub(super) used: Moment,
     pub(super) pinged: Option<Moment>,
@@ -300,9 +302,13 @@ impl Life {
 }
 
 impl Up {
-    pub(super) fn at(now: Moment) -> Up {
+    pub(super) fn after(run: Run, now: Moment) -> Up {
         Up {
             since: now,
+            failed: match run.cause {
+                Cause::Start => 0,
+                Cause::Loss => run.failed.saturating_add(1),
+            },
             heard: now,
             used: now,
             pinged: None,

@@ -174,10 +174,10 @@ impl Turn<'_> {
     }
 
     fn connected(&mut self) {
-        let Phase::Connecting { changed, .. } = self.life.phase else {
+        let Phase::Connecting { run, changed } = self.life.phase else {
             return;
         };
-        let mut up = Up::at(self.now);
+        let mut up = Up::after(run, self.now);
         up.relist_at = changed.then(|| self.now.after(LIST_CHANGE_WINDOW));
         self.life.phase = Phase::Up(up);
         self.life.last_connected = Some(self.now);
@@ -190,7 +190,7 @@ impl Turn<'_> {
                 let failed = run.failed.saturating_add(1);
                 self.failed(Run { failed, ..run }, failure);
             }
-            Phase::Up(_) => self.lost(failure),
+            Phase::Up(up) => self.lost(up, failure),
             Phase::Draining { .. } => {
                 self.close();
                 self.note(failure);
@@ -201,19 +201,22 @@ impl Turn<'_> {
     }
 
     /// The peer may be gone while its process is not, so what is lost is closed as well.
-    fn lost(&mut self, failure: Failure) {
-        let lasted =
-            matches!(self.life.phase, Phase::Up(up) if self.now >= up.since.after(LASTING));
+    fn lost(&mut self, up: Up, failure: Failure) {
+        let lasted = |time| self.now >= up.since.after(time);
+        // One that is lost sooner than it took to come back was no success: else a server that dies of its
+        // first call would be started again and again, as fast as the shortest wait allows.
+        let longest = self.settings.reconnect.backoff.max_delay.max(LASTING);
+        let failed = if lasted(longest) { 0 } else { up.failed };
+        let renews = failure.is_session_gone() && lasted(LASTING);
         self.close();
         self.life.restarts = self.life.restarts.saturating_add(1);
         self.forget_freshness();
-        let run = Run { cause: Cause::Loss, failed: 0 };
         // Servers forget sessions, and then the protocol wants a new one, whatever policy says of losses.
-        if failure.is_session_gone() && lasted {
+        if renews {
             self.note(failure);
-            self.connect(run.cause, run.failed);
+            self.connect(Cause::Loss, 0);
         } else {
-            self.failed(run, failure);
+            self.failed(Run { cause: Cause::Loss, failed }, failure);
         }
     }
 
@@ -318,7 +321,7 @@ impl Turn<'_> {
     fn tick_up(&mut self, up: Up) {
         if is_due(up.stale_at(self.settings), self.now) {
             let text = format!("nothing was heard for {:?}", self.settings.stale_after);
-            self.lost(Failure::new(FailureKind::Timeout, text));
+            self.lost(up, Failure::new(FailureKind::Timeout, text));
         } else if is_due(self.life.idle_at(&up, self.settings), self.now) {
             self.release();
         } else {

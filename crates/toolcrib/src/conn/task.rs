@@ -1,27 +1,24 @@
 //! The task of one connection: it feeds [`step`] and does what it says. Nothing else changes a connection's state.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::catalog::{Catalog, heeds};
 use super::changes::changes;
 use super::connect::{FAREWELL, Failed, Opened, connect};
 use super::failure::{Failure, FailureKind};
 use super::handle::{Command, Listener, News, Usage, View};
+use super::listening::Listening;
 use super::listing;
-use super::peer::{self, CallError, Receiver};
+use super::peer::{self, Receiver};
 use super::session::Session;
 use super::setup::Setup;
 use super::state::{Life, Link, Moment};
 use super::step::{Effect, Event, step};
 use crate::process::StderrTail;
-
-/// Between two tries to listen for changes: it doubles from the first to the second.
-const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) struct Task {
     setup: Arc<Setup>,
@@ -52,9 +49,9 @@ struct Live {
     link: Link,
     session: Session,
     events: Receiver<peer::Event>,
-    /// The wait for changes of its lists ends with it.
-    _listening: JoinSet<()>,
-    changed: mpsc::Receiver<()>,
+    listening: Listening,
+    /// What is said at its beginning, and ends with it.
+    _opening: JoinSet<()>,
 }
 
 /// How a job ended.
@@ -243,14 +240,12 @@ impl Task {
     }
 
     fn up(&mut self, link: Link, opened: Opened) {
-        let Opened { session, catalog, events } = opened;
+        let Opened { session, catalog, events, listening } = opened;
         self.stderr = session.peer().facts().stderr.clone();
-        let (tell, changed) = mpsc::channel(1);
-        let mut listening = JoinSet::new();
-        listening.spawn(listen(session.clone(), tell));
         let leveled = session.clone();
-        listening.spawn(async move { leveled.set_log_level().await });
-        self.live = Some(Live { link, session, events, _listening: listening, changed });
+        let mut opening = JoinSet::new();
+        opening.spawn(async move { leveled.set_log_level().await });
+        self.live = Some(Live { link, session, events, listening, _opening: opening });
         self.learn(catalog);
         self.take(Event::Connected(link));
         self.publish();
@@ -356,32 +351,10 @@ async fn next_event(live: &mut Option<Live>) -> (Link, Heard) {
     };
     let heard = tokio::select! {
         Some(event) = live.events.next() => Heard::Peer(event),
-        Some(()) = live.changed.recv() => Heard::ListChanged,
+        Some(()) = live.listening.changed() => Heard::ListChanged,
         else => return std::future::pending().await,
     };
     (live.link, heard)
-}
-
-/// Keeps a subscription open. What changed while none was, nobody told: the lists are read anew after each gap.
-async fn listen(session: Session, changed: mpsc::Sender<()>) {
-    let (mut pause, longest) = LISTEN_AGAIN;
-    loop {
-        let begun = Instant::now();
-        if let Err(error) = session.listen().await {
-            tracing::debug!(server = %session.setup().spec.id, %error, "listening for changes ended");
-            // Whoever refuses once will do so again.
-            if let CallError::Refused(_) = error {
-                return;
-            }
-        }
-        if begun.elapsed() > longest {
-            (pause, _) = LISTEN_AGAIN;
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(longest);
-        // A full queue says the same already.
-        let _ = changed.try_send(());
-    }
 }
 
 async fn until(wake: Option<Instant>) {

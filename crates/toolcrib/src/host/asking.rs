@@ -145,7 +145,7 @@ impl Handler for Person {
     fn take(&self, asked: Asked) -> Option<Answering> {
         let call = match &self.during {
             During::Call(call) => Some(*call),
-            During::Any(desk) => desk.call_of(&self.dialog),
+            During::Any(desk) => asked.tag.or_else(|| desk.call_of(&self.dialog)),
         };
         take(Some((&self.dialog, call)), &self.dialog.cwd, &self.spec, asked)
     }

@@ -8,6 +8,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::call::{CallRequest, Execution};
 use super::dialog::Dialog;
+use super::handle::Host;
 use crate::shape::{CallError, ErrorKind};
 
 /// Calls of one dialog that go on at a time.
@@ -43,12 +44,12 @@ impl Jobs {
         }
         let call = dialog.host.core().next_call();
         let (done, outcome) = watch::channel(None);
-        // Weak: a dialog that nobody has any more must not be kept by its own calls.
-        let (host, inner) = (dialog.host.clone(), Arc::downgrade(&dialog.inner));
+        // Weak until it begins: a call that nobody waits for keeps neither its dialog nor the host.
+        let (shell, inner) = (Arc::downgrade(dialog.host.shell()), Arc::downgrade(&dialog.inner));
         drop(dialog);
         let task = all.tasks.spawn(async move {
-            let Some(inner) = inner.upgrade() else { return };
-            let dialog = Dialog { host, inner };
+            let Some((shell, inner)) = shell.upgrade().zip(inner.upgrade()) else { return };
+            let dialog = Dialog { host: Host::of(shell), inner };
             let turn = dialog.turn_for(&request.tool).await;
             done.send_replace(Some(turn.execute_as(call, request).await));
         });

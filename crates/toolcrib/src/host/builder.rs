@@ -7,13 +7,12 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_config::{Config, Named, Reference, Workspace, compile};
+use toolcrib_config::{Named, Reference, Workspace};
 use toolcrib_wire::handshake::Implementation;
 
 use super::admin::{self, Home};
 use super::asking::Answers;
 use super::core::{Core, Parts};
-use super::files::Files;
 use super::handle::Host;
 use super::steward::Steward;
 use crate::access::Reach;
@@ -31,7 +30,6 @@ const ORDERS: usize = 64;
 const CLEARING: Duration = Duration::from_secs(10);
 
 /// What a host is made of.
-#[derive(Debug)]
 pub struct HostBuilder {
     workspace: Workspace,
     state: PathBuf,
@@ -174,7 +172,7 @@ impl HostBuilder {
         let mut native = self.native;
         let admin = admin::toolset(&home).map_err(StartError::Native)?;
         native.push((admin, Reach::ByName));
-        let world = world(&self.workspace, self.env, instance, self.graces, self.client);
+        let world = world(self.env, instance, self.graces, self.client);
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {
             workspace: self.workspace,
@@ -195,14 +193,13 @@ impl HostBuilder {
     }
 }
 
+/// It may do nothing until the configuration has been read.
 fn world(
-    workspace: &Workspace,
     env: Vec<(String, String)>,
     instance: Instance,
     graces: Graces,
     client: Implementation,
 ) -> World {
-    let config: Config = compile(workspace, &Files { env: &env });
     let known = env.clone();
     let find = move |reference: &Reference| match reference {
         Reference::Env(name) => {
@@ -210,16 +207,24 @@ fn world(
         }
         Reference::Input(_) | Reference::Secret { .. } => None,
     };
-    let toolcrib_config::model::host::Permissions { spawn, network, docker } =
-        config.host.permissions;
     World {
         instance,
         env,
         find: Arc::new(find),
         tls: Tls::default(),
-        permissions: Permissions { spawn, network, docker },
+        permissions: Permissions { spawn: false, network: false, docker: false }.into(),
         graces,
         memory: Memory::default(),
         client,
+    }
+}
+
+/// The environment may hold secrets: it is not shown.
+impl std::fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostBuilder")
+            .field("workspace", &self.workspace)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }

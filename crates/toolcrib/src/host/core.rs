@@ -29,6 +29,7 @@ use crate::registry::{Input, NativeToolset, Offer, Presence, Scope, Snapshot, Up
 use crate::shape::Checker;
 use crate::store::{Override, Store};
 use crate::supervise::{Server, Supervisor};
+use crate::transport::Permissions;
 
 pub(super) struct Core {
     pub(super) workspace: Workspace,
@@ -146,6 +147,12 @@ impl Core {
         self.workspace.root.clone()
     }
 
+    /// What is started from now on may do this.
+    pub(super) fn permit(&self, permissions: &toolcrib_config::model::host::Permissions) {
+        let toolcrib_config::model::host::Permissions { spawn, network, docker } = *permissions;
+        self.world.permissions.set(Permissions { spawn, network, docker });
+    }
+
     /// Publishes a snapshot of how things are, if it would differ from the newest, or in any case. The newest
     /// one's number.
     pub(super) fn publish(
@@ -170,7 +177,8 @@ impl Core {
             .collect();
         let newest = self.last_version.load(Ordering::SeqCst);
         // The first one is published whatever is in it: native tools need no server.
-        if !in_any_case && newest > 0 && *self.planned() == grounds {
+        let is_as_before = self.published.load().config.host == config.host;
+        if !in_any_case && newest > 0 && is_as_before && *self.planned() == grounds {
             return newest;
         }
         let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;

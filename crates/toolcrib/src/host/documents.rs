@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, ObjectWriter, Raw, method};
 
 use super::call::{deadline, patience};
 use super::matching;
-use super::send::{Errand, unsent};
+use super::send::{Errand, refused, unsent};
+use super::serving::Held;
 use super::turn::Turn;
 use crate::conn::Session;
 use crate::conn::peer::{CallOptions, Patience};
@@ -22,7 +24,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Listens for changes of one resource, and holds the session that tells of them.
 #[derive(Debug)]
 pub struct Subscription {
-    _held: JoinSet<()>,
+    _listening: JoinSet<()>,
+    _held: Option<Held>,
     /// What a server of the legacy era is told in the end.
     farewell: Option<(Session, Raw)>,
 }
@@ -83,38 +86,37 @@ impl Turn {
         let place = serving.place(self.inner(), self.core().next_call(), deadline(limit)).await;
         let place = place.map_err(|why| unsent(of.id(), why))?;
         let session = place.ticket.session.clone();
-        let mut held = JoinSet::new();
+        let per_call = of.spec.policy.session.scope == SessionScope::PerCall;
         if session.agreed().era == Era::Modern {
-            let uri = uri.to_owned();
-            held.spawn(async move {
-                // Whoever listens holds the session; what ends it ends the listening.
+            let (uri, held) = (uri.to_owned(), place.hold(per_call));
+            let mut listening = JoinSet::new();
+            listening.spawn(async move {
+                // What ends it ends the listening; whoever listens holds the session.
                 let _ = session.listen_to(&uri).await;
-                drop(place);
+                drop(held);
             });
-            return Ok(Subscription { _held: held, farewell: None });
+            return Ok(Subscription { _listening: listening, _held: None, farewell: None });
         }
         let params = ObjectWriter::new().string("uri", uri).finish();
-        self.ask(&of, method::RESOURCES_SUBSCRIBE, params.clone()).await?;
-        held.spawn(async move {
-            let _place = place;
-            std::future::pending::<()>().await;
-        });
-        Ok(Subscription { _held: held, farewell: Some((session, params)) })
+        let options = CallOptions { patience: limit, ..CallOptions::default() };
+        let asked = session.call(method::RESOURCES_SUBSCRIBE, params.clone(), options, None).await;
+        asked.map_err(|error| refused(of.id(), &error))?;
+        let held = Some(place.hold(per_call));
+        let farewell = Some((session, params));
+        Ok(Subscription { _listening: JoinSet::new(), _held: held, farewell })
     }
 
     /// Who has a resource: by its URI, or by a template that it may be of.
     fn owner(&self, uri: &str, server: Option<&str>) -> Result<Arc<Server>, CallError> {
         let view = self.view();
-        let listed = view.resource(uri, server).map(|resource| resource.server());
-        let by_template = || {
-            let mut all: Vec<&Arc<Template>> = match server {
-                Some(name) => view.templates_of(name).collect(),
-                None => view.templates().collect(),
-            };
-            all.retain(|template| matching::is_of(template.uri(), uri));
-            all.first().map(|template| template.server())
-        };
-        let found = listed.or_else(by_template).filter(|server| self.may_use(server));
+        let mut listed = view.resources_at(uri).map(|resource| resource.server());
+        let mut by_template = view
+            .all_templates()
+            .filter(|template| matching::is_of(template.uri(), uri))
+            .map(|template| template.server());
+        let is_meant =
+            |of: &&Arc<Server>| server.is_none_or(|name| of.is_called(name)) && self.may_use(of);
+        let found = listed.find(is_meant).or_else(|| by_template.find(is_meant));
         found.cloned().ok_or_else(|| {
             let text = format!("resource not found: {uri}");
             CallError::new(ErrorKind::UnknownTool, text).with_code("unknown_resource")

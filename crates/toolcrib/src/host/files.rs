@@ -9,7 +9,6 @@ use toolcrib_config::{File, Lookup};
 const MOST: u64 = 9 << 20;
 
 /// The file system, and an environment that was passed in.
-#[derive(Debug)]
 pub(super) struct Files<'a> {
     pub(super) env: &'a [(String, String)],
 }

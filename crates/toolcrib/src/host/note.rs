@@ -79,11 +79,6 @@ impl<'a> Note<'a> {
         self.denied = true;
     }
 
-    /// The answer was known.
-    pub(super) fn is_remembered(&mut self) {
-        self.attempts = 0;
-    }
-
     /// One more try begins: which one it is.
     pub(super) fn attempt(&mut self) -> u32 {
         self.attempts += 1;

@@ -43,6 +43,13 @@ pub(super) struct Errand<'a> {
     pub(super) call: u64,
 }
 
+impl Errand<'_> {
+    /// The same in another time.
+    fn within(&self, patience: Patience) -> Self {
+        Errand { params: self.params.clone(), patience, ..*self }
+    }
+}
+
 impl Turn {
     pub(super) async fn send(
         &self,
@@ -55,7 +62,6 @@ impl Turn {
         let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
         let asked = serving.results.asked(&self.inner().id, tool.original_name(), arguments);
         if let Some(known) = asked.as_ref().and_then(|asked| serving.results.get(asked)) {
-            note.is_remembered();
             return Ok(known);
         }
         let errand = Errand {
@@ -83,10 +89,11 @@ impl Turn {
         serving: &Serving,
         errand: &Errand<'_>,
     ) -> Result<Body, CallError> {
-        let until = deadline(errand.patience);
+        let (begun, until) = (Instant::now(), deadline(errand.patience));
         loop {
             let attempt = note.attempt();
-            let missed = match self.run_errand(serving, errand).await {
+            let left = errand.patience.less(begun.elapsed());
+            let missed = match self.run_errand(serving, &errand.within(left)).await {
                 Ok(answer) => return Ok(answer),
                 Err(missed) => missed,
             };
@@ -120,6 +127,7 @@ impl Turn {
             // The wait for a session counts.
             patience: errand.patience.less(begun.elapsed()),
             progress: ProgressWish::Deliver(told),
+            tag: Some(errand.call),
             ..CallOptions::default()
         };
         let session = &place.ticket.session;
@@ -152,6 +160,10 @@ impl Turn {
 
 pub(super) fn unsent(server: &str, why: NoSession) -> CallError {
     Missed::unsent(server, why).error
+}
+
+pub(super) fn refused(server: &str, error: &peer::CallError) -> CallError {
+    Missed::failed(server, error).error
 }
 
 /// Whether a call that may have run may be made again.
@@ -199,7 +211,9 @@ impl Missed {
                 CallError::new(ErrorKind::Protocol, chain(error))
             }
         };
-        let may_have_run = !failure.is_session_gone();
+        // Only what was refused because its session is unknown has certainly not been begun.
+        let is_refused = matches!(error, peer::CallError::Failed(_)) && failure.is_session_gone();
+        let may_have_run = !is_refused;
         Missed { error: told.with_server(server), is_loss, may_have_run }
     }
 }

@@ -43,8 +43,22 @@ pub(super) enum NoSession {
 /// The right to call on a session, and whose lease it is on.
 pub(super) struct Place {
     pub(super) ticket: Ticket,
-    _guard: Option<Guard<Arc<Spare>, Failure>>,
+    guard: Option<Guard<Arc<Spare>, Failure>>,
     _calling: Calling,
+}
+
+/// A session that somebody listens on without calling: it does not end because it is not used.
+#[derive(Debug)]
+pub(super) struct Held {
+    _ticket: Ticket,
+    _guard: Option<Guard<Arc<Spare>, Failure>>,
+}
+
+impl Place {
+    /// Gives up the call and keeps the session; the lease too, where it is of this call alone.
+    pub(super) fn hold(self, is_per_call: bool) -> Held {
+        Held { _ticket: self.ticket, _guard: self.guard.filter(|_| is_per_call) }
+    }
 }
 
 impl Serving {
@@ -80,12 +94,8 @@ impl Serving {
         call: u64,
         deadline: Instant,
     ) -> Result<Place, NoSession> {
-        let calling = self.desk.calling(dialog, call);
-        if self.is_shared(dialog) {
-            let ready = self.server.main().ready(Want::Call);
-            let ready = timeout_at(deadline, ready).await;
-            let ticket = ready.map_err(|_| NoSession::Late)?.map_err(NoSession::Down)?;
-            return Ok(Place { ticket, _guard: None, _calling: calling });
+        if let Some(ticket) = self.shared(dialog, deadline).await? {
+            return Ok(self.placed(ticket, None, dialog, call));
         }
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
@@ -93,7 +103,7 @@ impl Serving {
         let ready = timeout_at(deadline, guard.conn().ready(Want::Call)).await;
         match ready {
             Err(_) => Err(NoSession::Late),
-            Ok(Ok(ticket)) => Ok(Place { ticket, _guard: Some(guard), _calling: calling }),
+            Ok(Ok(ticket)) => Ok(self.placed(ticket, Some(guard), dialog, call)),
             Ok(Err(failure)) => {
                 // It will not come back by itself: the next call begins another.
                 self.leases.lost(guard.instance());
@@ -102,22 +112,36 @@ impl Serving {
         }
     }
 
-    /// Whether calls of this dialog go over the session that all share.
-    fn is_shared(&self, dialog: &Inner) -> bool {
-        let era = self.server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
-        let fits = match dialog.era {
-            Some(Era::Legacy) => era != Some(Era::Modern),
-            Some(Era::Modern) | None => true,
-        };
-        fits && match self.spec().policy.session.scope {
+    /// The session that all share, where the calls of this dialog go over it.
+    async fn shared(&self, dialog: &Inner, deadline: Instant) -> Result<Option<Ticket>, NoSession> {
+        let spec = self.spec();
+        let scope = spec.policy.session.scope;
+        let may_be = match scope {
             SessionScope::Shared => true,
-            // There is no such thing as a session in that era over HTTP, so there is nothing to lease.
-            SessionScope::PerConversation => {
-                era == Some(Era::Modern)
-                    && matches!(self.spec().transport, Transport::StreamableHttp(_))
-            }
+            SessionScope::PerConversation => matches!(spec.transport, Transport::StreamableHttp(_)),
             SessionScope::PerCall => false,
+        };
+        if !may_be {
+            return Ok(None);
         }
+        let ready = timeout_at(deadline, self.server.main().ready(Want::Call)).await;
+        let ticket = ready.map_err(|_| NoSession::Late)?.map_err(NoSession::Down)?;
+        let era = ticket.session.agreed().era;
+        // Over HTTP there is no such thing as a session in the modern era, so there is nothing to lease.
+        let is_shared = scope == SessionScope::Shared || era == Era::Modern;
+        let fits = dialog.era != Some(Era::Legacy) || era == Era::Legacy;
+        Ok(Some(ticket).filter(|_| is_shared && fits))
+    }
+
+    /// From now on the dialog may be asked.
+    fn placed(
+        &self,
+        ticket: Ticket,
+        guard: Option<Guard<Arc<Spare>, Failure>>,
+        dialog: &Arc<Inner>,
+        call: u64,
+    ) -> Place {
+        Place { ticket, guard, _calling: self.desk.calling(dialog, call) }
     }
 
     /// Leases have connections of their own, but what a person said of the server counts for them too.
@@ -202,27 +226,58 @@ impl Sessions for Maker {
 
     async fn make(&self, order: Order) -> Result<Arc<Spare>, Failure> {
         let gone = || Failure::new(FailureKind::Connection, "the host is ending");
-        let (server, core) = (self.server.upgrade().ok_or_else(gone)?, self.core.upgrade());
-        let dialog = order.dialog.and_then(|id| core?.dialogs.get(&id));
-        let legacy = order.era == Era::Legacy;
-        let lent = if legacy { None } else { server.lend() };
-        let spare = match lent {
-            Some(main) => {
-                self.desk.lend_to(dialog.as_ref());
-                main
+        let server = self.server.upgrade().ok_or_else(gone)?;
+        let core = self.core.upgrade().ok_or_else(gone)?;
+        let dialog = order.dialog.and_then(|id| core.dialogs.get(&id));
+        if let Some(main) = self.lend(&server, order.era, dialog.as_ref(), core.answers) {
+            return opened(main).await;
+        }
+        let desk = || During::Any(Arc::clone(&self.desk));
+        let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
+        if order.era == Era::Legacy {
+            let spare = server.spare(caller.clone(), Some(Protocol::Legacy));
+            match opened(spare).await {
+                // It has only the other era; what it asks is translated.
+                Err(failure) if failure.kind == FailureKind::Protocol => {}
+                outcome => return outcome,
             }
-            None => {
-                let desk = || During::Any(Arc::clone(&self.desk));
-                let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
-                server.spare(caller, legacy.then_some(Protocol::Legacy))
-            }
-        };
-        spare.conn().ready(Want::Call).await?;
-        Ok(Arc::new(spare))
+        }
+        opened(server.spare(caller, None)).await
     }
 
     async fn end(&self, session: Arc<Spare>) {
         session.end().await;
+        if session.is_main() {
+            self.desk.lend_to(None);
+        }
+    }
+}
+
+impl Maker {
+    /// The main connection, where it is what the dialog would have opened itself.
+    fn lend(
+        &self,
+        server: &Arc<Server>,
+        era: Era,
+        dialog: Option<&Arc<Inner>>,
+        answers: Answers,
+    ) -> Option<Spare> {
+        let spoken = server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
+        let fits = era == Era::Modern || spoken == Some(Era::Legacy);
+        let is_alike = dialog.is_none_or(|it| it.answers == answers && it.cwd == self.desk.cwd);
+        let main = (fits && is_alike).then(|| server.lend())??;
+        self.desk.lend_to(dialog);
+        Some(main)
+    }
+}
+
+async fn opened(spare: Spare) -> Result<Arc<Spare>, Failure> {
+    match spare.conn().ready(Want::Call).await {
+        Ok(_) => Ok(Arc::new(spare)),
+        Err(failure) => {
+            spare.end().await;
+            Err(failure)
+        }
     }
 }
 
@@ -274,8 +329,13 @@ impl Desk {
     }
 
     /// Whose question it must be; nobody's where several could have caused it.
-    fn whose(&self) -> Option<Arc<Inner>> {
+    fn whose(&self, asked: &Asked) -> Option<Arc<Inner>> {
         let who = self.who();
+        if asked.on.is_some() {
+            // The stream tells. If its call has gone, nobody is left to be asked.
+            let found = who.calling.iter().find(|(call, _)| Some(*call) == asked.tag);
+            return found.map(|(_, dialog)| Arc::clone(dialog));
+        }
         if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
             return Some(lessee);
         }
@@ -297,9 +357,10 @@ impl Drop for Calling {
 
 impl Handler for Desk {
     fn take(&self, asked: Asked) -> Option<Answering> {
-        let dialog = self.whose();
+        let dialog = self.whose(&asked);
         let cwd = dialog.as_ref().map_or(&*self.cwd, |dialog| &dialog.cwd);
-        let whose = dialog.as_ref().map(|dialog| (dialog, self.call_of(dialog)));
+        let call = |dialog| asked.tag.or_else(|| self.call_of(dialog));
+        let whose = dialog.as_ref().map(|dialog| (dialog, call(dialog)));
         asking::take(whose, cwd, &self.spec, asked)
     }
 }

@@ -181,6 +181,9 @@ impl Steward {
         let mut problems = Vec::new();
         for place in 0..self.folders.len() {
             let config = self.read(place).await;
+            if place == 0 {
+                self.core.permit(&config.host.permissions);
+            }
             steps.extend(self.apply(place, config).await);
             if let Some(folder) = self.folders.get(place) {
                 problems.extend(folder.config.problems.iter().cloned());

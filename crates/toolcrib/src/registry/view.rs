@@ -84,6 +84,11 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Every server's resource of a URI, in order.
+    pub fn resources_at(self, uri: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
+        self.all_resources().filter(move |resource| resource.uri() == uri)
+    }
+
     /// The resources of a server, by its id or key, also those whose URI an earlier server has.
     pub fn resources_of(self, server: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.all_resources().filter(move |resource| resource.server().is_called(server))
@@ -113,7 +118,8 @@ impl<'a> View<'a> {
         self.layers().flat_map(|layer| &layer.resources)
     }
 
-    fn all_templates(self) -> impl Iterator<Item = &'a Arc<Template>> {
+    /// Every server's templates, also those that an earlier server has.
+    pub fn all_templates(self) -> impl Iterator<Item = &'a Arc<Template>> {
         self.layers().flat_map(|layer| &layer.templates)
     }
 

@@ -129,6 +129,11 @@ impl Spare {
         &self.conn
     }
 
+    /// Whether it is the server's main connection, lent.
+    pub fn is_main(&self) -> bool {
+        self.number.is_none()
+    }
+
     /// Ends it in good order.
     pub async fn end(&self) {
         match self.number {

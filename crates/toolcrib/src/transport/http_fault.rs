@@ -1,9 +1,9 @@
 //! What can go wrong between us and a server that is reached over HTTP.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::header::{DATE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{StatusCode, Url};
 
 use super::link::LinkFault;
@@ -56,7 +56,7 @@ impl HttpFault {
         asked: &Url,
     ) -> Self {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let retry_after = || text(RETRY_AFTER)?.trim().parse().ok().map(Duration::from_secs);
+        let retry_after = || patience(text(RETRY_AFTER)?.trim(), text(DATE));
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Self::Denied {
                 status: status.as_u16(),
@@ -90,6 +90,17 @@ impl HttpFault {
     }
 }
 
+/// Seconds, or a date. How far away a date is the server's own clock tells best.
+fn patience(after: &str, servers_now: Option<&str>) -> Option<Duration> {
+    if let Ok(seconds) = after.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text: &str| httpdate::parse_http_date(text).ok();
+    let now = servers_now.and_then(date).unwrap_or_else(SystemTime::now);
+    // A date that has passed asks for no patience any more.
+    Some(date(after)?.duration_since(now).unwrap_or_default())
+}
+
 fn note(said: &Option<String>) -> String {
     said.as_ref().map_or_else(String::new, |said| format!(": {said}"))
 }
@@ -114,6 +125,24 @@ mod tests {
             "{:?}",
             HttpFault::of(StatusCode::from_u16(status).unwrap(), &headers, had_session, &asked)
         )
+    }
+
+    #[test]
+    fn patience_is_asked_for_in_seconds_or_until_a_date() {
+        let date = "Wed, 21 Oct 2026 07:28:00 GMT";
+        for (after, now, expected) in [
+            ("7", None, Some(7)),
+            (date, Some("Wed, 21 Oct 2026 07:27:30 GMT"), Some(30)),
+            (date, Some("Wed, 21 Oct 2026 07:28:01 GMT"), Some(0)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", None, Some(0)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some("soon"), Some(0)),
+            ("soon", Some(date), None),
+            ("-1", None, None),
+        ] {
+            assert_eq!(patience(after, now), expected.map(Duration::from_secs), "{after} {now:?}");
+        }
+        let far = patience("Fri, 31 Dec 9999 23:59:59 GMT", None).unwrap();
+        assert!(far > Duration::from_secs(3600), "by our own clock: {far:?}");
     }
 
     #[test]

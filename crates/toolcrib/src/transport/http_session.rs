@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use reqwest::Response;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::sync::mpsc;
+use reqwest::{Response, StatusCode};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use toolcrib_wire::header::{self, Header};
 use toolcrib_wire::{Id, Version, method};
@@ -56,9 +56,14 @@ impl Session {
         Self { http, incoming, known: Mutex::new(known) }
     }
 
-    /// Sends a request and reads its answer, however it comes.
-    pub(super) async fn call(&self, message: Outward, id: Id) -> Ended {
-        let Err(fault) = self.exchange(&message, &id).await else { return Ok(()) };
+    /// Sends a request and reads its answer, however it comes. `arrives` is told when that has begun.
+    pub(super) async fn call(
+        &self,
+        message: Outward,
+        id: Id,
+        arrives: &watch::Sender<bool>,
+    ) -> Ended {
+        let Err(fault) = self.exchange(&message, &id, arrives).await else { return Ok(()) };
         let is_over = matches!(fault, HttpFault::SessionGone);
         let fault = fault.while_doing("get an answer from the server");
         self.say(Incoming::Failed { request: id, fault: fault.clone() }).await;
@@ -117,8 +122,14 @@ impl Session {
         }
     }
 
-    async fn exchange(&self, request: &Outward, id: &Id) -> Result<(), HttpFault> {
+    async fn exchange(
+        &self,
+        request: &Outward,
+        id: &Id,
+        arrives: &watch::Sender<bool>,
+    ) -> Result<(), HttpFault> {
         let (response, had_session) = self.post(request).await?;
+        arrives.send_replace(true);
         if !response.status().is_success() {
             return self.refused(response, had_session, id).await;
         }
@@ -154,8 +165,8 @@ impl Session {
             let read = match self.get(&cursor).await {
                 Ok(response) => self.read(response, Some(id), &mut cursor).await,
                 Err(fault) if fault.may_pass() => Err(fault),
-                Err(fault @ HttpFault::SessionGone) => return Err(fault),
-                // It cannot be taken up: what broke it remains the reason.
+                // It cannot be taken up: what broke it remains the reason. Not that the session is gone, which is
+                // what a request is told that was never begun.
                 Err(_) => break,
             };
             match read {
@@ -236,6 +247,22 @@ impl Session {
         } else if let Some(version) = &message.version {
             self.known().version = Some(version.clone());
         }
+        let (mut response, mut had_session) = self.post_once(message).await?;
+        if is_opening && had_session && response.status() == StatusCode::NOT_FOUND {
+            // The session that was configured is gone, so this begins another. It has had no effect yet.
+            self.known().session = None;
+            (response, had_session) = self.post_once(message).await?;
+        }
+        if is_opening
+            && response.status().is_success()
+            && let Some(given) = response.headers().get(SESSION_ID)
+        {
+            self.known().session = Some(sensitive(given.clone()));
+        }
+        Ok((response, had_session))
+    }
+
+    async fn post_once(&self, message: &Outward) -> Result<(Response, bool), HttpFault> {
         let (mut headers, had_session) = self.headers();
         for header in of_message(message) {
             http::put(&mut headers, &header)?;
@@ -246,14 +273,7 @@ impl Session {
         } else {
             self.http.while_connecting(sent).await?
         };
-        let mut known = self.known();
-        known.answered = true;
-        if is_opening
-            && response.status().is_success()
-            && let Some(given) = response.headers().get(SESSION_ID)
-        {
-            known.session = Some(sensitive(given.clone()));
-        }
+        self.known().answered = true;
         Ok((response, had_session))
     }
 

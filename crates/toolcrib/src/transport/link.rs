@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_wire::header::Header;
-use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version};
+use toolcrib_wire::notice::Cancelled;
+use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version, method};
 
 use crate::process::{Exit, StderrTail};
 
@@ -199,6 +200,20 @@ impl Ends {
     /// Tells why the link ended. Whoever does not take even that learns it from the end of the inbox.
     pub(crate) async fn say_closed(incoming: &mpsc::Sender<Incoming>, reason: CloseReason) {
         let _ = timeout(LAST_WORD, incoming.send(Incoming::Closed(reason))).await;
+    }
+}
+
+impl Outward {
+    /// The request that this calls off, if it is a notification that does. Where messages take ways of their own
+    /// it must not overtake that request: a server forgets a cancellation of what it has not heard of.
+    pub(crate) fn cancels(&self) -> Option<Id> {
+        match &self.what {
+            What::Notification { method } if &**method == method::CANCELLED => {
+                let cancelled = Cancelled::read(self.raw.json().get("params")?);
+                cancelled.ok().map(|cancelled| cancelled.request)
+            }
+            _ => None,
+        }
     }
 }
 

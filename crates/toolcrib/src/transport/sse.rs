@@ -1,14 +1,15 @@
 //! HTTP+SSE, the transport of 2024-11-05: one stream of events for all that comes, a POST for each message that goes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use toolcrib_config::model::transport::Remote;
-use toolcrib_wire::{Channel, Limits, method};
+use toolcrib_wire::{Channel, Id, Limits, method};
 
 use super::event_stream::{Cursor, EventStream, incoming};
 use super::http::{Http, SCHEMES, put};
@@ -65,6 +66,7 @@ async fn drive(mut ends: Ends, http: Arc<Http>, events: EventStream, endpoint: U
         endpoint: Arc::new(endpoint),
         incoming: ends.incoming.clone(),
         running: JoinSet::new(),
+        requests: HashMap::new(),
         opening: false,
     };
     let reason = loop {
@@ -109,6 +111,8 @@ struct Posts {
     endpoint: Arc<Url>,
     incoming: mpsc::Sender<Incoming>,
     running: JoinSet<IsOpening>,
+    /// Requests on their way; the other end goes when the server has them.
+    requests: HashMap<Id, watch::Receiver<()>>,
     /// `notifications/initialized` is on its way: nothing may overtake it.
     opening: IsOpening,
 }
@@ -127,12 +131,27 @@ impl Posts {
         self.opening |= is_opening;
         let (http, endpoint) = (Arc::clone(&self.http), Arc::clone(&self.endpoint));
         let inbox = self.incoming.clone();
+        let arrives = self.note_request(&message);
+        let mut cancelled = message.cancels().and_then(|id| self.requests.remove(&id));
         self.running.spawn(async move {
+            let _arrives = arrives;
+            if let Some(cancelled) = &mut cancelled {
+                // An error means that it has arrived, or never will.
+                let _ = cancelled.changed().await;
+            }
             if let Err(fault) = post(&http, &endpoint, &message).await {
                 report(fault, message.what, &inbox).await;
             }
             is_opening
         });
+    }
+
+    fn note_request(&mut self, message: &Outward) -> Option<watch::Sender<()>> {
+        let What::Request { id, .. } = &message.what else { return None };
+        self.requests.retain(|_, arrives| arrives.has_changed().is_ok());
+        let (arrives, arrived) = watch::channel(());
+        self.requests.insert(id.clone(), arrived);
+        Some(arrives)
     }
 
     fn note(&mut self, done: Result<IsOpening, JoinError>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::model::transport::StreamableHttp;
@@ -19,6 +19,10 @@ use super::remote::Target;
 
 /// Notifications and answers that are being delivered at once; each has a time limit.
 const DELIVERIES: usize = 64;
+
+/// How long a cancellation waits for its request to reach the server. One that answers with a stream says so at
+/// once; one that answers with a single message says nothing before it.
+const FOLLOWING: Duration = Duration::from_millis(500);
 
 /// How long the server may take to end the session, whatever little time closing was given.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -75,16 +79,26 @@ async fn drive(mut ends: Ends, http: Http, configured: Option<HeaderValue>, term
 struct Tasks {
     session: Arc<Session>,
     running: JoinSet<Done>,
-    requests: HashMap<Id, AbortHandle>,
+    requests: HashMap<Id, Request>,
     /// Notifications and answers on their way.
     deliveries: usize,
+    /// Cancellations that follow their requests.
+    cancellations: usize,
     /// `notifications/initialized` is on its way: nothing may overtake it.
     opening: bool,
+}
+
+/// A request that waits for its answer.
+struct Request {
+    task: AbortHandle,
+    /// True once the server has begun to answer.
+    arrived: watch::Receiver<bool>,
 }
 
 enum Done {
     Request(Id, Ended),
     Delivery(Ended),
+    Cancellation(Ended),
     Opening(Ended),
     Listening(Ended),
 }
@@ -96,6 +110,7 @@ impl Tasks {
             running: JoinSet::new(),
             requests: HashMap::new(),
             deliveries: 0,
+            cancellations: 0,
             opening: false,
         }
     }
@@ -110,7 +125,7 @@ impl Tasks {
             // The server sees the stream closed, which in the modern era is how a call is cancelled.
             Outgoing::Abandon(id) => {
                 if let Some(request) = self.requests.remove(&id) {
-                    request.abort();
+                    request.task.abort();
                 }
             }
         }
@@ -120,21 +135,44 @@ impl Tasks {
         let session = Arc::clone(&self.session);
         match message.what.clone() {
             What::Request { id, .. } => {
+                let (arrives, arrived) = watch::channel(false);
                 let key = id.clone();
-                let task =
-                    async move { Done::Request(id.clone(), session.call(message, id).await) };
-                let handle = self.running.spawn(task);
-                self.requests.insert(key, handle);
+                let task = self.running.spawn(async move {
+                    Done::Request(id.clone(), session.call(message, id, &arrives).await)
+                });
+                self.requests.insert(key, Request { task, arrived });
             }
             What::Notification { method } if &*method == method::INITIALIZED => {
                 self.opening = true;
                 self.running.spawn(async move { Done::Opening(session.deliver(message).await) });
             }
             What::Notification { .. } | What::Answer => {
+                if let Some(request) = self.called_off(&message) {
+                    return self.cancel(request, message);
+                }
                 self.deliveries += 1;
                 self.running.spawn(async move { Done::Delivery(session.deliver(message).await) });
             }
         }
+    }
+
+    /// The request that a message cancels. None where too many are being cancelled to wait for any more of them.
+    fn called_off(&mut self, message: &Outward) -> Option<Request> {
+        let request = message.cancels().filter(|_| self.cancellations < DELIVERIES)?;
+        self.requests.remove(&request)
+    }
+
+    fn cancel(&mut self, request: Request, message: Outward) {
+        let session = Arc::clone(&self.session);
+        let Request { task, mut arrived } = request;
+        self.cancellations += 1;
+        self.running.spawn(async move {
+            // An error means that the request is over.
+            let _ = timeout(FOLLOWING, arrived.wait_for(|arrived| *arrived)).await;
+            let ended = session.deliver(message).await;
+            task.abort();
+            Done::Cancellation(ended)
+        });
     }
 
     /// An error ends the link.
@@ -148,6 +186,10 @@ impl Tasks {
             }
             Ok(Done::Delivery(ended)) => {
                 self.deliveries -= 1;
+                ended
+            }
+            Ok(Done::Cancellation(ended)) => {
+                self.cancellations -= 1;
                 ended
             }
             Ok(Done::Opening(ended)) => {
@@ -169,7 +211,7 @@ impl Tasks {
             {
                 self.start(next);
             }
-            if self.deliveries == 0 && !self.opening {
+            if self.deliveries + self.cancellations == 0 && !self.opening {
                 return;
             }
             if let Some(done) = self.running.join_next().await

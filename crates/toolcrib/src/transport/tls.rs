@@ -3,14 +3,25 @@
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, WantsVerifier};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// Whom the system trusts, read when the first connection needs it. Clones share it.
+/// Whom the host trusts: by default whom the system does, read when the first connection needs it. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Tls(Arc<OnceLock<Arc<ClientConfig>>>);
 
 impl Tls {
+    /// Trusts whomever one of these authorities vouches for, and nobody else.
+    pub fn trusting(
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        authorities.into_iter().try_for_each(|authority| roots.add(authority))?;
+        let config = builder()?.with_root_certificates(roots).with_no_client_auth();
+        Ok(Self(Arc::new(OnceLock::from(Arc::new(config)))))
+    }
+
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, Error> {
         if let Some(config) = self.0.get() {
             return Ok(Arc::clone(config));

@@ -19,5 +19,6 @@ mod sse;
 mod store;
 mod streamable_http;
 mod supervise;
+mod tls;
 mod torture;
 mod websocket;

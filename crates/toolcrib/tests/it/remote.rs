@@ -13,6 +13,7 @@ use toolcrib::transport::{
 };
 use toolcrib_config::Value;
 use toolcrib_config::model::transport::{Plain, Remote, StreamableHttp, Transport, UrlPolicy};
+use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Id, Json, Limits, Message, Packet, Raw, Version, build, method};
 
 /// Only bounds a failure.
@@ -24,7 +25,7 @@ pub(crate) const INITIALIZE: &str = r#"{"protocolVersion":"2025-11-25","capabili
 pub(crate) struct Scene {
     _state: TempDir,
     instance: Instance,
-    tls: Tls,
+    pub(crate) tls: Tls,
     pub(crate) limits: Limits,
     pub(crate) connect_timeout: Duration,
     pub(crate) sse_read_timeout: Duration,
@@ -110,6 +111,26 @@ pub(crate) fn notification(method: &str) -> Outgoing {
         version: Some(Version::V2025_11_25),
         headers: Vec::new(),
     })
+}
+
+/// A tool call of 16 MB.
+pub(crate) fn large_request(id: i64) -> Outgoing {
+    request(id, method::TOOLS_CALL, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16 << 20)))
+}
+
+pub(crate) fn cancelled(id: i64) -> Outgoing {
+    Outgoing::Message(Outward {
+        raw: Cancelled { request: Id::from(id), reason: None }.build(),
+        what: What::Notification { method: method::CANCELLED.into() },
+        version: Some(Version::V2025_11_25),
+        headers: Vec::new(),
+    })
+}
+
+/// HOL-13: the limit is neither missed nor met early. Above it only a hang is told apart: on a machine that is
+/// busy with other tests a second may take several.
+pub(crate) fn is_about_a_second(time: Duration) -> bool {
+    (Duration::from_millis(900)..PATIENCE / 2).contains(&time)
 }
 
 /// A result with one member, `n`.

@@ -66,7 +66,7 @@ impl Scene {
             env: all,
             find: Arc::new(find),
             tls: Tls::default(),
-            permissions: Permissions { spawn: true, network: true, docker: true },
+            permissions: Permissions { spawn: true, network: true, docker: true }.into(),
             graces,
             memory: Memory::default(),
             client: Implementation::new("toolcrib", "0"),

@@ -12,8 +12,8 @@ use toolcrib_wire::{Id, Message, method};
 
 use crate::everything::Everything;
 use crate::remote::{
-    INITIALIZE, Scene, answer, chain, close, closed, expect_result, failure, http_fault, message,
-    notification, remote, request, result,
+    INITIALIZE, PATIENCE, Scene, answer, cancelled, chain, close, closed, expect_result, failure,
+    http_fault, is_about_a_second, large_request, message, notification, remote, request, result,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":"s1","method":"ping"}"#;
@@ -94,17 +94,30 @@ async fn a_message_that_is_refused_fails_and_the_next_does_not() {
     expect_result(&mut link, 2, 2).await;
 }
 
+/// A request takes a while to arrive where it is large; its cancellation is small and in a hurry.
+#[tokio::test]
+async fn a_cancellation_does_not_overtake_its_request() {
+    let server = server(|_| vec![]).await;
+    let link = open(&Scene::new(), &server.url("/sse")).await.unwrap();
+    link.outbox.send(large_request(1)).await.unwrap();
+    link.outbox.send(cancelled(1)).await.unwrap();
+    let arrived = server.request(|asked| asked.body.contains("notifications/cancelled")).await;
+    arrived.unwrap();
+    let order: Vec<_> = server.requests()[1..].iter().map(|asked| asked.body.len() > 999).collect();
+    assert_eq!(order, [true, false], "the request first");
+}
+
 #[tokio::test]
 async fn hol_14_a_silent_stream_ends_the_link_and_a_comment_keeps_it_alive() {
     let server = server(|_| {
-        let comment = || [Step::Pause(Duration::from_millis(300)), Step::Send(":\n\n".to_owned())];
+        let comment = || [Step::Pause(Duration::from_millis(700)), Step::Send(":\n\n".to_owned())];
         let mut steps: Vec<_> = (0..4).flat_map(|_| comment()).collect();
         steps.push(event(&result(1, 1)));
         steps
     });
     let server = server.await;
     let mut scene = Scene::new();
-    scene.sse_read_timeout = Duration::from_millis(500);
+    scene.sse_read_timeout = Duration::from_secs(2);
     let mut link = open(&scene, &server.url("/sse")).await.unwrap();
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
     expect_result(&mut link, 1, 1).await;
@@ -112,7 +125,9 @@ async fn hol_14_a_silent_stream_ends_the_link_and_a_comment_keeps_it_alive() {
     let start = Instant::now();
     let CloseReason::Broken(fault) = closed(&mut link).await else { panic!("broken") };
     assert!(matches!(http_fault(&fault), HttpFault::Silent(_)), "{fault:?}");
-    assert!((400..600).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    // The stream may have been silent for a moment when this begins to count.
+    let took = start.elapsed();
+    assert!((Duration::from_secs(1)..PATIENCE / 2).contains(&took), "{took:?}");
 }
 
 #[tokio::test]
@@ -137,7 +152,7 @@ async fn hol_13_connecting_is_over_when_the_endpoint_is_known() {
         let start = Instant::now();
         let fault = refused(&scene, reply).await;
         let took = start.elapsed();
-        assert!((800..1200).contains(&took.as_millis()), "{took:?}");
+        assert!(is_about_a_second(took), "{took:?}");
         assert!(matches!(http_fault(&fault), HttpFault::Unanswered(_)), "{fault:?}");
     }
 }

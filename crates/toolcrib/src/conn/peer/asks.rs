@@ -26,6 +26,8 @@ pub struct Asked {
     pub params: Body,
     /// The call on whose stream it came, where the transport knows.
     pub on: Option<Id>,
+    /// What that call was tagged with, if it is still under way.
+    pub tag: Option<u64>,
     clocks: Vec<Arc<Clock>>,
 }
 
@@ -87,7 +89,7 @@ impl Asks {
         &mut self,
         ticket: &Ticket,
         request: Request,
-        on: Option<Id>,
+        (on, tag): (Option<Id>, Option<u64>),
         clocks: Vec<Arc<Clock>>,
     ) -> Taken {
         if request.method == method::PING {
@@ -98,7 +100,7 @@ impl Asks {
             return Taken::TooMany(build::error(Some(&ticket.id), &refusal));
         }
         let refusal = RpcError::method_not_found(&request.method);
-        let asked = Asked { method: request.method, params: request.params, on, clocks };
+        let asked = Asked { method: request.method, params: request.params, on, tag, clocks };
         match self.handler.take(asked) {
             None => Taken::Now(build::error(Some(&ticket.id), &refusal)),
             Some(answering) => {
@@ -173,7 +175,13 @@ fn fallen(error: &JoinError) -> Option<Result<Raw, RpcError>> {
 impl Asked {
     /// A question that came inside of an answer: nobody's clock runs while it is open.
     pub(in crate::conn) fn inside(request: Request) -> Self {
-        Asked { method: request.method, params: request.params, on: None, clocks: Vec::new() }
+        Asked {
+            method: request.method,
+            params: request.params,
+            on: None,
+            tag: None,
+            clocks: Vec::new(),
+        }
     }
 
     /// Says that a person is being asked.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use toolcrib_wire::{Body, Id, Raw};
 
 use super::deadline::Clock;
@@ -30,6 +30,8 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
     pub(super) clock: Arc<Clock>,
     pub(super) progress: Option<mailbox::Sender<Raw>>,
+    pub(super) tag: Option<u64>,
+    pub(super) acknowledged: Option<mpsc::Sender<()>>,
 }
 
 impl Calls {
@@ -120,6 +122,8 @@ mod tests {
             answer: oneshot::channel().0,
             clock: Clock::start(Patience::default()),
             progress: None,
+            tag: None,
+            acknowledged: None,
         }
     }
 

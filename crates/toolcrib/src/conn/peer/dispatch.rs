@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use toolcrib_wire::notice::{Cancelled, Progress};
+use toolcrib_wire::subscription::subscription_of;
 use toolcrib_wire::{
     FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response, RpcError,
-    Shape, Version, build, code, method, recover_id,
+    Shape, Version, build, code, method,
 };
 
 use super::asks::{Asks, Taken, Ticket};
@@ -96,6 +97,10 @@ impl Dispatch {
         match notification.method.as_str() {
             method::PROGRESS => self.progress(&notification),
             method::CANCELLED => self.cancelled(&notification),
+            method::SUBSCRIPTION_ACKNOWLEDGED => {
+                self.acknowledged(&notification, on);
+                self.notice(notification, on);
+            }
             _ => self.notice(notification, on),
         }
     }
@@ -131,6 +136,17 @@ impl Dispatch {
         }
     }
 
+    fn acknowledged(&self, notification: &Notification, on: Option<&Id>) {
+        let meta = notification.params.json().get("_meta");
+        let subscription = meta.and_then(subscription_of);
+        let state = self.shared.state();
+        let waiting = subscription.as_ref().or(on).and_then(|id| state.calls.get(id));
+        if let Some(acknowledged) = waiting.and_then(|waiting| waiting.acknowledged.as_ref()) {
+            // A full queue says the same already.
+            let _ = acknowledged.try_send(());
+        }
+    }
+
     fn notice(&self, notification: Notification, on: Option<&Id>) {
         // That a list has changed says as much once as many times. Only methods that are known: there is no end
         // to what a server can make up.
@@ -148,14 +164,14 @@ impl Dispatch {
 
     fn request(&mut self, request: Request, batch: Option<u64>, on: Option<&Id>) {
         let ticket = self.ticket(request.id.clone(), batch);
-        let clocks = {
+        let (clocks, tag) = {
             let state = self.shared.state();
             match on.and_then(|on| state.calls.get(on)) {
-                Some(waiting) => vec![Arc::clone(&waiting.clock)],
-                None => state.calls.clocks(),
+                Some(waiting) => (vec![Arc::clone(&waiting.clock)], waiting.tag),
+                None => (state.calls.clocks(), None),
             }
         };
-        match self.asks.take(&ticket, request, on.cloned(), clocks) {
+        match self.asks.take(&ticket, request, (on.cloned(), tag), clocks) {
             Taken::Later => {}
             Taken::Now(answer) => self.answered(&ticket, Some(answer)),
             Taken::TooMany(answer) => {
@@ -191,20 +207,20 @@ impl Dispatch {
             FrameError::Noise { excerpt, .. } => self.odd(Odd::Noise, excerpt),
             FrameError::BadHeader { excerpt } => self.odd(Odd::BadHeader, excerpt),
             FrameError::Truncated { excerpt, .. } => self.odd(Odd::Truncated, excerpt),
-            FrameError::TooLarge { limit, head } => {
+            FrameError::TooLarge { limit, head, id, shape } => {
                 self.odd(Odd::TooLarge, &clip(&String::from_utf8_lossy(head)));
-                self.too_large(*limit, head);
+                self.too_large(*limit, id.as_ref(), *shape);
             }
         }
     }
 
-    /// Many servers write the id last, where it is cut off. If only one call is under way it must be that one.
-    fn too_large(&self, limit: usize, head: &[u8]) {
+    /// A server that forgets even the id has answered somebody: if only one call is under way it must be that.
+    fn too_large(&self, limit: usize, id: Option<&Id>, shape: Shape) {
         let mut state = self.shared.state();
-        let named = recover_id(head).and_then(|id| state.calls.meant(&id));
-        let meant = match (named, state.calls.numbers().as_slice()) {
-            (Some((number, _)), _) => Some(number),
-            (None, [only]) => Some(*only),
+        let meant = match (shape, id, state.calls.numbers().as_slice()) {
+            (Shape::Request | Shape::Notification, ..) => None,
+            (_, Some(id), _) => state.calls.meant(id).map(|(number, _)| number),
+            (_, None, [only]) => Some(*only),
             _ => None,
         };
         if let Some(number) = meant {

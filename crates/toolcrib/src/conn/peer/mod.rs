@@ -22,7 +22,7 @@ pub use oddity::{Odd, Oddity};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use toolcrib_wire::header::Header;
@@ -64,6 +64,10 @@ pub struct CallOptions {
     pub version: Option<Version>,
     /// Headers of this request alone, for transports that have headers.
     pub headers: Vec<Header>,
+    /// What whoever calls knows the call by; a question on its stream carries it.
+    pub tag: Option<u64>,
+    /// Told when the server acknowledges what this subscribes to. Nobody waits for room in it.
+    pub acknowledged: Option<mpsc::Sender<()>>,
 }
 
 /// Whether a server is asked for progress.
@@ -244,7 +248,13 @@ impl Peer {
             return Err(self.shared.why_closed());
         }
         let number = state.calls.begin();
-        let waiting = Waiting { answer: sender, clock: Arc::clone(clock), progress };
+        let waiting = Waiting {
+            answer: sender,
+            clock: Arc::clone(clock),
+            progress,
+            tag: options.tag,
+            acknowledged: options.acknowledged,
+        };
         state.calls.insert(number, waiting);
         let version = options.version.or_else(|| state.version.clone());
         drop(state);
@@ -313,8 +323,6 @@ fn with_token(params: &Raw, id: &Id) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
-
     use super::*;
     use crate::transport::{Incoming, LinkFault};
 

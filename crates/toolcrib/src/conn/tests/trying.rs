@@ -162,6 +162,27 @@ fn dkr_30_a_success_begins_the_count_anew() {
 }
 
 #[test]
+fn a_session_that_does_not_last_is_no_success() {
+    // Each time it comes up and dies at once: the waits grow, and it ends.
+    let life = check(
+        &minion(),
+        "0 connect, 0 up1, 0 down1, 1 tick, 1 up2, 1.5 down2, 3.5 tick, 3.5 up3, 4 down3, 8 tick, 8 up4, \
+         8.1 down4, 99 call",
+        "0 connecting open1, 0 ready, 0 backoff close1, 1 reconnecting open2, 1 ready, 1.5 backoff close2, \
+         3.5 reconnecting open3, 3.5 ready, 4 backoff close3, 8 reconnecting open4, 8 ready, \
+         8.1 failed close4, 99 failed",
+    );
+    assert_eq!(life.attempts(), 3);
+    // DKR-30: one that lasted longer than the longest wait begins the count anew.
+    let (life, _) =
+        live(&docker(2), "0 begin, 0 up1, 1 down1, 3 tick, 3 up2, 4 down2, 6 tick, 6 up3, 8 down3");
+    assert_eq!((life.state(), life.attempts()), (State::Backoff, 0));
+    let (life, _) =
+        live(&docker(2), "0 begin, 0 up1, 1 down1, 3 tick, 3 up2, 4 down2, 6 tick, 6 up3, 7 down3");
+    assert_eq!((life.state(), life.attempts()), (State::Failed, 2));
+}
+
+#[test]
 fn ext_11_after_a_failed_connect_nothing_is_tried_for_a_while() {
     let settings = dispatch();
     // What is lost was no failed connect: the next turn may try at once.

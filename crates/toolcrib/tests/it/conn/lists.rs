@@ -25,6 +25,13 @@ fn changing(scene: &Scene, script: Script) -> Script {
         .on("tools/call echo", [changed, Step::Answer])
 }
 
+/// The first word on a subscription.
+fn acknowledged() -> Step {
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "$id"}, "notifications": {"toolsListChanged": true}}});
+    Step::Message(message.to_string().replace("\"$id\"", "$id"))
+}
+
 #[tokio::test]
 async fn dis_14_dkr_44_a_changed_list_is_read_anew_once_for_many_words() {
     // DKR-44 as well.
@@ -50,17 +57,31 @@ async fn dis_14_dkr_44_a_changed_list_is_read_anew_once_for_many_words() {
 #[tokio::test]
 async fn in_the_modern_era_changes_come_on_a_subscription() {
     let scene = Scene::new();
-    let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "$id"}, "notifications": {"toolsListChanged": true}}});
-    let acknowledged = acknowledged.to_string().replace("\"$id\"", "$id");
     let script = changing(&scene, Script { modern_only: true, ..Script::default() })
-        .on("subscriptions/listen", [Step::Message(acknowledged)]);
+        .on("subscriptions/listen", [acknowledged()]);
     let conn = scene.start(scene.server(&scene.scripted(script, "log")));
     let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    until("the subscription", || scene.count("log", "subscriptions/listen") == 1).await;
-    let log = scene.log("log");
-    let listen = log.iter().find(|message| message["method"] == "subscriptions/listen").unwrap();
-    assert_eq!(listen["params"]["notifications"], json!({"toolsListChanged": true}));
+    // Who subscribes after reading the list does not hear of what changes in between.
+    let asked = scene.methods("log");
+    assert_eq!(asked[..3], ["server/discover", "subscriptions/listen", "tools/list"]);
+    assert_eq!(scene.log("log")[1]["params"]["notifications"], json!({"toolsListChanged": true}));
+    crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
+    scene.heard.times(2, "listed").await;
+    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
+    drop((ticket, conn));
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn a_list_that_was_read_before_the_subscription_stood_is_read_again() {
+    let scene = Scene::new();
+    // The server agrees only when the session is up and used; it never says that anything changed.
+    let script = changing(&scene, Script { modern_only: true, ..Script::default() })
+        .on("subscriptions/listen", [Step::Hold(2), acknowledged()])
+        .on("tools/call echo", [Step::Hold(2), Step::Answer]);
+    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
+    let ticket = within(conn.ready(Want::Call)).await.unwrap();
+    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "old"]);
     crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
     scene.heard.times(2, "listed").await;
     assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);

@@ -123,14 +123,20 @@ async fn a_server_that_ignores_sigterm_is_ended_all_the_same() {
 }
 
 #[tokio::test]
-async fn an_answer_over_the_limit_that_names_its_call_last_still_fails_it_at_once() {
+async fn an_answer_over_the_limit_that_names_its_call_last_fails_that_call_at_once() {
     let flood = Step::Flood { byte: 'x', times: 2 << 20 };
-    let head = Step::Raw(r#"{"jsonrpc":"2.0","result":{"text":""#.to_owned());
+    let head = Step::Raw(r#"{"jsonrpc":"2.0","result":{"id":1,"text":""#.to_owned());
     let tail = Step::Raw("\"},\"id\":$id}\n".to_owned());
     let script = Script::default().on("tools/call giant", [head, flood, tail]);
+    let script = script.on("tools/call silent", []);
     let served = Served::with(script, |_, world| world.limits.size = 1 << 20).await;
     let start = Instant::now();
-    let error = tool(&served.peer, "giant", &json!({})).await.unwrap_err();
+    let (none, some) = (json!({}), json!({"n": 1}));
+    let error = tokio::select! {
+        _ = tool(&served.peer, "silent", &none) => panic!("another call was failed"),
+        _ = tool(&served.peer, "silent", &some) => panic!("another call was failed"),
+        answer = tool(&served.peer, "giant", &none) => answer.unwrap_err(),
+    };
     assert!(matches!(error, CallError::TooLarge { .. }), "{error:?}");
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     served.end().await;

@@ -9,7 +9,8 @@ use toolcrib_testkit::http::{Asked, HttpServer, Reply, Step};
 use toolcrib_wire::{Id, Limits};
 
 use crate::remote::{
-    Scene, chain, expect_result, failure, headers, http_fault, next, request, result, streamable,
+    PATIENCE, Scene, chain, expect_result, failure, headers, http_fault, is_about_a_second, next,
+    request, result, streamable,
 };
 
 /// A server that answers `bad` as the test says and everything else well.
@@ -119,20 +120,20 @@ async fn a_body_that_stops_coming_fails_its_call() {
     let start = Instant::now();
     let fault = fault_of(&scene, || Reply::json("{\"jsonrpc\":").then(Step::Hold)).await;
     assert!(matches!(http_fault(&fault), HttpFault::Silent(_)), "{fault:?}");
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < PATIENCE / 2);
 }
 
 #[tokio::test]
 async fn hol_14_a_silent_stream_is_an_error_and_a_comment_keeps_it_alive() {
     let mut scene = Scene::new();
-    scene.sse_read_timeout = Duration::from_millis(500);
+    scene.sse_read_timeout = Duration::from_secs(2);
     let fault = fault_of(&scene, || Reply::events().send(": hello\n\n").then(Step::Hold)).await;
     assert!(matches!(http_fault(&fault), HttpFault::Silent(_)), "{fault:?}");
 
     let alive = || {
         let mut reply = Reply::events();
         for _ in 0..4 {
-            reply = reply.then(Step::Pause(Duration::from_millis(300))).send(":\n\n");
+            reply = reply.then(Step::Pause(Duration::from_millis(700))).send(":\n\n");
         }
         reply.event(&result(1, 1))
     };
@@ -152,7 +153,7 @@ async fn hol_13_a_server_that_never_answers_fails_after_the_time_for_connecting(
     link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
     let (_, fault) = failure(&mut link).await;
     let took = start.elapsed();
-    assert!((800..1200).contains(&took.as_millis()), "{took:?}");
+    assert!(is_about_a_second(took), "{took:?}");
     assert_eq!(
         chain(&fault),
         "cannot get an answer from the server: the server did not answer within 1 s"

@@ -154,6 +154,26 @@ async fn what_is_queued_is_sent_before_a_link_closes() {
 }
 
 #[tokio::test]
+async fn a_configured_session_that_is_gone_is_not_named_again() {
+    let server = HttpServer::start(|asked| match asked.header("mcp-session-id") {
+        Some("old") => Reply::status(404),
+        _ => session(asked).unwrap_or_else(|| Reply::json(result(2, 2))),
+    });
+    let server = server.await.unwrap();
+    let mut spec = streamable(&server.url("/mcp"));
+    spec.session_id = Some(Value::literal("old"));
+    let mut link = Scene::new().open(&Transport::StreamableHttp(spec)).await;
+    link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
+    expect_result(&mut link, 1, 1).await;
+    link.outbox.send(request(2, "tools/list", "{}")).await.unwrap();
+    expect_result(&mut link, 2, 2).await;
+    close(link).await;
+    let asked = server.requests();
+    let sessions: Vec<_> = asked.iter().map(|asked| asked.header("mcp-session-id")).collect();
+    assert_eq!(sessions[..3], [Some("old"), None, Some("s-1")]);
+}
+
+#[tokio::test]
 async fn a_session_that_is_gone_ends_the_link_and_replays_nothing() {
     let server = HttpServer::start(|asked| session(asked).unwrap_or_else(|| Reply::status(404)));
     let server = server.await.unwrap();
