@@ -15,10 +15,14 @@ export PATH := $(CURDIR)/.cache/bin:$(PATH)
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## check and explain the quickstart workspace
+# The quickstart's first server is `toolcrib` itself, so what was just built comes first in the path.
+run: export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug:$(PATH)
+run: ## check the quickstart workspace, list the tools of its first server and call one
 	@scripts/setup build
-	$(CARGO) run -q -p toolcrib-cli -- check --root $(QUICKSTART)
-	$(CARGO) run -q -p toolcrib-cli -- explain --root $(QUICKSTART)
+	$(CARGO) build -q -p toolcrib-cli
+	toolcrib check --root $(QUICKSTART)
+	toolcrib tools --server demo --root $(QUICKSTART)
+	toolcrib call demo__add -a a=19 -a b=23 --root $(QUICKSTART)
 
 # The unit tests come last so that their summary is the last thing on the screen.
 test: setup fmt lint doctest unit ## install what the tests need, then run everything

@@ -1,16 +1,20 @@
 //! What the command line accepts.
 
+mod hosted;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use toolcrib_config::{Client, Dialect};
 
+pub(crate) use hosted::{Call, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why};
+
 /// The counter where AI agents check out tools: every MCP server you have, from one place.
 #[derive(Debug, Parser)]
 #[command(name = "toolcrib", version, about, disable_help_subcommand = true)]
 #[command(
-    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does"
+    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib tools                    what all servers offer\n  toolcrib call demo__add -a a=1 -a b=2\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does\n\nExit codes: 0 done, 1 the tool, check or server failed, 2 wrong usage, 3 nothing could be reached,\n130 interrupted."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -54,6 +58,57 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib explain\n  toolcrib explain files\n  toolcrib explain --reveal > toolcrib.yaml\n\nLiteral values of env and headers print as `***`; with --reveal they are shown, and the output\ncompiles to the same configuration."
     )]
     Explain(Explain),
+    /// Show every server: its state, what it offers, how calls went, and what went wrong
+    #[command(
+        after_help = "Examples:\n  toolcrib servers\n  toolcrib servers --json\n\nServers are started for the length of the command, and ended after it."
+    )]
+    Servers,
+    /// List the tools that an agent sees
+    #[command(
+        after_help = "Examples:\n  toolcrib tools\n  toolcrib tools --server files\n  toolcrib tools --agent reviewer --json\n\nExit code 3 if no server could be reached."
+    )]
+    Tools(Tools),
+    /// Tell which gates a tool passes or fails for an agent, and which rule decides
+    #[command(
+        after_help = "Examples:\n  toolcrib why files__write_file\n  toolcrib why files__write_file --agent reviewer\n\nExit code 1 if the agent cannot use the tool."
+    )]
+    Why(Why),
+    /// Call a tool and print its result
+    #[command(
+        after_help = "Examples:\n  toolcrib call demo__add -a a=19 -a b=23\n  toolcrib call demo__echo --args '{\"text\": \"hello\"}'\n  echo '{\"text\": \"hello\"}' | toolcrib call demo__echo --args - --json\n\nArguments are checked against the tool's schema before anything is sent. Exit code 1 if the tool\nfails, 3 if its server could not be reached, 130 if the call was interrupted: it is cancelled then."
+    )]
+    Call(Call),
+    /// List the resources that an agent sees, and the templates of their URIs
+    #[command(after_help = "Examples:\n  toolcrib resources\n  toolcrib resources --json")]
+    Resources(Resources),
+    /// Read a resource and print what it holds
+    #[command(
+        after_help = "Examples:\n  toolcrib read demo://square/12\n  toolcrib read file:///notes.md --server files\n  toolcrib read file:///logo.png > logo.png"
+    )]
+    Read(Read),
+    /// List the prompts that an agent sees
+    #[command(after_help = "Examples:\n  toolcrib prompts\n  toolcrib prompts --json")]
+    Prompts(Prompts),
+    /// Fill in a prompt and print its messages
+    #[command(after_help = "Examples:\n  toolcrib prompt demo__introduce -a name=Ada")]
+    Prompt(Prompt),
+    /// Do something to one server: connect, disconnect, restart, refresh, enable or disable it
+    #[command(
+        subcommand,
+        disable_help_subcommand = true,
+        after_help = "Examples:\n  toolcrib server restart files\n  toolcrib server disable files\n\nIt is done to a host of the command's own, which ends with it: what lasts is enable and disable, which\nare kept for every later host of this workspace (`toolcrib explain` shows them), and the lists that\nrefresh reads of a server that starts on demand."
+    )]
+    Server(Server),
+    /// Read the configuration as a host does and tell what becomes of each server
+    #[command(
+        after_help = "Examples:\n  toolcrib reload\n  toolcrib reload --json\n\nIt is done to a host of the command's own, which ends with it. A host that watches its files takes\nup what changes by itself. Exit code 1 if a server does not start or the configuration is wrong."
+    )]
+    Reload,
+    /// Show how the host is: its version, how many servers, tools and problems there are
+    #[command(
+        after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of a host of the command's own, which ends with it.\nServers that it starts on this machine run with your own rights: there is no sandbox around them."
+    )]
+    Status,
     /// Take over the servers that other clients have configured
     #[command(
         after_help = "Examples:\n  toolcrib import                   from every client that is found\n  toolcrib import cursor            from Cursor only\n  toolcrib import --user            into your own toolcrib.yaml, for all folders\n\nAn existing file is kept unless --force is given, and then there is a backup beside it."

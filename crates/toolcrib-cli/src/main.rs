@@ -4,9 +4,12 @@ mod args;
 mod cmd;
 mod demo;
 mod file;
+mod hosted;
+mod logging;
 mod out;
 mod report;
 mod settings;
+mod shown;
 mod world;
 
 use std::process::ExitCode;
@@ -23,6 +26,9 @@ pub(crate) enum Exit {
     Done = 0,
     Failed = 1,
     Usage = 2,
+    /// Nothing could be reached.
+    Unreached = 3,
+    Interrupted = 130,
 }
 
 fn main() -> ExitCode {
@@ -35,8 +41,22 @@ fn main() -> ExitCode {
             return ExitCode::from(Exit::Usage as u8);
         }
     };
+    if settings.verbose {
+        logging::start();
+    }
     let exit = match args.command {
         Command::Check => cmd::check::run(&settings, &out),
+        Command::Servers => cmd::servers::run(&settings, &out),
+        Command::Tools(args) => cmd::tools::run(&settings, &out, &args),
+        Command::Why(args) => cmd::why::run(&settings, &out, &args),
+        Command::Call(args) => cmd::call::run(&settings, &out, &args),
+        Command::Resources(args) => cmd::resources::run(&settings, &out, &args),
+        Command::Read(args) => cmd::read::run(&settings, &out, &args),
+        Command::Prompts(args) => cmd::prompts::run(&settings, &out, &args),
+        Command::Prompt(args) => cmd::prompt::run(&settings, &out, &args),
+        Command::Server(what) => cmd::server::run(&settings, &out, &what),
+        Command::Reload => cmd::reload::run(&settings, &out),
+        Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
         Command::Doctor(args) => cmd::doctor::run(&settings, &out, &args),

@@ -1,18 +1,24 @@
 //! The only place that prints: results on standard output, everything else on standard error.
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value as Json;
+use toolcrib_wire::Raw;
+
+use crate::shown;
 
 /// Where a command writes. Colours appear on a terminal only; `NO_COLOR` is honoured.
 #[derive(Debug)]
 pub(crate) struct Out {
     quiet: bool,
+    /// Whether a line tells of progress now.
+    is_telling: AtomicBool,
 }
 
 impl Out {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { quiet }
+        Self { quiet, is_telling: AtomicBool::new(false) }
     }
 
     /// The result of the command. A reader that went away is no failure of ours.
@@ -26,6 +32,38 @@ impl Out {
         self.result(&format!("{json:#}\n"));
     }
 
+    /// JSON as it is, on one line: nothing of it is written anew.
+    pub(crate) fn raw(&self, raw: &Raw) {
+        self.bytes(raw.as_bytes());
+        self.bytes(b"\n");
+    }
+
+    /// What a server wrote: byte for byte, but on a terminal without anything that the terminal would obey.
+    pub(crate) fn foreign(&self, text: &str) {
+        match std::io::stdout().is_terminal() {
+            true => self.result(&shown::lines(text)),
+            false => self.bytes(text.as_bytes()),
+        }
+        if !text.ends_with('\n') {
+            self.bytes(b"\n");
+        }
+    }
+
+    /// What is no text goes into files and pipes only. False if standard output is a terminal.
+    pub(crate) fn binary(&self, bytes: &[u8]) -> bool {
+        let goes = !std::io::stdout().is_terminal();
+        if goes {
+            self.bytes(bytes);
+        }
+        goes
+    }
+
+    fn bytes(&self, bytes: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(bytes);
+        let _ = out.flush();
+    }
+
     /// Something that helps a person and that a script does not want.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
@@ -36,7 +74,9 @@ impl Out {
     /// How far slow work has come: one line on a terminal that the next one takes the place of, and nothing
     /// elsewhere. An empty one leaves the line free.
     pub(crate) fn progress(&self, text: &str) {
-        if !self.quiet && std::io::stderr().is_terminal() {
+        let is_telling = self.is_telling.swap(!text.is_empty(), Ordering::Relaxed);
+        let is_news = is_telling || !text.is_empty();
+        if is_news && !self.quiet && std::io::stderr().is_terminal() {
             let mut err = anstream::stderr().lock();
             let _ = write!(err, "\r\x1b[2K{text}");
             let _ = err.flush();
@@ -48,8 +88,19 @@ impl Out {
         self.say(&format!("{red}error{red:#}: {text}"));
     }
 
-    fn say(&self, text: &str) {
-        let mut err = anstream::stderr().lock();
-        let _ = writeln!(err, "{text}");
+    /// What is done, for whoever wants to know more. Other threads tell of it, too.
+    pub(crate) fn log(text: &str) {
+        say(text);
     }
+
+    fn say(&self, text: &str) {
+        say(text);
+    }
+}
+
+/// A line, in place of what is told of progress.
+fn say(text: &str) {
+    let mut err = anstream::stderr().lock();
+    let clear = if std::io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
+    let _ = writeln!(err, "{clear}{text}");
 }

@@ -1,7 +1,10 @@
 //! Problems as a compiler prints them: the place, the excerpt with the caret, the reason, the fix.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use toolcrib_config::{Config, Problem, Severity};
+use toolcrib_config::{Config, Problem, ServerSpec, Severity};
+
+use crate::Exit;
+use crate::out::Out;
 
 /// All problems, the gravest last, where the eye is when the output ends.
 pub(crate) fn problems(config: &Config, problems: &[&Problem]) -> String {
@@ -29,6 +32,26 @@ pub(crate) fn count(problems: &[Problem]) -> String {
 
 pub(crate) fn plural(n: usize, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The server may be there and be wrong: then its own problems say more than that it is missing.
+pub(crate) fn no_such_server(config: &Config, out: &Out, name: &str) -> Exit {
+    let own: Vec<&Problem> =
+        config.problems.iter().filter(|problem| problem.server.as_deref() == Some(name)).collect();
+    let ids: Vec<&str> = config.servers.iter().map(|spec| spec.id.as_str()).collect();
+    let same: Vec<String> =
+        config.servers.iter().filter(|spec| spec.id == name).map(ServerSpec::key).collect();
+    if !own.is_empty() {
+        out.result(&problems(config, &own));
+        out.error(&format!("server `{name}` cannot be used as it is written"));
+    } else if !same.is_empty() {
+        out.error(&format!("several servers are called `{name}`: {}", same.join(", ")));
+    } else if ids.is_empty() {
+        out.error("no server is configured here");
+    } else {
+        out.error(&format!("there is no server `{name}`; there are {}", ids.join(", ")));
+    }
+    Exit::Failed
 }
 
 fn group<'a>(config: &'a Config, problem: &'a Problem) -> Group<'a> {

@@ -42,6 +42,12 @@ impl Settings {
 }
 
 impl Settings {
+    /// The same folder, or what can be done where nothing says where it is.
+    pub(crate) fn state_folder(&self) -> Result<PathBuf, String> {
+        let advice = "set HOME or TOOLCRIB_STATE_DIR: the state folder is there";
+        self.state().ok_or_else(|| advice.to_owned())
+    }
+
     /// Where the host of this root keeps what it needs: ledgers, store, socket.
     pub(crate) fn state(&self) -> Option<PathBuf> {
         let given =

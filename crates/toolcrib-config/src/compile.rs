@@ -303,10 +303,12 @@ impl Compiler<'_> {
         };
         let label = self.label(&path);
         let parsed = doc::parse(doc::Syntax::Yaml, &bytes);
-        self.tell_flaws(&label, Dialect::Dominds, &parsed);
+        let (fatal, _) = self.tell_flaws(&label, Dialect::Dominds, &parsed);
         let source = self.add_source(&path, &label, Dialect::Dominds, Outcome::Loaded, parsed);
-        let Some(doc) = self.config.sources.get(source).and_then(|s| s.doc.clone()) else {
-            return;
+        let Some(doc) =
+            self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
+        else {
+            return self.refuse(source, Dialect::Dominds);
         };
         let mut problems = std::mem::take(&mut self.config.problems);
         let mut cx = Cx::new(

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::model::{Config, Outcome, ServerSpec};
 
-/// The steps from an old configuration to a new one: the new one's servers in order, then those that end.
+/// The steps from an old configuration to a new one: the new one's servers in order, among them at their old places
+/// those that go on as they were, then those that end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Step>,
@@ -60,12 +61,27 @@ pub fn diff(old: &Config, new: &Config) -> Plan {
         .collect();
     let after: std::collections::HashSet<String> =
         steps.iter().map(|step| step.key.clone()).collect();
-    let gone = old.servers.iter().filter(|spec| !after.contains(&spec.key()));
-    steps.extend(gone.map(|spec| {
-        let action = if goes_on(new, spec) { Action::KeepLastGood } else { Action::Stop };
-        Step { key: spec.key(), action }
-    }));
+    let mut before: Option<String> = None;
+    for spec in &old.servers {
+        let key = spec.key();
+        let is_gone = !after.contains(&key);
+        if is_gone && !goes_on(new, spec) {
+            steps.push(Step { key, action: Action::Stop });
+            continue;
+        }
+        if is_gone {
+            let place = place_after(&steps, before.as_deref());
+            steps.insert(place, Step { key: key.clone(), action: Action::KeepLastGood });
+        }
+        before = Some(key);
+    }
     Plan { steps }
+}
+
+/// Behind the one that was before it: whoever comes first keeps a name, so a place is worth something.
+fn place_after(steps: &[Step], before: Option<&str>) -> usize {
+    let is_it = |step: &Step| Some(step.key.as_str()) == before;
+    steps.iter().position(is_it).map_or(0, |place| place + 1)
 }
 
 /// Whether a server that the new configuration lacks was rejected rather than removed.
@@ -111,7 +127,8 @@ mod tests {
     #[test]
     fn dom_90_a_server_that_is_wrong_now_goes_on_as_it_was() {
         let new = OLD.replace("b: { transport: stdio", "b: { transport: sse");
-        check(OLD, &new, &[("a", Action::Keep), ("c", Action::Keep), ("b", Action::KeepLastGood)]);
+        // At its old place: what it is called is still its own.
+        check(OLD, &new, &[("a", Action::Keep), ("b", Action::KeepLastGood), ("c", Action::Keep)]);
     }
 
     #[test]

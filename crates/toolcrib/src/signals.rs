@@ -1,7 +1,8 @@
-//! How things are told: one way to write an error with its causes.
+//! How things are told: one way to write an error with its causes, and one to write a time.
 
 use std::error::Error;
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest text of one error; what servers write into theirs has no end.
 const LONGEST: usize = 2000;
@@ -21,8 +22,34 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     }
 }
 
+/// RFC 3339 in UTC, to the millisecond.
+pub fn timestamp(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        since.subsec_millis()
+    )
+}
+
+/// The day of the calendar, so many days after 1970-01-01; years begin in March to have leap days last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, date)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -48,5 +75,19 @@ mod tests {
     fn a_text_without_end_is_cut_between_characters() {
         let text = chain(&told(&"ä".repeat(5000), None));
         assert_eq!((text.chars().count(), text.ends_with("ä…")), (LONGEST + 1, true));
+    }
+
+    #[test]
+    fn a_time_is_written_as_people_read_it() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00.007Z"),
+            (951_782_399, "2000-02-28T23:59:59.007Z"),
+            (951_782_400, "2000-02-29T00:00:00.007Z"),
+            (1_794_787_200, "2026-11-16T00:00:00.007Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.007Z"),
+        ] {
+            let time = UNIX_EPOCH + Duration::from_millis(seconds * 1_000 + 7);
+            assert_eq!(timestamp(time), expected);
+        }
     }
 }

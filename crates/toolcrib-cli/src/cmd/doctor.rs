@@ -22,6 +22,7 @@ use crate::args::Doctor;
 use crate::out::Out;
 use crate::report::{plural, problems};
 use crate::settings::Settings;
+use crate::shown::{bold, printable};
 
 /// Servers that are started side by side.
 const AT_A_TIME: usize = 8;
@@ -72,8 +73,7 @@ async fn look(
     config: &Config,
     chosen: Vec<Arc<ServerSpec>>,
 ) -> Result<Vec<(Arc<ServerSpec>, Examined)>, String> {
-    let state =
-        settings.state().ok_or("set HOME or TOOLCRIB_STATE_DIR: the state folder is there")?;
+    let state = settings.state_folder()?;
     let cleared = clear(&state, CLEARING).await.map_err(|error| error.to_string())?;
     if !cleared.processes.killed.is_empty() {
         let count = plural(cleared.processes.killed.len(), "process");
@@ -195,8 +195,8 @@ fn to_json(spec: &ServerSpec, examined: &Examined) -> Json {
 
 fn human(spec: &ServerSpec, examined: &Examined) -> String {
     let (green, red, dim) = (
-        colour(anstyle::AnsiColor::Green),
-        colour(anstyle::AnsiColor::Red),
+        bold(anstyle::AnsiColor::Green),
+        bold(anstyle::AnsiColor::Red),
         anstyle::Style::new().dimmed(),
     );
     let took = format!("{:.2} s", examined.took.as_secs_f64());
@@ -245,22 +245,6 @@ fn told(found: &Found) -> String {
         plural(found.templates, "template"),
         plural(found.prompts, "prompt"),
     )
-}
-
-/// What a server wrote is shown and never obeyed: control characters lose their meaning.
-fn printable(text: &str) -> String {
-    let escape = |c: char| match c {
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            c.escape_unicode().to_string()
-        }
-        c if c.is_control() => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(escape).collect()
-}
-
-fn colour(colour: anstyle::AnsiColor) -> anstyle::Style {
-    anstyle::Style::new().bold().fg_color(Some(colour.into()))
 }
 
 fn word(era: Era) -> &'static str {

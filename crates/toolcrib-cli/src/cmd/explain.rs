@@ -1,16 +1,28 @@
 //! `toolcrib explain`: the compiled configuration, each value with where it came from.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value as Json, json};
-use toolcrib_config::{Config, Problem, ServerSpec, Show};
+use tokio::runtime::Builder;
+use toolcrib::Store;
+use toolcrib::signals::chain;
+use toolcrib::store::Limits;
+use toolcrib_config::{Config, ServerSpec, Show};
 
 use crate::Exit;
 use crate::args::Explain;
 use crate::out::Out;
-use crate::report::problems;
+use crate::report::no_such_server;
 use crate::settings::Settings;
 
+/// How long the store is given to close.
+const CLOSING: Duration = Duration::from_secs(5);
+
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Explain) -> Exit {
-    let config = settings.compile();
+    let mut config = settings.compile();
+    if let Err(text) = apply_overrides(settings, &mut config) {
+        out.note(&format!("what was enabled or disabled by hand is not known: {text}"));
+    }
     let show = if args.reveal { Show::Revealed } else { Show::Masked };
     let only = match &args.server {
         Some(name) => match config.server(name) {
@@ -44,22 +56,20 @@ fn document(config: &Config, only: Option<&ServerSpec>, show: Show) -> Json {
     }
 }
 
-/// The server may be there and be wrong: then its own problems say more than that it is missing.
-fn no_such_server(config: &Config, out: &Out, name: &str) -> Exit {
-    let own: Vec<&Problem> =
-        config.problems.iter().filter(|problem| problem.server.as_deref() == Some(name)).collect();
-    let ids: Vec<&str> = config.servers.iter().map(|spec| spec.id.as_str()).collect();
-    let same: Vec<String> =
-        config.servers.iter().filter(|spec| spec.id == name).map(ServerSpec::key).collect();
-    if !own.is_empty() {
-        out.result(&problems(config, &own));
-        out.error(&format!("server `{name}` cannot be used as it is written"));
-    } else if !same.is_empty() {
-        out.error(&format!("several servers are called `{name}`: {}", same.join(", ")));
-    } else if ids.is_empty() {
-        out.error("no server is configured here");
-    } else {
-        out.error(&format!("there is no server `{name}`; there are {}", ids.join(", ")));
+/// What somebody has enabled or disabled while a host ran, if there ever was one.
+fn apply_overrides(settings: &Settings, config: &mut Config) -> Result<(), String> {
+    let Some(state) = settings.state().filter(|state| Store::is_in(state)) else { return Ok(()) };
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let overrides = runtime.map_err(|error| error.to_string())?.block_on(async {
+        let store = Store::open(&state, Limits::default()).await.map_err(|error| chain(&error))?;
+        let overrides = store.overrides().await.map_err(|error| chain(&error));
+        store.close(CLOSING).await;
+        overrides
+    })?;
+    for spec in &mut config.servers {
+        if let Some(over) = overrides.get(&spec.key()) {
+            *spec = spec.overridden(over.enabled, &over.who);
+        }
     }
-    Exit::Failed
+    Ok(())
 }

@@ -1,7 +1,18 @@
 //! One file for each command.
 
+pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod demo_server;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod import;
+pub(crate) mod prompt;
+pub(crate) mod prompts;
+pub(crate) mod read;
+pub(crate) mod reload;
+pub(crate) mod resources;
+pub(crate) mod server;
+pub(crate) mod servers;
+pub(crate) mod status;
+pub(crate) mod tools;
+pub(crate) mod why;

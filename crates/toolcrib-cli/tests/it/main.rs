@@ -5,13 +5,16 @@ mod check;
 mod demo;
 mod doctor;
 mod explain;
+mod hosted;
 mod import;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolcrib");
 
 /// A workspace and a home that nobody else has.
 struct Place {
@@ -61,16 +64,20 @@ impl Place {
         self.run_with(args, &[])
     }
 
+    /// The command in the workspace, with no variables but the home.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(args).current_dir(self.root()).env_clear().env("HOME", self.home());
+        command
+    }
+
     /// Runs the command in the workspace with just these variables.
     fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        let output = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-            .args(args)
-            .current_dir(self.root())
-            .env_clear()
-            .env("HOME", self.home())
-            .envs(env.iter().copied())
-            .output()
-            .unwrap();
+        let output = self.command(args).envs(env.iter().copied()).output().unwrap();
+        self.ran(&output)
+    }
+
+    fn ran(&self, output: &Output) -> Ran {
         let text = |bytes: &[u8]| self.plain(&String::from_utf8_lossy(bytes));
         Ran {
             code: output.status.code().unwrap(),
@@ -92,8 +99,32 @@ fn shown(path: &Path) -> String {
 #[test]
 fn every_command_helps_with_an_example() {
     let place = Place::new();
-    for command in ["check", "explain", "import", "demo-server"] {
-        let ran = place.run(&[command, "--help"]);
+    for command in [
+        "check",
+        "explain",
+        "import",
+        "demo-server",
+        "doctor",
+        "servers",
+        "tools",
+        "why",
+        "call",
+        "resources",
+        "read",
+        "prompts",
+        "prompt",
+        "server",
+        "server connect",
+        "server disconnect",
+        "server restart",
+        "server refresh",
+        "server enable",
+        "server disable",
+        "reload",
+        "status",
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let ran = place.run(&words);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command}");
         assert!(ran.out.contains(&format!("Examples:\n  toolcrib {command}")), "{}", ran.out);
         for option in ["--root", "--config", "--dialect", "--json", "--quiet", "--verbose"] {
@@ -113,6 +144,15 @@ fn wrong_usage_ends_with_two() {
         vec!["import", "emacs"],
         vec!["demo-server", "--http", "0.0.0.0:0"],
         vec!["demo-server", "--http", "example.com:80"],
+        vec!["call"],
+        vec!["call", "t", "-a", "no-value"],
+        vec!["call", "t", "--args", "{}", "-a", "a=b"],
+        vec!["call", "t", "--args", "[1]"],
+        vec!["call", "t", "--args", "{"],
+        vec!["call", "t", "--timeout", "soon"],
+        vec!["server", "explode", "x"],
+        vec!["server", "restart"],
+        vec!["why"],
     ] {
         let ran = place.run(&args);
         assert_eq!(ran.code, 2, "{args:?}: {ran:?}");

@@ -88,6 +88,22 @@ impl Config {
         }
     }
 
+    /// Whether something in it could not be used as it is written, so that what was good before goes on.
+    pub fn keeps_last_good(&self) -> bool {
+        let is_rejected = |source: &Source| source.outcome == Outcome::Rejected;
+        self.sources.iter().any(is_rejected) || self.rejected.iter().any(|it| it.keep_last_good)
+    }
+
+    /// Where a file was rejected, what an earlier reading said of the host goes on: nobody gains or loses a right
+    /// by a slip of the pen.
+    pub fn keep_host_of(&mut self, old: &Config) {
+        if self.sources.iter().any(|source| source.outcome == Outcome::Rejected) {
+            self.host.clone_from(&old.host);
+            self.gateway.clone_from(&old.gateway);
+            self.origins.clone_from(&old.origins);
+        }
+    }
+
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(Problem::is_error)
     }

@@ -64,6 +64,8 @@ pub enum Step {
     Big(usize),
     /// Waits until this many are held, then all go on, the newest first.
     Hold(usize),
+    /// A result that tells the process and how often this was done in it, as JSON: `{"pid":1,"count":1}`.
+    Count,
     /// A message, whatever it is.
     Message(String),
     /// Bytes outside of any framing.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -39,6 +40,7 @@ struct Inner {
     released: Condvar,
     /// Who waits for the client's answer to which request.
     asked: Mutex<Asked>,
+    counted: AtomicUsize,
 }
 
 /// Messages that are held back until enough of them are; then the newest goes first.
@@ -79,6 +81,7 @@ impl Server {
                 held: Mutex::default(),
                 released: Condvar::new(),
                 asked: Mutex::default(),
+                counted: AtomicUsize::new(0),
             }),
         }
     }
@@ -165,6 +168,11 @@ impl Inner {
             Step::Error { code, message } => {
                 let id = scene.request.map(|request| &request.id);
                 self.send(&build::error(id, &RpcError::new(*code, message)))?;
+            }
+            Step::Count => {
+                let count = self.counted.fetch_add(1, Ordering::SeqCst) + 1;
+                let told = json!({"pid": std::process::id(), "count": count});
+                self.send_result(scene, &replies::text(&told.to_string()))?;
             }
             Step::Hold(count) => scene.place = Some(self.hold(*count)),
             Step::Message(text) => self.out.message(&filled(text, scene))?,

@@ -397,9 +397,14 @@ impl Turn<'_> {
 
     /// What is known of the lists stays known: they are not the session's but the server's.
     fn release(&mut self) {
-        if let Phase::Connecting { .. } | Phase::Up(_) = self.life.phase {
-            self.close();
-            self.life.phase = Phase::Idle;
+        match self.life.phase {
+            Phase::Connecting { .. } | Phase::Up(_) => {
+                self.close();
+                self.life.phase = Phase::Idle;
+            }
+            // It was lost to whoever had it; whoever comes next has nothing to do with that.
+            Phase::Backoff { .. } | Phase::Failed { .. } => self.life.phase = Phase::Idle,
+            _ => {}
         }
     }
 

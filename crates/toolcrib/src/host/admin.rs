@@ -96,20 +96,23 @@ impl NativeTool for AdminTool {
 impl AdminTool {
     async fn act(&self, host: &Host, server: &str, call: &NativeCall) -> Result<String, String> {
         let dialog = call.dialog.as_deref().and_then(|id| host.dialog_of(id));
+        // Whoever asks means a server of their own folder.
+        let key = dialog.as_ref().and_then(|dialog| dialog.key_of(server));
+        let key = key.as_deref().unwrap_or(server);
         match self.what {
             What::Release => match dialog.is_some_and(|dialog| dialog.release(server)) {
                 true => Ok(format!("released `{server}`")),
                 false => Err(format!("this dialog holds no session of `{server}`")),
             },
             What::Restart => {
-                let restarted = host.restart(server).await;
+                let restarted = host.restart(key).await;
                 restarted
                     .map(|()| format!("restarted `{server}`"))
                     .map_err(|error| error.to_string())
             }
             What::Disable => {
                 let who = call.agent.as_deref().unwrap_or("an agent");
-                let disabled = host.disable(server, &format!("agent {who}")).await;
+                let disabled = host.disable(key, &format!("agent {who}")).await;
                 disabled.map(|()| format!("disabled `{server}`")).map_err(|error| error.to_string())
             }
         }

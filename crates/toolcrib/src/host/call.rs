@@ -9,6 +9,7 @@ use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
 use super::note::Note;
+use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
 use crate::conn::peer::{Patience, Sender};
@@ -17,6 +18,9 @@ use crate::shape::{
     Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
     deliver, judge_input, judge_output, report,
 };
+
+/// The matter that the problems of the program's own tools are.
+const TOOLS: &str = "tools";
 
 /// A call that is to be made.
 #[derive(Clone, Debug)]
@@ -156,7 +160,8 @@ impl Turn {
 
     /// A problem of a tool is there until a call shows that it is not.
     fn tell(&self, matter: &str, tool: &Tool, problem: Option<Problem>) {
-        let matter = format!("{matter} {} {}", server_of(tool), tool.name());
+        let of = tool.server().map_or(TOOLS.to_owned(), |server| slot::matter(&server.key));
+        let matter = format!("{of} {matter} {}", tool.name());
         self.core().tell_problems(&matter, problem.into_iter().collect());
     }
 
@@ -215,7 +220,8 @@ pub(super) fn patience(given: Option<Duration>, timeouts: &Timeouts) -> Patience
 pub(super) fn deadline(patience: Patience) -> Instant {
     /// Whoever sets no limit waits for long, but not for ever.
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    Instant::now() + patience.request.or(patience.max).unwrap_or(LONGEST)
+    let limit = patience.request.or(patience.max).unwrap_or(LONGEST);
+    Instant::now() + limit.min(LONGEST)
 }
 
 pub(super) fn read(answer: Raw) -> Result<CallToolResult, CallError> {

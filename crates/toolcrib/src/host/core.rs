@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,7 +23,7 @@ use super::slot::Slot;
 use super::steward::Order;
 use super::turns::Turns;
 use crate::access::{Attached, Grants, Reach};
-use crate::conn::World;
+use crate::conn::{Catalog, World};
 use crate::registry::{Input, NativeToolset, Offer, Presence, Scope, Snapshot, Upstream, plan};
 use crate::shape::Checker;
 use crate::store::{Override, Store};
@@ -62,6 +61,8 @@ pub(super) struct Core {
     pub(super) started: Instant,
     /// What goes on beside: clerks of leases, and servers that wait for their end.
     pub(super) tasks: Mutex<JoinSet<()>>,
+    /// Folders that dialogs have left; the steward has not heard of it yet.
+    left: Mutex<Vec<PathBuf>>,
     /// What the newest snapshot was planned from.
     planned: Mutex<Vec<Ground>>,
     last_version: AtomicU64,
@@ -79,14 +80,23 @@ pub(super) struct Published {
 }
 
 /// What a slot adds to a plan, told apart without comparing lists.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Ground {
     scope: Scope,
     server: u64,
     hash: Hash,
     presence: Presence,
     from_cache: bool,
-    catalog: usize,
+    /// Held, so that no other list can be where it was.
+    catalog: Option<Arc<Catalog>>,
+}
+
+impl PartialEq for Ground {
+    fn eq(&self, other: &Self) -> bool {
+        let place = |ground: &Ground| ground.catalog.as_ref().map(Arc::as_ptr);
+        let facts = |it: &Ground| (it.server, it.hash, it.presence, it.from_cache, place(it));
+        self.scope == other.scope && facts(self) == facts(other)
+    }
 }
 
 /// What a core is made of.
@@ -132,6 +142,7 @@ impl Core {
             first_load: watch::Sender::new(false),
             started: Instant::now(),
             tasks: Mutex::default(),
+            left: Mutex::default(),
             planned: Mutex::default(),
             last_version: AtomicU64::new(0),
             last_call: AtomicU64::new(0),
@@ -172,7 +183,7 @@ impl Core {
                 hash: slot.serving.spec().hash,
                 presence: standing.presence,
                 from_cache: standing.from_cache,
-                catalog: standing.catalog.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize),
+                catalog: standing.catalog.clone(),
             })
             .collect();
         let newest = self.last_version.load(Ordering::SeqCst);
@@ -233,12 +244,13 @@ impl Core {
         serving
     }
 
-    /// Ends a server that no snapshot from this one on names: when turns that began before have ended, or their
-    /// time is over.
-    pub(super) fn retire(&self, serving: Arc<Serving>, version: u64, limit: Duration) {
+    /// Ends a server that no snapshot from this one on names: when turns that began before have ended, or its time
+    /// to drain is over. Calls in flight have that time once more.
+    pub(super) fn retire(&self, serving: Arc<Serving>, version: u64) {
         let (turns, supervisor) = (self.turns.clone(), self.supervisor.clone());
         let ears = Arc::clone(&self.ears);
         self.beside(async move {
+            let limit = serving.server.main().setup().settings.drain_kill;
             turns.over_before(version, limit).await;
             serving.retire_leases();
             supervisor.retire(&serving.server);
@@ -258,7 +270,7 @@ impl Core {
     /// All that is wrong in one matter now.
     pub(super) fn tell_problems(&self, matter: &str, problems: Vec<Problem>) {
         let Changed { come, gone } = self.problems.set(matter, problems);
-        gone.into_iter().for_each(|id| self.events.tell(Event::Solved(id)));
+        self.solved(gone);
         for problem in come {
             tracing::warn!(
                 code = %problem.code,
@@ -268,6 +280,25 @@ impl Core {
             );
             self.events.tell(Event::Problem(problem));
         }
+    }
+
+    /// A matter is closed, with all that is part of it.
+    pub(super) fn forget_problems(&self, matter: &str) {
+        self.solved(self.problems.forget(matter));
+    }
+
+    fn solved(&self, ids: Vec<String>) {
+        ids.into_iter().for_each(|id| self.events.tell(Event::Solved(id)));
+    }
+
+    /// A dialog has left its folder.
+    pub(super) fn leave(&self, folder: PathBuf) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
+        self.ears.news.notify_one();
+    }
+
+    pub(super) fn take_left(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Does something beside, for as long as the host lives.

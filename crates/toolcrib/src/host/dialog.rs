@@ -1,6 +1,7 @@
 //! One conversation of one agent: what it may use, what it holds, and what it is asked.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use toolcrib_wire::{Era, Raw, RpcError};
@@ -9,10 +10,11 @@ use super::asking::{Answers, Question, Questions};
 use super::background::Jobs;
 use super::call::{CallRequest, Execution};
 use super::events::Events;
-use super::handle::Host;
+use super::handle::{Host, Waits};
 use super::turn::Turn;
 use crate::access::Switches;
 use crate::lease::{Lease, Reminder, reminder};
+use crate::registry::Server;
 use crate::shape::{CallError, CallResult};
 use crate::store::StoreError;
 
@@ -50,6 +52,7 @@ pub(super) struct Inner {
     pub(super) questions: Questions,
     pub(super) jobs: Jobs,
     pub(super) events: Events,
+    pub(super) ended: AtomicBool,
 }
 
 /// A server that a dialog cannot switch, because there is none.
@@ -80,8 +83,8 @@ impl Dialog {
 
     /// Begins a turn: one snapshot from beginning to end. Waits for servers whose first list is still to come.
     pub async fn turn(&self) -> Turn {
-        self.host.catch_up(&self.inner).await;
-        Turn::new(self.clone())
+        self.host.catch_up(&self.inner, Waits::ForLists).await;
+        self.turn_now()
     }
 
     /// A turn of what is known now; nothing is started or waited for.
@@ -104,15 +107,24 @@ impl Dialog {
         let turn = self.turn_now();
         match turn.knows(tool) {
             true => turn,
-            false => self.turn().await,
+            false => {
+                self.host.catch_up(&self.inner, Waits::ForAll).await;
+                self.turn_now()
+            }
         }
+    }
+
+    /// The servers that the dialog could have tools of, and whether it has them switched on.
+    pub fn switches(&self) -> Vec<(Arc<Server>, bool)> {
+        let published = self.host.core().published.load_full();
+        let switches = self.inner.switches();
+        let servers = published.snapshot.view(Some(&self.inner.cwd)).servers();
+        servers.map(|server| (Arc::clone(server), switches.is_on(&server.key))).collect()
     }
 
     /// Switches a server on or off for this dialog alone. The switch is kept for as long as the dialog.
     pub async fn switch(&self, server: &str, on: bool) -> Result<(), SwitchError> {
-        let published = self.host.core().published.load_full();
-        let found = published.snapshot.view(Some(&self.inner.cwd)).server(server);
-        let key = found.ok_or_else(|| SwitchError::NoServer(server.to_owned()))?.key.clone();
+        let key = self.key_of(server).ok_or_else(|| SwitchError::NoServer(server.to_owned()))?;
         let kept = self.host.core().store.set_switch(&self.inner.id, &key, on).await;
         kept.map_err(SwitchError::Store)?;
         let mut switches = self.inner.switches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +132,13 @@ impl Dialog {
         changed.set(&key, on);
         *switches = Arc::new(changed);
         Ok(())
+    }
+
+    /// The key of the server that the dialog means by an id or a key.
+    pub(super) fn key_of(&self, server: &str) -> Option<Arc<str>> {
+        let published = self.host.core().published.load();
+        let found = published.snapshot.view(Some(&self.inner.cwd)).server(server);
+        found.map(|server| Arc::clone(&server.key))
     }
 
     /// The leases that the dialog holds, server by server.
@@ -192,6 +211,10 @@ impl Dialog {
 }
 
 impl Inner {
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
     pub(super) fn switches(&self) -> Arc<Switches> {
         Arc::clone(&self.switches.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::events::{Event, Events};
-use crate::conn::{News, State, View};
+use crate::conn::{Change, ChangeKind, News, State, View};
 use crate::supervise::{Watcher, Whose};
 
 /// Hears of all servers.
@@ -73,6 +73,7 @@ impl Watcher for Ears {
             (News::State(view), Whose::Main) => self.state(of, &view),
             (News::Listed { changes, .. }, Whose::Main) => {
                 if let Some(server) = self.key(of).filter(|_| !changes.is_empty()) {
+                    warn_of(&server, &changes);
                     self.events.tell(Event::Listed { server, changes });
                 }
             }
@@ -88,5 +89,12 @@ impl Watcher for Ears {
             (News::Odd(_), _) => {}
         }
         self.news.notify_one();
+    }
+}
+
+/// What is new is no reason to worry; what somebody may rely on is.
+fn warn_of(server: &str, changes: &[Change]) {
+    for change in changes.iter().filter(|change| change.kind != ChangeKind::Added) {
+        tracing::warn!(server, tool = %change.name, "a list changed: {change}");
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that changes, for whoever wants to know it. A listener that is too slow is dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 use toolcrib_config::Problem;
@@ -71,35 +71,50 @@ pub enum Event {
     Solved(String),
 }
 
-/// Where events are told.
+/// Where events are told; nowhere once the host has ended.
 #[derive(Clone, Debug)]
-pub(super) struct Events(broadcast::Sender<Arc<Event>>);
+pub(super) struct Events(Arc<Mutex<Option<broadcast::Sender<Arc<Event>>>>>);
 
 /// A listener. It hears what happens from when it was made.
 #[derive(Debug)]
-pub struct Listening(broadcast::Receiver<Arc<Event>>);
+pub struct Listening(Option<broadcast::Receiver<Arc<Event>>>);
 
 impl Default for Events {
     fn default() -> Self {
-        Events(broadcast::channel(BEHIND).0)
+        Events(Arc::new(Mutex::new(Some(broadcast::channel(BEHIND).0))))
     }
 }
 
 impl Events {
     pub(super) fn tell(&self, event: Event) {
-        // Nobody may be listening.
-        let _ = self.0.send(Arc::new(event));
+        if let Some(all) = &*self.open() {
+            // Nobody may be listening.
+            let _ = all.send(Arc::new(event));
+        }
+    }
+
+    /// Whoever listens hears what was told, and then the end.
+    pub(super) fn close(&self) {
+        drop(self.open().take());
     }
 
     pub(super) fn listen(&self) -> Listening {
-        Listening(self.0.subscribe())
+        Listening(self.open().as_ref().map(broadcast::Sender::subscribe))
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<broadcast::Sender<Arc<Event>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Listening {
     /// The next event; none when the host has ended, or when this listener was too slow to hear all.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
-        self.0.recv().await.ok()
+        let heard = self.0.as_mut()?.recv().await;
+        if heard.is_err() {
+            self.0 = None;
+        }
+        heard.ok()
     }
 }
 

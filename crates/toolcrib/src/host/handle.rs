@@ -1,6 +1,7 @@
 //! The host as a program uses it.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -19,15 +20,12 @@ use super::dialog::{Dialog, DialogRequest, Inner};
 use super::events::Listening;
 use super::reload::Reload;
 use super::serving::Serving;
-use super::slot::patience;
+use super::slot::{is_away, patience};
 use super::status::{ServerStatus, Status, server_status};
 use super::steward::Order;
 use crate::access::DEFAULT_AGENT;
 use crate::conn::Want;
 use crate::store::{Store, StoreError};
-
-/// How long a list waits for what it has just learnt to be published.
-const PUBLISHING: Duration = Duration::from_secs(5);
 
 /// What is left to write is written within this time when the host ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -43,6 +41,15 @@ pub(super) struct Shell {
     steward: Mutex<JoinSet<()>>,
 }
 
+/// Whom somebody waits for who wants to know what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Those that start with a list.
+    ForLists,
+    /// Those that come up beside, too: the tool that is wanted may be theirs.
+    ForAll,
+}
+
 /// Why there is no such dialog.
 #[derive(Debug, thiserror::Error)]
 pub enum DialogError {
@@ -50,6 +57,8 @@ pub enum DialogError {
     NoFolder(PathBuf),
     #[error("the dialog's switches cannot be read")]
     Store(#[source] StoreError),
+    #[error("a dialog of that id is somebody else's")]
+    Taken,
     #[error("the host is ending")]
     Ending,
 }
@@ -112,24 +121,29 @@ impl Host {
     pub async fn dialog(&self, request: DialogRequest) -> Result<Dialog, DialogError> {
         let core = self.core();
         let id: Arc<str> = request.id.unwrap_or_else(fresh_id).into();
+        let agent: Arc<str> = request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into();
+        let own = |inner: Arc<Inner>| match inner.agent == agent {
+            true => Ok(Dialog { host: self.clone(), inner }),
+            false => Err(DialogError::Taken),
+        };
         if let Some(inner) = core.dialogs.get(&id) {
-            return Ok(Dialog { host: self.clone(), inner });
+            return own(inner);
         }
         let cwd = self.folder(request.cwd)?;
         let switches = core.store.switches(&id).await.map_err(DialogError::Store)?;
         let inner = Arc::new(Inner {
-            agent: request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into(),
+            agent: Arc::clone(&agent),
             era: request.era,
             answers: request.answers.unwrap_or(core.answers),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
             questions: Questions::default(),
             jobs: Jobs::default(),
             events: core.events.clone(),
+            ended: AtomicBool::new(false),
             cwd,
             id,
         });
-        let inner = self.enter(inner).await?;
-        Ok(Dialog { host: self.clone(), inner })
+        own(self.enter(inner).await?)
     }
 
     /// A folder other than the root has a configuration of its own.
@@ -141,15 +155,14 @@ impl Host {
         }
         let inner = core.dialogs.get_or_add(Arc::clone(&new));
         if !Arc::ptr_eq(&inner, &new) {
-            self.leave(&new).await;
+            self.leave(&new);
         }
         Ok(inner)
     }
 
-    async fn leave(&self, inner: &Inner) {
+    fn leave(&self, inner: &Inner) {
         if inner.cwd != self.core().workspace.root {
-            // Where the host has ended there is nothing to leave.
-            let _ = self.core().orders.send(Order::Leave(inner.cwd.clone())).await;
+            self.core().leave(inner.cwd.clone());
         }
     }
 
@@ -166,16 +179,19 @@ impl Host {
     pub(super) async fn end_dialog(&self, id: &str) {
         let core = self.core();
         let Some(inner) = core.dialogs.remove(id) else { return };
+        // First: whoever takes a lease after the leases have ended sees it.
+        inner.ended.store(true, Ordering::SeqCst);
         inner.jobs.close();
         inner.questions.close();
         core.whole.forget(id);
         for serving in core.published.load().all_serving() {
             serving.dialog_ended(&inner.id);
         }
+        self.leave(&inner);
+        // Last: whoever asked for the end may not wait for this.
         if let Err(error) = core.store.forget_dialog(id).await {
             tracing::warn!(dialog = id, %error, "a dialog's switches are still there");
         }
-        self.leave(&inner).await;
     }
 
     /// Every server, in the order of the files.
@@ -249,7 +265,10 @@ impl Host {
     /// Ends everything in good order: dialogs, servers and their processes, and what is left to write.
     pub async fn close(&self) {
         let core = self.core();
+        // Nobody needs to wait for what will not come any more.
+        core.first_load.send_replace(true);
         for dialog in core.dialogs.list() {
+            dialog.ended.store(true, Ordering::SeqCst);
             dialog.jobs.close();
             dialog.questions.close();
             core.dialogs.remove(&dialog.id);
@@ -264,36 +283,46 @@ impl Host {
         tasks.shutdown().await;
         core.world.instance.close().await;
         core.store.close(LAST_WRITES).await;
+        core.events.close();
     }
 
     /// What a list waits for: the first load, a file that changed, servers that start with the first list.
-    pub(super) async fn catch_up(&self, dialog: &Inner) {
+    pub(super) async fn catch_up(&self, dialog: &Inner, waits: Waits) {
         self.ready().await;
         if self.is_per_turn(dialog) {
-            self.order(Order::Recheck).await;
+            // Nothing comes where nothing has changed.
+            let _ = self.order(Order::Recheck).await;
         }
-        let waits: Vec<Arc<Serving>> = self.unlisted(dialog);
-        let starts = waits.iter().map(|serving| async move {
+        let unlisted = self.unlisted(dialog, waits);
+        let starts = unlisted.iter().map(|serving| async move {
             let ready = serving.server.main().first_try(Want::List);
             // A server that fails does not keep the others from being listed.
             let _ = timeout(patience(serving.spec()), ready).await;
         });
         join_all(starts).await;
-        self.published_of(&waits).await;
+        if !unlisted.is_empty() {
+            self.core().listed().await;
+        }
     }
 
-    /// The servers whose lists are read now, because nobody knows them yet or they may be old.
-    fn unlisted(&self, dialog: &Inner) -> Vec<Arc<Serving>> {
+    /// The servers whose lists are read now: nobody knows them yet, they may be old, or their server is away and
+    /// comes back only for whoever wants it.
+    fn unlisted(&self, dialog: &Inner, waits: Waits) -> Vec<Arc<Serving>> {
         let published = self.core().published.load_full();
         let switches = dialog.switches();
         let seen = published.snapshot.view(Some(&dialog.cwd)).servers();
-        let wanted = seen.filter(|server| switches.is_on(&server.key)).filter(|server| {
-            let lifecycle = &server.spec.policy.lifecycle;
-            let is_lazy = matches!(lifecycle.connect, Connect::OnFirstList | Connect::OnFirstCall);
+        let wanted = seen.filter(|server| switches.is_on(&server.key)).filter_map(|server| {
+            let serving = published.serving(server)?;
+            let is_known = server.is_discovered && !is_away(serving.state());
+            let is_wanted = match server.spec.policy.lifecycle.connect {
+                Connect::OnFirstList | Connect::OnFirstCall => !is_known,
+                Connect::Background => !server.is_discovered && waits == Waits::ForAll,
+                Connect::Eager => false,
+            };
             let may_be_old = !server.spec.policy.discovery.ttl.0.is_zero();
-            (is_lazy && !server.is_discovered) || may_be_old
+            (is_wanted || may_be_old).then(|| Arc::clone(serving))
         });
-        wanted.filter_map(|server| published.serving(server).cloned()).collect()
+        wanted.collect()
     }
 
     /// Whether files are looked at before each turn.
@@ -302,22 +331,6 @@ impl Host {
         let mut seen = published.snapshot.view(Some(&dialog.cwd)).servers();
         published.config.host.reload.mode == Taking::PerTurn
             || seen.any(|server| server.spec.policy.reload == Taking::PerTurn)
-    }
-
-    /// Waits until the lists that these servers have are in the newest snapshot.
-    async fn published_of(&self, servers: &[Arc<Serving>]) {
-        let core = self.core();
-        let is_published = |_: &u64| {
-            let published = core.published.load();
-            servers.iter().all(|serving| {
-                let known = serving.server.main().view().catalog.is_some();
-                let mut found = published.snapshot.servers();
-                !known || found.any(|it| it.key == serving.key && it.is_discovered)
-            })
-        };
-        let mut version = core.version.subscribe();
-        // Whoever is late sees the newest that there is.
-        let _ = timeout(PUBLISHING, version.wait_for(is_published)).await;
     }
 
     /// A server by its id or key, whoever sees it.

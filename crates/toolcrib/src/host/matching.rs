@@ -40,39 +40,44 @@ fn parts(template: &str) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// Part by part, which places of the address can be reached; the time is bounded by their product.
+/// Which places of the address can be reached part by part. Each part is one walk over it, so that the time is the
+/// product of both lengths, whatever is in them.
 fn fits(parts: &[Part<'_>], uri: &str) -> bool {
-    let mut reached = vec![false; uri.len() + 1];
-    reached[0] = true;
+    let mut reachable = vec![false; uri.len() + 1];
+    if let Some(first) = reachable.first_mut() {
+        *first = true;
+    }
     for part in parts {
-        reached = match part {
-            Part::Text(text) => after_text(&reached, uri, text),
-            Part::Expression { reserved } => after_expression(&reached, uri, *reserved),
+        reachable = match part {
+            Part::Text(text) => after_text(&reachable, uri, text),
+            Part::Expression { reserved } => after_expression(&reachable, uri, *reserved),
         };
     }
-    reached.last() == Some(&true)
+    reachable.last().copied().unwrap_or_default()
 }
 
-fn after_text(reached: &[bool], uri: &str, text: &str) -> Vec<bool> {
-    let mut next = vec![false; reached.len()];
-    for from in reached.iter().enumerate().filter_map(|(at, here)| here.then_some(at)) {
-        if uri.get(from..).is_some_and(|rest| rest.starts_with(text)) {
-            next[from + text.len()] = true;
+fn after_text(reachable: &[bool], uri: &str, text: &str) -> Vec<bool> {
+    let mut next = vec![false; reachable.len()];
+    let places = reachable.iter().enumerate().filter(|(_, is_reachable)| **is_reachable);
+    for (from, _) in places {
+        let is_there = uri.get(from..).is_some_and(|rest| rest.starts_with(text));
+        if let Some(place) = next.get_mut(from + text.len()).filter(|_| is_there) {
+            *place = true;
         }
     }
     next
 }
 
-/// From wherever it can begin to wherever it can end: nothing, or all up to what it cannot hold.
-fn after_expression(reached: &[bool], uri: &str, reserved: bool) -> Vec<bool> {
-    let mut inside = false;
-    let mut next = vec![false; reached.len()];
-    for (at, byte) in uri.bytes().map(Some).chain([None]).enumerate() {
-        inside |= reached[at];
-        next[at] = inside;
-        inside &= reserved || !byte.is_some_and(|byte| b"/?#".contains(&byte));
-    }
-    next
+fn after_expression(reachable: &[bool], uri: &str, reserved: bool) -> Vec<bool> {
+    let ends = |at: usize| uri.as_bytes().get(at).is_some_and(|byte| b"/?#".contains(byte));
+    let mut is_inside = false;
+    let walk = reachable.iter().enumerate().map(|(at, is_reachable)| {
+        is_inside |= is_reachable;
+        let here = is_inside && uri.is_char_boundary(at);
+        is_inside &= reserved || !ends(at);
+        here
+    });
+    walk.collect()
 }
 
 #[cfg(test)]

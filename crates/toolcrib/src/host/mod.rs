@@ -17,6 +17,7 @@ mod documents;
 mod ears;
 mod events;
 mod files;
+mod folder;
 mod handle;
 mod matching;
 mod memory;

@@ -49,6 +49,7 @@ impl Host {
     pub async fn connect(&self, server: &str) -> Result<(), OpError> {
         let serving = self.find(server)?;
         let connected = serving.server.main().connect().await;
+        self.core().listed().await;
         connected.map_err(|cause| OpError::Failed { server: server.to_owned(), cause })
     }
 
@@ -57,16 +58,24 @@ impl Host {
         let serving = self.find(server)?;
         serving.end_leases();
         serving.server.main().tell(Event::Disconnect).await;
+        self.core().listed().await;
         Ok(())
     }
 
     /// Ends all sessions with a server and begins anew.
     pub async fn restart(&self, server: &str) -> Result<(), OpError> {
-        let serving = self.find(server)?;
-        serving.end_leases();
+        let mut serving = self.find(server)?;
+        let key = Arc::clone(&serving.key);
+        match self.order(|reply| Order::Coming(key, reply)).await.flatten() {
+            // What did not start is tried again; what goes on meanwhile is left alone.
+            Some(coming) => serving = coming,
+            None => serving.end_leases_and_wait().await,
+        }
         serving.server.main().tell(Event::Restart).await;
         let up = serving.server.main().first_try(Want::Call).await;
-        up.map(drop).map_err(|cause| OpError::Failed { server: server.to_owned(), cause })
+        let up = up.map(drop).map_err(|cause| OpError::Failed { server: server.to_owned(), cause });
+        self.core().listed().await;
+        up
     }
 
     /// Reads a server's lists anew.
@@ -80,7 +89,9 @@ impl Host {
         let mut view = main.watch();
         let listed = view.wait_for(|view| view.life.cache() != CacheState::Populating);
         let listed = timeout(patience(serving.spec()), listed).await;
-        match listed.map(|view| view.map(|view| view.life.cache() == CacheState::Ready)) {
+        let is_listed = listed.map(|view| view.map(|view| view.life.cache() == CacheState::Ready));
+        self.core().listed().await;
+        match is_listed {
             Ok(Ok(true)) => Ok(()),
             _ => Err(OpError::NotConnected(server.to_owned())),
         }
@@ -99,19 +110,29 @@ impl Host {
     async fn set_enabled(&self, server: &str, enabled: bool, who: &str) -> Result<(), OpError> {
         let serving = self.find(server)?;
         let core = self.core();
-        let over = Override { enabled, who: who.to_owned(), at: SystemTime::now() };
-        core.store.set_override(&serving.key, over.clone()).await.map_err(OpError::Store)?;
+        // Where the file says the same, it is the file that counts again.
+        let config = Arc::clone(&core.published.load().config);
+        let written = config.server(&serving.key).map(|spec| spec.policy.enabled);
+        let over = (written != Some(enabled)).then(|| Override {
+            enabled,
+            who: who.to_owned(),
+            at: SystemTime::now(),
+        });
+        match &over {
+            Some(over) => core.store.set_override(&serving.key, over.clone()).await,
+            None => core.store.clear_override(&serving.key).await,
+        }
+        .map_err(OpError::Store)?;
         core.overrides.rcu(|overrides| {
             let mut overrides = std::collections::BTreeMap::clone(overrides);
-            overrides.insert(serving.key.to_string(), over.clone());
+            match &over {
+                Some(over) => overrides.insert(serving.key.to_string(), over.clone()),
+                None => overrides.remove(&*serving.key),
+            };
             overrides
         });
-        if !enabled {
-            serving.end_leases();
-        }
-        let event = if enabled { Event::Enable } else { Event::Disable };
-        serving.server.main().tell(event).await;
-        self.order(Order::Look).await.ok_or(OpError::Ending)
+        let key = Arc::clone(&serving.key);
+        self.order(|reply| Order::Enable(key, enabled, reply)).await.ok_or(OpError::Ending)
     }
 
     /// Adds a server that no file names, until the host ends. `entry` is a native entry, as YAML or JSON.

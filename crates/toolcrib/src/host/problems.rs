@@ -34,6 +34,16 @@ impl Problems {
         Changed { come, gone }
     }
 
+    /// A matter and all that is part of it are closed. The ids of what was wrong in them.
+    pub(super) fn forget(&self, matter: &str) -> Vec<String> {
+        let mut all = self.all_mut();
+        let (gone, left) = std::mem::take(&mut *all)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(known, _)| known.starts_with(matter));
+        *all = left;
+        gone.into_values().flatten().map(|problem| problem.id).collect()
+    }
+
     pub(super) fn all(&self) -> Vec<Problem> {
         self.all_mut().values().flatten().cloned().collect()
     }
@@ -66,5 +76,8 @@ mod tests {
         assert_eq!(changed, Changed { come: vec![problem("a", "worse")], gone: vec!["b".into()] });
         problems.set("config", Vec::new());
         assert_eq!(problems.all(), [problem("c", "z")]);
+        problems.set("server output t", vec![problem("d", "z")]);
+        assert_eq!(problems.forget("server"), ["c", "d"]);
+        assert_eq!(problems.all(), []);
     }
 }

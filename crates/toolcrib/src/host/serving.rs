@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::ServerSpec;
@@ -18,9 +19,12 @@ use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Failure, FailureKind, State, Ticket, View, Want};
+use crate::conn::{Caller, Event, Failure, FailureKind, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Server, Spare};
+
+/// How long a lease that was ended may take to be given back.
+const RETURNING: Duration = Duration::from_secs(5);
 
 /// One server and everything that the host keeps for it while it serves.
 pub(super) struct Serving {
@@ -100,6 +104,12 @@ impl Serving {
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
         let guard = self.leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
+        if dialog.has_ended() {
+            // It ended before there was a lease that could have ended with it.
+            self.dialog_ended(&dialog.id);
+            let server = self.spec().id.as_str().into();
+            return Err(NoSession::Lease(TakeError::DialogEnded { server }));
+        }
         let ready = timeout_at(deadline, guard.conn().ready(Want::Call)).await;
         match ready {
             Err(_) => Err(NoSession::Late),
@@ -156,6 +166,15 @@ impl Serving {
         }
     }
 
+    /// Lets it work, or not.
+    pub(super) async fn enable(&self, enabled: bool) {
+        if !enabled {
+            self.end_leases();
+        }
+        let event = if enabled { Event::Enable } else { Event::Disable };
+        self.server.main().tell(event).await;
+    }
+
     pub(super) fn state(&self) -> State {
         self.server.main().watch().borrow().life.state()
     }
@@ -197,6 +216,16 @@ impl Serving {
 
     pub(super) fn end_leases(&self) {
         self.leases.end_all();
+    }
+
+    /// The same, and waits until the main connection is nobody's, so that what comes next is not taken for its end.
+    pub(super) async fn end_leases_and_wait(&self) {
+        self.end_leases();
+        let until = Instant::now() + RETURNING;
+        while self.server.is_lent() && Instant::now() < until {
+            // It is given back by whoever closes its session, which nothing tells of.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     pub(super) fn retire_leases(&self) {

@@ -22,6 +22,8 @@ pub(super) struct Slot {
     pub(super) coming: Option<Arc<Serving>>,
     /// It begins when the one that serves has ended.
     pub(super) waits_for_end: bool,
+    /// That one has ended, with all that it had.
+    pub(super) has_ended: bool,
     /// It is one too many for the host.
     pub(super) is_surplus: bool,
     /// Since when the one that serves is away.
@@ -39,16 +41,6 @@ pub(super) struct Standing {
     pub(super) from_cache: bool,
 }
 
-/// What is to be done about a server that is to take over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Succession {
-    /// It is good: it takes over, and the old one is retired.
-    TakeOver,
-    /// It did not start; the old one goes on.
-    Failing,
-    Wait,
-}
-
 impl Slot {
     pub(super) fn new(scope: Scope, spec: Arc<ServerSpec>, serving: Arc<Serving>) -> Self {
         Slot {
@@ -58,6 +50,7 @@ impl Slot {
             serving,
             coming: None,
             waits_for_end: false,
+            has_ended: false,
             is_surplus: false,
             away_since: None,
             remembered: None,
@@ -69,17 +62,28 @@ impl Slot {
         self.remembered = catalog;
     }
 
+    /// The matter that its problems are.
+    pub(super) fn matter(&self) -> String {
+        matter(&self.key)
+    }
+
+    /// Lets it work, or not, whichever of its servers will serve.
+    pub(super) async fn enable(&self, enabled: bool) {
+        for serving in [Some(&self.serving), self.coming.as_ref()].into_iter().flatten() {
+            serving.enable(enabled).await;
+        }
+    }
+
     /// Lists that are to be kept for later hosts.
     pub(super) fn unkept(&mut self) -> Option<Arc<Catalog>> {
-        let view = self.serving.server.main().view();
-        let catalog = view.catalog.filter(|_| is_remembered(&self.spec))?;
+        let catalog = self.serving.server.main().view().catalog.filter(|_| recalls(&self.spec))?;
         let is_new = self.kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &catalog));
         is_new.then(|| Arc::clone(self.kept.insert(catalog)))
     }
 
     /// Whether the old one has ended that its successor waits for.
     pub(super) fn is_vacant(&self) -> bool {
-        self.waits_for_end && self.serving.server.main().view().life.is_over()
+        self.waits_for_end && self.has_ended
     }
 
     /// Another server serves from now on; the one before is given back.
@@ -97,10 +101,12 @@ impl Slot {
 
     pub(super) fn standing(&mut self, now: Instant) -> Standing {
         let view = self.serving.server.main().view();
-        let away = is_away(view.life.state());
+        // Whoever has its connection for himself loses it for himself.
+        let away = is_away(view.life.state()) && !self.serving.server.is_lent();
         self.away_since = away.then(|| self.away_since.unwrap_or(now));
         let grace = self.serving.spec().policy.availability.grace.0;
-        let gone = self.away_since.is_some_and(|since| now >= since + grace);
+        let over = self.away_since.and_then(|since| since.checked_add(grace));
+        let gone = over.is_some_and(|over| now >= over);
         let presence = match view.life.state() {
             State::Disabled => Presence::Disabled,
             _ if gone => Presence::Away,
@@ -114,14 +120,16 @@ impl Slot {
     /// When its time of grace is over.
     pub(super) fn wake(&self, now: Instant) -> Option<Instant> {
         let grace = self.serving.spec().policy.availability.grace.0;
-        self.away_since.map(|since| since + grace).filter(|at| *at > now)
+        self.away_since.and_then(|since| since.checked_add(grace)).filter(|at| *at > now)
     }
 
-    pub(super) fn succession(&self) -> Succession {
-        match &self.coming {
-            Some(coming) => succession(&coming.server.main().view()),
-            None => Succession::Wait,
-        }
+    /// Whether the server that is to take over is good.
+    pub(super) fn is_proven(&self) -> bool {
+        self.coming.as_ref().is_some_and(|coming| match coming.state() {
+            State::Ready | State::Degraded | State::Idle | State::Disabled => true,
+            State::Backoff | State::Failed | State::Stopped => false,
+            State::Connecting | State::Reconnecting | State::Draining => false,
+        })
     }
 
     /// What is wrong with its servers now.
@@ -144,32 +152,23 @@ impl Slot {
     }
 }
 
-/// Whether a replacement must show what it can before it takes over: one that would not start by itself and
-/// whose predecessor does not run either has nothing to prove.
+/// Whether a replacement must show what it can before it takes over: where nothing ever came of the one before, there
+/// is nothing to go on with.
 pub(super) fn must_prove_itself(old: &Serving, new: &ServerSpec) -> bool {
-    let known = old.server.main().view().catalog.is_some();
-    new.policy.enabled && (known || !is_lazy(new))
+    new.policy.enabled && old.server.main().view().catalog.is_some()
 }
 
-/// Whether its lists of an earlier run are offered until it has come up. Whoever is waited for tells them himself.
-pub(super) fn is_remembered(spec: &ServerSpec) -> bool {
-    spec.policy.lifecycle.connect != Connect::Eager
+/// Whether it may be listed before it runs, as an earlier host saw it.
+pub(super) fn recalls(spec: &ServerSpec) -> bool {
+    matches!(spec.policy.lifecycle.connect, Connect::OnFirstCall | Connect::Background)
 }
 
-/// Whether it is started only when somebody wants it.
-pub(super) fn is_lazy(spec: &ServerSpec) -> bool {
-    matches!(spec.policy.lifecycle.connect, Connect::OnFirstCall | Connect::OnFirstList)
+/// The matter that the problems of a server are.
+pub(super) fn matter(key: &str) -> String {
+    format!("server {key:?}")
 }
 
-fn succession(view: &View) -> Succession {
-    match view.life.state() {
-        State::Ready | State::Degraded | State::Idle | State::Disabled => Succession::TakeOver,
-        State::Backoff | State::Failed | State::Stopped => Succession::Failing,
-        State::Connecting | State::Reconnecting | State::Draining => Succession::Wait,
-    }
-}
-
-fn is_away(state: State) -> bool {
+pub(super) fn is_away(state: State) -> bool {
     match state {
         State::Reconnecting | State::Backoff | State::Failed | State::Draining | State::Stopped => {
             true

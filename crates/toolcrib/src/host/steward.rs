@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use toolcrib_config::model::policy::{Connect, Reload as Taking, Replace, Scope as Sight};
-use toolcrib_config::{Action, Config, ServerSpec, Workspace, compile, diff};
+use toolcrib_config::{Action, Config, ServerSpec, diff};
 
 use super::catalogs;
 use super::core::Core;
 use super::events::Event;
-use super::files::Files;
+use super::folder::Folder;
 use super::meters::Meter;
 use super::ops::OpError;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::{Desk, Serving};
-use super::slot::{Slot, Succession, is_remembered, must_prove_itself};
+use super::slot::{Slot, must_prove_itself, recalls};
 use super::watching::Watching;
 use crate::conn::{self, State};
 use crate::registry::Scope;
@@ -36,17 +36,21 @@ const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 pub(super) enum Order {
     /// Reads the files anew. The answer comes when what was started has settled.
     Reload(oneshot::Sender<Arc<Reload>>),
-    /// Reads the files anew if one has changed. The answer comes when that is taken up.
-    Recheck(oneshot::Sender<()>),
+    /// Reads the files anew if one has changed. The answer comes when what was started has settled; there is none
+    /// where nothing has changed.
+    Recheck(oneshot::Sender<Arc<Reload>>),
     /// Looks how servers are and publishes what changed.
     Look(oneshot::Sender<()>),
     /// A dialog is in this folder; the answer comes when its servers are taken in.
     Enter(PathBuf, oneshot::Sender<()>),
-    Leave(PathBuf),
     /// A server that no file names, until the host ends.
     Add(Arc<ServerSpec>, oneshot::Sender<Result<(), OpError>>),
     /// The server with this key, if no file names it.
     Remove(Arc<str>, oneshot::Sender<bool>),
+    /// Lets the server with this key work, or not.
+    Enable(Arc<str>, bool, oneshot::Sender<()>),
+    /// The changed server with this key that did not start, if there is one.
+    Coming(Arc<str>, oneshot::Sender<Option<Arc<Serving>>>),
 }
 
 pub(super) struct Steward {
@@ -54,6 +58,8 @@ pub(super) struct Steward {
     orders: mpsc::Receiver<Order>,
     /// A file may have changed.
     changed: Arc<Notify>,
+    /// A file has changed: since when it is known, and when it is taken up.
+    noticed: Option<(Instant, Instant)>,
     watching: Watching,
     /// Tells that the configuration is to be read anew, where the program wants that.
     hangups: Option<Signal>,
@@ -63,20 +69,20 @@ pub(super) struct Steward {
     added: Vec<Slot>,
     /// Those that serve no more and are to be retired once nobody is told of them.
     leaving: Vec<Arc<Serving>>,
-    /// Those who wait for what a reload started.
-    waiting: JoinSet<()>,
-}
-
-/// A working directory and what is configured in it.
-struct Folder {
-    path: PathBuf,
-    config: Arc<Config>,
-    slots: Vec<Slot>,
-    /// Dialogs that are in it.
-    users: usize,
+    /// Those who wait for what a reload started, and for the end of what is to be replaced, by its key.
+    waiting: JoinSet<Option<Arc<str>>>,
 }
 
 type Watched = (Step, Option<Arc<Serving>>);
+
+/// Why the configuration is read anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Somebody wants it.
+    Asked,
+    /// A file has changed. That is not enough for servers that say so.
+    Noticed,
+}
 
 impl Steward {
     pub(super) fn new(
@@ -91,6 +97,7 @@ impl Steward {
             orders,
             watching: Watching::start(Arc::clone(&changed)),
             changed,
+            noticed: None,
             hangups,
             folders: vec![root],
             added: Vec::new(),
@@ -100,9 +107,10 @@ impl Steward {
     }
 
     pub(super) async fn run(mut self) {
-        self.reload(None).await;
+        self.reload(Cause::Asked, None).await;
         loop {
             let wake = self.look_after().await;
+            let due = self.noticed.map(|(_, due)| due);
             let ears = Arc::clone(&self.core.ears);
             tokio::select! {
                 order = self.orders.recv() => match order {
@@ -110,9 +118,10 @@ impl Steward {
                     None => return,
                 },
                 () = ears.news.notified() => {}
-                () = self.changed.notified() => self.files_changed().await,
-                () = hangup(&mut self.hangups) => self.reload(None).await,
-                Some(_) = self.waiting.join_next() => {}
+                () = self.changed.notified() => self.notice(),
+                () = until(due), if due.is_some() => self.reload(Cause::Noticed, None).await,
+                () = hangup(&mut self.hangups) => self.reload(Cause::Asked, None).await,
+                Some(done) = self.waiting.join_next() => self.has_ended(done.ok().flatten()),
                 () = until(wake) => {}
             }
         }
@@ -120,23 +129,23 @@ impl Steward {
 
     async fn take(&mut self, order: Order) {
         match order {
-            Order::Reload(reply) => self.reload(Some(reply)).await,
+            Order::Reload(reply) => self.reload(Cause::Asked, Some(reply)).await,
             Order::Recheck(reply) => {
                 if self.watching.has_changed() {
-                    self.reload(None).await;
+                    self.reload(Cause::Noticed, Some(reply)).await;
                 }
-                // Whoever asked may have gone; that is so for all answers.
-                let _ = reply.send(());
             }
             Order::Look(reply) => {
                 self.look_after().await;
+                // Whoever asked may have gone; that is so for all answers.
                 let _ = reply.send(());
             }
             Order::Enter(path, reply) => {
-                self.enter(path).await;
-                let _ = reply.send(());
+                self.enter(path.clone()).await;
+                if reply.send(()).is_err() {
+                    self.leave(&path);
+                }
             }
-            Order::Leave(path) => self.leave(&path),
             Order::Add(spec, reply) => {
                 let _ = reply.send(self.add(spec).await);
             }
@@ -144,10 +153,28 @@ impl Steward {
                 let gone = self.added.iter().position(|slot| slot.key == key);
                 if let Some(place) = gone {
                     let slot = self.added.remove(place);
-                    self.leaving.extend(slot.end());
+                    self.dismiss(slot);
                     self.publish(true);
                 }
                 let _ = reply.send(gone.is_some());
+            }
+            Order::Enable(key, enabled, reply) => {
+                let most = self.root().config.host.max_servers as usize;
+                let others = slots(&self.folders, &self.added).filter(|slot| slot.key != key);
+                let others = others.filter(|slot| self.is_wanted(slot)).count();
+                let is_surplus = enabled && most > 0 && others >= most;
+                let all = slots_mut(&mut self.folders, &mut self.added);
+                for slot in all.filter(|slot| slot.key == key) {
+                    slot.is_surplus = is_surplus;
+                    slot.enable(enabled && !is_surplus).await;
+                }
+                self.look_after().await;
+                let _ = reply.send(());
+            }
+            Order::Coming(key, reply) => {
+                let mut all = slots(&self.folders, &self.added);
+                let coming = all.find(|slot| slot.key == key).and_then(|slot| slot.coming.clone());
+                let _ = reply.send(coming);
             }
         }
     }
@@ -156,6 +183,9 @@ impl Steward {
         if self.is_full() {
             return Err(OpError::TooMany(self.root().config.host.max_servers));
         }
+        if slots(&self.folders, &self.added).any(|slot| slot.spec.id == spec.id) {
+            return Err(OpError::AlreadyConnected(spec.id.clone()));
+        }
         let root = self.core.root();
         let serving = self.start(&self.effective(&spec), &root, Arc::default()).await;
         self.added.push(Slot::new(Scope::Global, spec, serving));
@@ -163,35 +193,44 @@ impl Steward {
         Ok(())
     }
 
-    /// Waits until the writer has done, and takes up what it wrote.
-    async fn files_changed(&mut self) {
+    /// What changed is taken up when the writer has paused, or has gone on for too long.
+    fn notice(&mut self) {
         let settings = &self.root().config.host.reload;
         if settings.mode != Taking::Watch {
             return;
         }
-        let (quiet, limit) = (settings.debounce.0, Instant::now() + LONGEST_DEBOUNCE);
-        while Instant::now() < limit && timeout(quiet, self.changed.notified()).await.is_ok() {}
-        self.reload(None).await;
+        let now = Instant::now();
+        let since = self.noticed.map_or(now, |(since, _)| since);
+        let due = (now + settings.debounce.0).min(since + LONGEST_DEBOUNCE);
+        self.noticed = Some((since, due));
     }
 
     /// Compute, compare, start beside, swap: nothing is stopped before what replaces it is good.
-    async fn reload(&mut self, reply: Option<oneshot::Sender<Arc<Reload>>>) {
+    async fn reload(&mut self, cause: Cause, reply: Option<oneshot::Sender<Arc<Reload>>>) {
         let begun = Instant::now();
+        self.noticed = None;
+        // Before anything is read: what changes while it is being read has changed since.
+        self.watching.look();
         let mut steps = Vec::new();
         let mut problems = Vec::new();
+        let mut is_good = true;
         for place in 0..self.folders.len() {
-            let config = self.read(place).await;
+            let Some(folder) = self.folders.get(place) else { break };
+            let (mut config, matter) = (folder.read(&self.core).await, folder.matter());
+            is_good &= !config.keeps_last_good();
+            problems.extend(config.problems.iter().cloned());
+            self.core.tell_problems(&matter, config.problems.clone());
             if place == 0 {
                 self.core.permit(&config.host.permissions);
             }
-            steps.extend(self.apply(place, config).await);
-            if let Some(folder) = self.folders.get(place) {
-                problems.extend(folder.config.problems.iter().cloned());
+            if cause == Cause::Noticed {
+                config = folder.without_manual(config);
             }
+            steps.extend(self.apply(place, config).await);
         }
-        self.core.tell_problems("config", problems.clone());
         self.follow_files();
-        let version = self.publish(steps.iter().any(|(step, _)| !is_kept(step.action)));
+        let changes = steps.iter().any(|(step, _)| !is_kept(step.action));
+        let version = self.publish(is_good || changes);
         let core = Arc::clone(&self.core);
         self.waiting.spawn(async move {
             let eager = steps.iter().filter_map(|(_, serving)| serving.as_ref());
@@ -200,56 +239,38 @@ impl Steward {
             core.listed().await;
             core.first_load.send_replace(true);
             let steps = settled(steps).await;
+            // What has settled by now is published before anybody is told that it has.
+            core.listed().await;
             let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
             tracing::info!(version, took = ?reload.took, "configuration loaded");
             core.events.tell(Event::Reloaded(Arc::clone(&reload)));
             if let Some(reply) = reply {
-                core.listed().await;
                 let _ = reply.send(reload);
             }
+            None
         });
-    }
-
-    async fn read(&self, place: usize) -> Arc<Config> {
-        let core = Arc::clone(&self.core);
-        let Some(folder) = self.folders.get(place) else {
-            return Arc::default();
-        };
-        let mut workspace = core.workspace.clone();
-        if place > 0 {
-            workspace = Workspace { root: folder.path.clone(), home: None, named: None };
-        }
-        let compiled = tokio::task::spawn_blocking(move || {
-            let mut config = compile(&workspace, &Files { env: &core.world.env });
-            if place > 0 {
-                // Elsewhere only what belongs to a working directory counts.
-                config.servers.retain(|spec| spec.policy.scope == Sight::Cwd);
-            }
-            Arc::new(config)
-        });
-        // It does not panic; if it did, an empty configuration would stop everything.
-        compiled.await.unwrap_or_else(|_| Arc::clone(&folder.config))
     }
 
     /// Makes a folder's servers those of its new configuration.
     async fn apply(&mut self, place: usize, config: Arc<Config>) -> Vec<Watched> {
         let Some(folder) = self.folders.get_mut(place) else { return Vec::new() };
         let plan = diff(&folder.config, &config);
-        let (path, mut old) = (folder.path.clone(), std::mem::take(&mut folder.slots));
-        // What is started while others are counted counts itself.
+        let path = folder.path.clone();
         folder.config = Arc::clone(&config);
         let mut done = Vec::with_capacity(plan.steps.len());
         for step in plan.steps {
-            let before = old.iter().position(|slot| *slot.key == *step.key);
-            let before = before.map(|place| old.remove(place));
+            // Every slot has its step: it leaves its old place and stands behind those before it. So all are
+            // counted all the time.
+            let before = self.folders.get_mut(place).and_then(|folder| folder.take(&step.key));
             let now =
                 config.servers.iter().find(|spec| spec.key() == step.key).cloned().map(Arc::new);
             let (slot, watched) = self.change(step.action, before, now, &path).await;
+            let is_late = slot.as_ref().is_some_and(|slot| slot.waits_for_end);
             if let Some(folder) = self.folders.get_mut(place) {
                 folder.slots.extend(slot);
             }
-            let server = step.key.into();
-            done.push((Step { server, action: step.action, outcome: Outcome::Done }, watched));
+            let outcome = if is_late { Outcome::Coming } else { Outcome::Done };
+            done.push((Step { server: step.key.into(), action: step.action, outcome }, watched));
         }
         if let Some(folder) = self.folders.get_mut(place) {
             // What goes on although it cannot be read any more is still what is to be compared with.
@@ -282,7 +303,7 @@ impl Steward {
             (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
             (_, Some(slot), None) => {
-                self.leaving.extend(slot.end());
+                self.dismiss(slot);
                 (None, None)
             }
             (_, None, Some(spec)) => {
@@ -295,12 +316,7 @@ impl Steward {
     }
 
     async fn begin(&mut self, spec: Arc<ServerSpec>, path: &Path) -> Slot {
-        let taken = self.effective(&spec);
-        let is_surplus = taken.policy.enabled && self.is_full();
-        let taken = match is_surplus {
-            true => Arc::new(taken.overridden(false, "host.max_servers")),
-            false => taken,
-        };
+        let (taken, is_surplus) = self.admitted(&spec);
         let serving = self.start(&taken, path, Arc::default()).await;
         let scope = match spec.policy.scope {
             Sight::Cwd => Scope::Cwd(path.to_owned()),
@@ -308,7 +324,7 @@ impl Steward {
         };
         let mut slot = Slot::new(scope, Arc::clone(&spec), serving);
         slot.is_surplus = is_surplus;
-        if is_remembered(&spec) {
+        if recalls(&spec) {
             slot.remember(catalogs::recall(&self.core.store, &spec).await);
         }
         slot
@@ -322,16 +338,26 @@ impl Steward {
     ) -> (Option<Slot>, Option<Arc<Serving>>) {
         self.leaving.extend(slot.coming.take());
         slot.spec = Arc::clone(&spec);
+        if slot.waits_for_end || slot.serving.spec().hash == spec.hash {
+            // It begins with what is written then, or it is what is written again.
+            return (Some(slot), None);
+        }
         if spec.policy.replace == Replace::StopFirst {
             slot.waits_for_end = true;
             let (supervisor, old) = (self.core.supervisor.clone(), Arc::clone(&slot.serving));
             old.retire_leases();
-            self.waiting.spawn(async move { supervisor.retire_and_wait(&old.server).await });
+            let key = Arc::clone(&slot.key);
+            self.waiting.spawn(async move {
+                supervisor.retire_and_wait(&old.server).await;
+                Some(key)
+            });
             return (Some(slot), None);
         }
         let waits = must_prove_itself(&slot.serving, &spec);
         let meter = Arc::clone(&slot.serving.meter);
-        let serving = self.start(&self.effective(&spec), path, meter).await;
+        let (taken, is_surplus) = self.admitted(&spec);
+        slot.is_surplus = is_surplus;
+        let serving = self.start(&taken, path, meter).await;
         slot.coming = Some(Arc::clone(&serving));
         if waits {
             serving.server.main().tell(conn::Event::Connect).await;
@@ -339,6 +365,15 @@ impl Steward {
             self.leaving.extend(slot.take_over());
         }
         (Some(slot), Some(serving))
+    }
+
+    /// What is taken in for a server, and whether it is one too many and so only kept in mind.
+    fn admitted(&self, spec: &Arc<ServerSpec>) -> (Arc<ServerSpec>, bool) {
+        let taken = self.effective(spec);
+        match taken.policy.enabled && self.is_full() {
+            true => (Arc::new(taken.overridden(false, "host.max_servers")), true),
+            false => (taken, false),
+        }
     }
 
     /// Enabled or not as somebody said, whatever the file says.
@@ -364,22 +399,31 @@ impl Steward {
     /// Whether the host has as many servers as it may have.
     fn is_full(&self) -> bool {
         let most = self.root().config.host.max_servers as usize;
-        let slots = self.folders.iter().flat_map(|folder| &folder.slots).chain(&self.added);
-        most > 0 && slots.filter(|slot| slot.serving.spec().policy.enabled).count() >= most
+        let slots = slots(&self.folders, &self.added);
+        most > 0 && slots.filter(|slot| self.is_wanted(slot)).count() >= most
+    }
+
+    /// Whether a slot's server is one of those that count.
+    fn is_wanted(&self, slot: &Slot) -> bool {
+        let overrides = self.core.overrides.load();
+        let over = overrides.get(&*slot.key).map(|over| over.enabled);
+        over.unwrap_or(slot.spec.policy.enabled) && !slot.is_surplus
     }
 
     /// Looks how servers are: swaps those that are good, tells what is wrong, publishes what changed. When to
     /// look again without being woken.
     async fn look_after(&mut self) -> Option<Instant> {
+        for path in self.core.take_left() {
+            self.leave(&path);
+        }
         self.fill_vacancies().await;
         let before = self.leaving.len();
         let mut kept = Vec::new();
         for slot in slots_mut(&mut self.folders, &mut self.added) {
-            if slot.succession() == Succession::TakeOver {
+            if slot.is_proven() {
                 self.leaving.extend(slot.take_over());
             }
-            let matter = format!("server {} {:?}", slot.key, slot.scope);
-            self.core.tell_problems(&matter, slot.problems());
+            self.core.tell_problems(&slot.matter(), slot.problems());
             kept.extend(slot.unkept().map(|catalog| (Arc::clone(&slot.spec), catalog)));
         }
         for (spec, catalog) in kept {
@@ -389,6 +433,12 @@ impl Steward {
         self.publish(self.leaving.len() > before);
         let now = Instant::now();
         slots_mut(&mut self.folders, &mut self.added).filter_map(|slot| slot.wake(now)).min()
+    }
+
+    /// What a slot waited for the end of has ended.
+    fn has_ended(&mut self, key: Option<Arc<str>>) {
+        let all = slots_mut(&mut self.folders, &mut self.added);
+        all.filter(|slot| Some(&slot.key) == key.as_ref()).for_each(|slot| slot.has_ended = true);
     }
 
     /// Starts what waited for the end of what was before it, or for room.
@@ -404,7 +454,7 @@ impl Steward {
             let Some(slot) = all.find(|slot| slot.key == key && slot.scope == scope) else {
                 return;
             };
-            (slot.waits_for_end, slot.is_surplus) = (false, false);
+            (slot.waits_for_end, slot.has_ended, slot.is_surplus) = (false, false, false);
             slot.coming = Some(serving);
             self.leaving.extend(slot.take_over());
         }
@@ -429,9 +479,15 @@ impl Steward {
         let in_any_case = in_any_case || !self.leaving.is_empty();
         let version = core.publish(&mut slots, &config, in_any_case);
         for serving in self.leaving.drain(..) {
-            core.retire(serving, version, config.host.reload.drain_kill.0);
+            core.retire(serving, version);
         }
         version
+    }
+
+    /// Its servers are not wanted any more, and what was wrong with them is nobody's problem.
+    fn dismiss(&mut self, slot: Slot) {
+        self.core.forget_problems(&slot.matter());
+        self.leaving.extend(slot.end());
     }
 
     fn follow_files(&mut self) {
@@ -447,11 +503,11 @@ impl Steward {
             folder.users += 1;
             return;
         }
-        self.folders.push(Folder::new(path));
-        let place = self.folders.len() - 1;
-        let config = self.read(place).await;
-        self.core.tell_problems(&format!("config {place}"), config.problems.clone());
-        self.apply(place, config).await;
+        let folder = Folder::new(path);
+        let config = folder.read(&self.core).await;
+        self.core.tell_problems(&folder.matter(), config.problems.clone());
+        self.folders.push(folder);
+        self.apply(self.folders.len() - 1, config).await;
         self.follow_files();
         self.publish(true);
     }
@@ -468,7 +524,8 @@ impl Steward {
             }
         }
         let folder = self.folders.remove(place);
-        self.leaving.extend(folder.slots.into_iter().flat_map(Slot::end));
+        self.core.tell_problems(&folder.matter(), Vec::new());
+        folder.slots.into_iter().for_each(|slot| self.dismiss(slot));
         self.follow_files();
         self.publish(true);
     }
@@ -479,10 +536,8 @@ impl Steward {
     }
 }
 
-impl Folder {
-    fn new(path: PathBuf) -> Self {
-        Folder { path, config: Arc::default(), slots: Vec::new(), users: 1 }
-    }
+fn slots<'a>(folders: &'a [Folder], added: &'a [Slot]) -> impl Iterator<Item = &'a Slot> {
+    folders.iter().flat_map(|folder| &folder.slots).chain(added)
 }
 
 fn slots_mut<'a>(

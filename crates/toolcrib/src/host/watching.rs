@@ -53,11 +53,20 @@ impl Watching {
         Watching { changed, followed, watcher, folders, poll: None, looking }
     }
 
-    /// From now on these files count. They are watched and looked at so often; not looked at where that is zero,
-    /// and neither where nothing is said.
+    /// The files are going to be read: what is another from now on has changed.
+    pub(super) fn look(&self) {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.files.iter_mut().for_each(|(file, known)| *known = print(file));
+    }
+
+    /// From now on these files count; those that counted before, from when they were last looked at. They are
+    /// watched and looked at so often; not looked at where that is zero, and neither where nothing is said.
     pub(super) fn follow(&mut self, files: &BTreeSet<PathBuf>, poll: Option<Duration>) {
-        let prints = files.iter().map(|file| (file.clone(), print(file))).collect();
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner).files = prints;
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = std::mem::take(&mut followed.files);
+        let now = |file: &PathBuf| known.get(file).copied().unwrap_or_else(|| print(file));
+        followed.files = files.iter().map(|file| (file.clone(), now(file))).collect();
+        drop(followed);
         self.look_every(poll.filter(|poll| !poll.is_zero()));
         // Folders are watched, not files: a save may put another file in a file's place.
         let files = files.iter().filter(|_| poll.is_some());
@@ -183,6 +192,7 @@ mod tests {
             let mut scene = Scene::new(poll, by_system);
             scene.write("a");
             scene.noticed().await;
+            scene.watching.look();
             scene.follow();
             assert!(!scene.watching.has_changed());
             scene.write("ab");
@@ -191,6 +201,18 @@ mod tests {
             fs::remove_file(scene.file()).unwrap();
             scene.noticed().await;
         }
+    }
+
+    #[tokio::test]
+    async fn what_changes_while_it_is_read_has_changed() {
+        let mut scene = Scene::new(Duration::from_millis(20), false);
+        scene.write("a");
+        scene.noticed().await;
+        scene.watching.look();
+        scene.write("ab");
+        scene.follow();
+        assert!(scene.watching.has_changed());
+        scene.noticed().await;
     }
 
     #[tokio::test]

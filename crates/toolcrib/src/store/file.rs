@@ -34,6 +34,11 @@ enum Fault {
     Other(OpenError),
 }
 
+/// Whether there is a store in a state folder.
+pub(super) fn is_in(folder: &Path) -> bool {
+    folder.join(NAME).is_file()
+}
+
 impl StoreFile {
     pub(super) fn new(folder: &Path) -> Result<Self, OpenError> {
         let failed = |cause| OpenError::Folder { path: folder.to_owned(), cause };

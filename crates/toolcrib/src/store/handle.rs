@@ -17,7 +17,7 @@ use toolcrib_config::Problem;
 use super::calls::{self, CallRecord, Recorded};
 use super::catalog::{self, Remembered};
 use super::error::{OpenError, StoreError};
-use super::file::StoreFile;
+use super::file::{self, StoreFile};
 use super::limits::Limits;
 use super::settings::{self, Override};
 use super::writer::{Job, Shared, Writer};
@@ -42,6 +42,11 @@ struct Thread {
 }
 
 impl Store {
+    /// Whether a state folder has one, for whoever only wants to look and must not begin it.
+    pub fn is_in(folder: &Path) -> bool {
+        file::is_in(folder)
+    }
+
     /// Opens the store in a state folder, or begins one. A damaged file is moved aside, which is a problem and no
     /// error; one of a newer version is refused.
     pub async fn open(folder: &Path, limits: Limits) -> Result<Self, OpenError> {

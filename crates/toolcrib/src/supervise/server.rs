@@ -76,6 +76,11 @@ impl Server {
         Some(Spare { conn, server, number: None, ended: AtomicBool::new(false) })
     }
 
+    /// Whether a dialog has the main connection for itself.
+    pub fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::SeqCst)
+    }
+
     /// A connection for one dialog or one call, which is connected when it is first wanted; with another caller
     /// or another protocol than the main one's where they are given.
     pub fn spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolcrib::host::DialogRequest;
+use toolcrib::host::{DialogRequest, Listening};
 use toolcrib::process::Graces;
-use toolcrib::{CallError, CallRequest, CallResult, Dialog, Host, HostBuilder, ServerStatus};
-use toolcrib_testkit::scripted::{Script, program};
+use toolcrib::registry::{Answer, Definition, NativeCall, NativeTool, NativeToolset};
+use toolcrib::shape::ErrorKind;
+use toolcrib::{
+    CallError, CallRequest, CallResult, Dialog, Event, Host, HostBuilder, Problem, ServerStatus,
+};
+use toolcrib_testkit::scripted::{Script, Step, program};
 use toolcrib_wire::{Limits, Raw};
 
 use crate::scene::{LIMIT, within};
@@ -45,6 +49,32 @@ impl Stage {
 
     pub(crate) fn native(&self, file: &Value) {
         self.write("toolcrib.yaml", &file.to_string());
+    }
+
+    /// A Dominds file with these servers.
+    pub(crate) fn minds(&self, servers: &Value) {
+        self.write(".minds/mcp.yaml", &json!({"version": 1, "servers": servers}).to_string());
+    }
+
+    pub(crate) fn team(&self, members: &Value) {
+        self.write(".minds/team.yaml", &json!({"members": members}).to_string());
+    }
+
+    /// The entry of a scripted server in a Dominds file: its tools begin with its name, and so does its log.
+    pub(crate) fn minded(&self, script: Script, name: &str) -> Value {
+        let mut entry = self.scripted(script, name);
+        entry["transport"] = json!("stdio");
+        entry["transform"] = json!([{"prefix": format!("{name}_")}]);
+        entry
+    }
+
+    /// A folder beside the root, with a Dispatch file of these servers.
+    pub(crate) fn dispatch(&self, folder: &str, servers: &Value) -> PathBuf {
+        let path = self.folder.path().join(folder);
+        std::fs::create_dir_all(path.join(".dispatch")).unwrap();
+        let text = json!({"servers": servers}).to_string();
+        std::fs::write(path.join(".dispatch/mcp.json"), text).unwrap();
+        path.canonicalize().unwrap()
     }
 
     /// The entry of a scripted server; what it receives is in the log of that name.
@@ -88,6 +118,12 @@ pub(crate) async fn dialog(host: &Host, agent: &str) -> Dialog {
     within(host.dialog(request)).await.unwrap()
 }
 
+/// A dialog in a folder.
+pub(crate) async fn dialog_in(host: &Host, folder: &Path) -> Dialog {
+    let request = DialogRequest { cwd: Some(folder.to_owned()), ..DialogRequest::default() };
+    within(host.dialog(request)).await.unwrap()
+}
+
 pub(crate) fn request(tool: &str, arguments: &Value) -> CallRequest {
     CallRequest::new(tool, raw(arguments))
 }
@@ -105,6 +141,47 @@ pub(crate) async fn text(dialog: &Dialog, tool: &str, arguments: &Value) -> Stri
     let called = call(dialog, tool, arguments).await.unwrap();
     let result: Value = serde_json::from_str(called.result.raw().text()).unwrap();
     result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A script with a tool `count`, which tells its process and how often it was called there.
+pub(crate) fn counting() -> Script {
+    Script::default().on("tools/call count", [Step::Count])
+}
+
+/// The process that answered, and how often it has.
+pub(crate) async fn counted(dialog: &Dialog, tool: &str) -> (u32, u64) {
+    let told: Value = serde_json::from_str(&text(dialog, tool, &json!({})).await).unwrap();
+    (told["pid"].as_u64().unwrap().try_into().unwrap(), told["count"].as_u64().unwrap())
+}
+
+pub(crate) fn kind(error: Result<CallResult, CallError>) -> ErrorKind {
+    error.unwrap_err().kind()
+}
+
+/// What is wrong, by code, with the server that it is wrong with.
+pub(crate) fn wrongs(host: &Host) -> Vec<(String, String)> {
+    let each = |problem: Problem| (problem.code, problem.server.unwrap_or_default());
+    host.problems().into_iter().map(each).collect()
+}
+
+pub(crate) fn has_problem(host: &Host, code: &str, server: &str) -> bool {
+    wrongs(host).contains(&(code.to_owned(), server.to_owned()))
+}
+
+/// The next event that is wanted.
+pub(crate) async fn hear<T>(
+    listening: &mut Listening,
+    mut wanted: impl FnMut(&Event) -> Option<T>,
+) -> T {
+    let hears = async {
+        loop {
+            let event = listening.next().await.expect("the host has not ended");
+            if let Some(found) = wanted(&event) {
+                return found;
+            }
+        }
+    };
+    within(hears).await
 }
 
 /// The names of the tools that a dialog sees.
@@ -132,5 +209,24 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begun.elapsed() < LIMIT, "not within the time: {what}");
         // What is waited for happens in other processes: there is nothing to be woken by.
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A toolset of the program itself, with the tool `revenue`.
+pub(crate) fn own() -> NativeToolset {
+    NativeToolset::new("own").with(Revenue).unwrap()
+}
+
+struct Revenue;
+
+impl NativeTool for Revenue {
+    fn definition(&self) -> Definition {
+        let schema = raw(&json!({"type": "object"}));
+        Definition::new("revenue", &schema)
+    }
+
+    fn call(&self, _: NativeCall) -> Answer<'_> {
+        let result = raw(&json!({"content": [{"type": "text", "text": "42"}]}));
+        Box::pin(async move { Ok(result) })
     }
 }
