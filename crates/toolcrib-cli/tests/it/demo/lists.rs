@@ -96,4 +96,9 @@ fn the_quickstart_begins_with_this_server() {
     let server = &shown["server"]["transport"];
     assert_eq!(server["command"], "toolcrib", "{shown:#}");
     assert_eq!(server["args"], json!(["demo-server"]));
+    // What `make run` does: the other servers are not started for it.
+    let folder = std::path::Path::new(super::PROGRAM).parent().unwrap().display().to_string();
+    let args = ["call", "demo__add", "-a", "a=19", "-a", "b=23", "--root", root];
+    let ran = place.run_with(&args, &[("PATH", &folder)]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "{\"sum\":42}\n", ""));
 }
