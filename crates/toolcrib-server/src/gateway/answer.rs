@@ -26,8 +26,9 @@ impl Client {
         let called = request.method.as_str();
         if let Some(list) = List::of(called) {
             no_cursor(params)?;
-            let turn = self.dialog(&caller).await?.turn().await;
-            return Ok(self.seal(&caller, &list.result(&turn), true));
+            let dialog = self.dialog(&caller).await?;
+            self.settle().await;
+            return Ok(self.seal(&caller, &list.result(&dialog.turn().await), true));
         }
         match called {
             method::INITIALIZE => self.initialize(params),

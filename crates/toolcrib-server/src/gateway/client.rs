@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use toolcrib::Dialog;
 use toolcrib::host::{DialogRequest, Subscription};
 use toolcrib_wire::subscription::SubscriptionFilter;
@@ -19,11 +21,15 @@ const AT_ONCE: usize = 256;
 /// Calls that wait for an answer of the client; beyond, the oldest are given up.
 const PARKED: usize = 64;
 
+/// How long a first list waits for servers that are just starting.
+const FIRST_LIST: Duration = Duration::from_secs(3);
+
 /// One client.
 #[derive(Debug)]
 pub struct Client {
     pub(super) gateway: Arc<Gateway>,
     dialog: OnceCell<Dialog>,
+    settled: OnceCell<()>,
     /// What it is told besides answers.
     pub(super) out: mpsc::Sender<Raw>,
     inner: Mutex<Inner>,
@@ -46,6 +52,7 @@ impl Client {
         Arc::new(Client {
             gateway: Arc::clone(gateway),
             dialog: OnceCell::new(),
+            settled: OnceCell::new(),
             out,
             inner: Mutex::default(),
         })
@@ -64,6 +71,15 @@ impl Client {
         };
         let dialog = self.dialog.get_or_try_init(begin).await;
         dialog.map_err(|error| RpcError::internal(toolcrib::signals::chain(&error)))
+    }
+
+    /// A client's first list waits a moment for servers that are just starting: many clients list but once.
+    pub(super) async fn settle(&self) {
+        let settled = || async {
+            // Whoever comes later is told as a change.
+            let _ = timeout(FIRST_LIST, self.gateway.host.settled()).await;
+        };
+        self.settled.get_or_init(settled).await;
     }
 
     /// The dialog, if there is one already.
