@@ -109,6 +109,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of a host of the command's own, which ends with it.\nServers that it starts on this machine run with your own rights: there is no sandbox around them."
     )]
     Status,
+    /// Be one MCP server in front of all that are configured, for a client that starts it
+    #[command(
+        after_help = "Examples:\n  toolcrib serve --stdio --root ~/shop\n\nIn the configuration of a client:\n  { \"mcpServers\": { \"toolcrib\": { \"command\": \"toolcrib\", \"args\": [\"serve\", \"--stdio\", \"--root\", \"/home/you/shop\"] } } }\n\nIt speaks every version of the protocol from 2024-11-05 to 2026-07-28, whatever the servers speak.\nFiles are watched; SIGHUP reads them anew. It ends when its client does."
+    )]
+    Serve(Serve),
     /// Take over the servers that other clients have configured
     #[command(
         after_help = "Examples:\n  toolcrib import                   from every client that is found\n  toolcrib import cursor            from Cursor only\n  toolcrib import --user            into your own toolcrib.yaml, for all folders\n\nAn existing file is kept unless --force is given, and then there is a backup beside it."
@@ -133,6 +138,13 @@ pub(crate) struct Explain {
     /// Print literal values of env and headers
     #[arg(long)]
     pub(crate) reveal: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Serve {
+    /// Speak on standard input and output
+    #[arg(long, required = true)]
+    pub(crate) stdio: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -34,12 +34,22 @@ pub(crate) fn run(
     out: &Out,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Exit {
+    run_as(settings, out, |builder| builder, work)
+}
+
+/// The same on a host of another make.
+pub(crate) fn run_as(
+    settings: &Settings,
+    out: &Out,
+    with: impl FnOnce(HostBuilder) -> HostBuilder,
+    work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
+) -> Exit {
     let done = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))
         .and_then(|runtime| {
-            let done = runtime.block_on(start_and_work(settings, out, work));
+            let done = runtime.block_on(start_and_work(settings, out, with, work));
             // What still reads files cannot be called off, so its end is not waited for.
             runtime.shutdown_background();
             done
@@ -53,11 +63,12 @@ pub(crate) fn run(
 async fn start_and_work(
     settings: &Settings,
     out: &Out,
+    with: impl FnOnce(HostBuilder) -> HostBuilder,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Result<Exit, String> {
     let mut stop = Stop::new()?;
     let host = tokio::select! {
-        started = builder(settings)?.start() => started.map_err(|error| chain(&error))?,
+        started = with(builder(settings)?).start() => started.map_err(|error| chain(&error))?,
         () = stop.heard() => return Ok(Exit::Interrupted),
     };
     let hosted = Hosted { host, out };

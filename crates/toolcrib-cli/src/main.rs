@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
+        Command::Serve(_) => cmd::serve::run(&settings, &out),
         Command::Doctor(args) => cmd::doctor::run(&settings, &out, &args),
         Command::DemoServer(args) => cmd::demo_server::run(&settings, &out, &args),
     };

@@ -11,6 +11,7 @@ pub(crate) mod prompts;
 pub(crate) mod read;
 pub(crate) mod reload;
 pub(crate) mod resources;
+pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod status;

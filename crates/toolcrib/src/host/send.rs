@@ -224,12 +224,7 @@ fn of_refusal(refusal: &RpcError) -> CallError {
         code::INVALID_PARAMS => ErrorKind::InvalidArguments,
         _ => ErrorKind::Protocol,
     };
-    let error = CallError::new(kind, refusal.message.clone());
-    let error = error.with_code(format!("rpc.{}", refusal.code));
-    match &refusal.data {
-        Some(data) => error.with_data(data.clone()),
-        None => error,
-    }
+    CallError::refused(kind, refusal.clone())
 }
 
 /// Nothing was sent.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use toolcrib_config::model::policy::ErrorMessage;
-use toolcrib_wire::Raw;
 use toolcrib_wire::view::CallToolResult;
+use toolcrib_wire::{Raw, RpcError};
 
 use super::message;
 use super::schema::Violation;
@@ -59,6 +59,7 @@ struct Failure {
     retry: Retry,
     at: Option<SystemTime>,
     cause: Option<Cause>,
+    rpc: Option<RpcError>,
 }
 
 #[derive(Debug, Clone)]
@@ -82,6 +83,7 @@ impl CallError {
             retry: kind.retry(),
             at: None,
             cause: None,
+            rpc: None,
         }))
     }
 
@@ -106,6 +108,17 @@ impl CallError {
         let message =
             format!("the result of `{tool}` does not fit its schema: {}", listed(violations));
         CallError::new(ErrorKind::Protocol, message).with_code("output.invalid").with_tool(tool)
+    }
+
+    /// The server understood the request and will not have it.
+    pub fn refused(kind: ErrorKind, refusal: RpcError) -> Self {
+        let error = CallError::new(kind, refusal.message.clone());
+        let mut error = error.with_code(format!("rpc.{}", refusal.code));
+        if let Some(data) = &refusal.data {
+            error = error.with_data(data.clone());
+        }
+        error.0.rpc = Some(refusal);
+        error
     }
 
     /// A result that says of itself that it is an error.
@@ -204,6 +217,11 @@ impl CallError {
             Some(Cause::Data(data)) => Some(data),
             _ => None,
         }
+    }
+
+    /// What the server said itself, where it was the server that refused.
+    pub fn rpc(&self) -> Option<&RpcError> {
+        self.0.rpc.as_ref()
     }
 
     pub fn is_not_connected(&self) -> bool {

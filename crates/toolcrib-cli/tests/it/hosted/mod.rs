@@ -9,6 +9,7 @@ mod holodeck;
 mod lists;
 mod minion;
 mod operations;
+mod serve;
 mod terminal;
 
 use std::fs;

@@ -1,0 +1,115 @@
+//! Who sends a request: a client of which era, what it can do, and how a result is written for it.
+
+use toolcrib::host::Answers;
+use toolcrib_wire::handshake::{Implementation, Initialize};
+use toolcrib_wire::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
+use toolcrib_wire::method::{self, Sender};
+use toolcrib_wire::view::{Cache, ClientCapabilities};
+use toolcrib_wire::{Era, Json, ObjectWriter, Raw, Request, RpcError, Version};
+
+/// Who asks, as far as the answer depends on it.
+#[derive(Clone, Debug)]
+pub(super) enum Caller {
+    /// Each of its requests says what is needed to know.
+    Modern(ClientCapabilities),
+    /// It has opened a session.
+    Legacy(Opened),
+    /// It has not said yet which era it is of.
+    Stranger,
+}
+
+/// What a client of the legacy era said when it opened its session.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) version: Version,
+    capabilities: ClientCapabilities,
+}
+
+impl Opened {
+    pub(super) fn new(opening: &Initialize) -> Self {
+        let version = opening.version().negotiate_legacy();
+        Self { version, capabilities: opening.capabilities() }
+    }
+}
+
+impl Caller {
+    /// The sender of a request on a channel that has no headers.
+    pub(super) fn of(request: &Request, opened: Option<&Opened>) -> Result<Self, RpcError> {
+        let meta = request.params.meta().unwrap_or(Json::EMPTY);
+        let is_modern = meta.get(PROTOCOL_VERSION).is_some() || request.method == method::DISCOVER;
+        if !is_modern {
+            return Ok(opened.map_or(Self::Stranger, |opened| Self::Legacy(opened.clone())));
+        }
+        let meta = RequestMeta::read(meta)
+            .map_err(|flaw| RpcError::invalid_params(format!("`_meta`: {flaw}")))?;
+        match meta.version == Version::V2026_07_28 {
+            true => Ok(Self::Modern(meta.capabilities)),
+            false => Err(RpcError::unsupported_version(&meta.version, &versions())),
+        }
+    }
+
+    /// Refuses what this caller's version of the protocol does not have.
+    pub(super) fn check_method(&self, method: &str) -> Result<(), RpcError> {
+        let version = match self {
+            Self::Modern(_) => &Version::V2026_07_28,
+            Self::Legacy(opened) => &opened.version,
+            Self::Stranger if matches!(method, method::INITIALIZE | method::PING) => return Ok(()),
+            Self::Stranger => {
+                return Err(RpcError::invalid_params(
+                    "send `initialize` first, or name the protocol version in `_meta`",
+                ));
+            }
+        };
+        match method::sender(method, version) {
+            Some(Sender::Client | Sender::Either) => Ok(()),
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    pub(super) fn era(&self) -> Era {
+        match self {
+            Self::Modern(_) => Era::Modern,
+            Self::Legacy(_) | Self::Stranger => Era::Legacy,
+        }
+    }
+
+    /// What servers may ask of it.
+    pub(super) fn answers(&self) -> Answers {
+        let capabilities = match self {
+            Self::Modern(capabilities) => capabilities,
+            Self::Legacy(opened) => &opened.capabilities,
+            Self::Stranger => return Answers::default(),
+        };
+        Answers {
+            elicitation: capabilities.elicitation_form() || capabilities.elicitation_url(),
+            sampling: capabilities.sampling(),
+        }
+    }
+
+    /// A complete result with all that this caller's era wants in it; a list may be kept as long as it says.
+    pub(super) fn seal(&self, result: &Raw, server: &Implementation, is_list: bool) -> Raw {
+        if self.era() == Era::Legacy {
+            return result.clone();
+        }
+        let hints = Cache::default().write(ObjectWriter::new()).finish();
+        let hint = |name: &str| hints.get(name).filter(|_| is_list && result.get(name).is_none());
+        let meta = result.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
+        let meta = meta.with_members([(SERVER_INFO, Some(server.raw().clone()))]);
+        let mut members = vec![("_meta", Some(meta))];
+        if result.get("resultType").is_none() {
+            members.push(("resultType", Some(Raw::string("complete"))));
+        }
+        members.extend(
+            ["ttlMs", "cacheScope"]
+                .map(|name| (name, hint(name)))
+                .into_iter()
+                .filter(|(_, it)| it.is_some()),
+        );
+        result.with_members(members)
+    }
+}
+
+/// Everything that is spoken here, newest first.
+pub(super) fn versions() -> Vec<Version> {
+    Version::KNOWN.into_iter().rev().collect()
+}

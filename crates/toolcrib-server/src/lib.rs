@@ -1,0 +1,3 @@
+//! Everything that listens: the host as one MCP server in front of all others.
+
+pub mod gateway;

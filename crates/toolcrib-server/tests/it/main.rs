@@ -1,0 +1,9 @@
+//! The gateway through a client's eyes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot set its scene has failed"
+)]
+
+mod gateway;
+mod scene;
