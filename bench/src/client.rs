@@ -178,7 +178,7 @@ impl Host {
             sse_read_timeout: limit,
             credentials: Credentials::None,
             tls: &self.tls,
-            permissions: Permissions { spawn: true, network: true, docker: true }.into(),
+            permissions: Permissions { spawn: true, network: true, docker: true },
         };
         let link = open(&transport(upstream), &opening).await?;
         let settings = PeerSettings { server: "bench".to_owned(), handler: Arc::new(NoRequests) };

@@ -1,12 +1,8 @@
 //! The real environment and the real files.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use toolcrib_config::{File, Lookup};
-
-/// No file of a configuration is larger; what is beyond is not read, and reported as too large.
-const MOST: u64 = 9 << 20;
 
 /// The process's environment and file system.
 #[derive(Debug)]
@@ -41,25 +37,10 @@ impl Lookup for Real {
     }
 
     fn file(&self, path: &Path) -> File {
-        use std::io::ErrorKind::{NotADirectory, NotFound};
-        match read(path) {
-            Ok(content) => content,
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => File::Missing,
-            Err(error) => File::Unreadable(error.to_string()),
-        }
+        toolcrib::host::file(path)
     }
 
     fn is_dir(&self, path: &Path) -> bool {
         path.is_dir()
     }
-}
-
-/// Only regular files are read: a pipe could keep the reader waiting for ever.
-fn read(path: &Path) -> std::io::Result<File> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Ok(File::Unreadable("it is not a regular file".to_string()));
-    }
-    let mut content = Vec::new();
-    std::fs::File::open(path)?.take(MOST).read_to_end(&mut content)?;
-    Ok(File::Content(content))
 }

@@ -1,8 +1,9 @@
 //! Who asks: a client of which era, what it can do, and how a result is written for it.
 
+use toolcrib_server::version::{check_method, spoken};
 use toolcrib_wire::handshake::Initialize;
 use toolcrib_wire::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
-use toolcrib_wire::method::{self, Sender};
+use toolcrib_wire::method;
 use toolcrib_wire::view::{Cache, ClientCapabilities};
 use toolcrib_wire::{Json, ObjectWriter, Raw, Request, RpcError, Version};
 
@@ -44,7 +45,7 @@ impl Caller {
 
     pub(crate) fn modern(meta: RequestMeta) -> Result<Self, RpcError> {
         if meta.version != Version::V2026_07_28 {
-            return Err(RpcError::unsupported_version(&meta.version, &versions()));
+            return Err(RpcError::unsupported_version(&meta.version, &spoken()));
         }
         Ok(Self::Modern(meta.capabilities))
     }
@@ -52,19 +53,11 @@ impl Caller {
     /// Refuses what this caller's version of the protocol does not have.
     pub(crate) fn check_method(&self, method: &str) -> Result<(), RpcError> {
         let version = match self {
-            Self::Modern(_) => &Version::V2026_07_28,
-            Self::Legacy(client) => &client.version,
-            Self::Stranger if matches!(method, method::INITIALIZE | method::PING) => return Ok(()),
-            Self::Stranger => {
-                return Err(RpcError::invalid_params(
-                    "send `initialize` first, or name the protocol version in `_meta`",
-                ));
-            }
+            Self::Modern(_) => Some(&Version::V2026_07_28),
+            Self::Legacy(client) => Some(&client.version),
+            Self::Stranger => None,
         };
-        match method::sender(method, version) {
-            Some(Sender::Client | Sender::Either) => Ok(()),
-            _ => Err(RpcError::method_not_found(method)),
-        }
+        check_method(version, method)
     }
 
     pub(crate) fn is_modern(&self) -> bool {
@@ -108,11 +101,6 @@ pub(crate) fn is_modern(request: &Request) -> bool {
 pub(crate) fn read_meta(request: &Request) -> Result<RequestMeta, RpcError> {
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     RequestMeta::read(meta).map_err(|flaw| RpcError::invalid_params(format!("`_meta`: {flaw}")))
-}
-
-/// Everything that is spoken here, newest first.
-pub(crate) fn versions() -> Vec<Version> {
-    Version::KNOWN.into_iter().rev().collect()
 }
 
 /// How results of the modern era say whose they are.

@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
+use toolcrib_server::lines::refusal;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
-use toolcrib_wire::{
-    Fault, Id, Malformed, Message, ObjectWriter, Raw, Request, RpcError, Shape, build, code, method,
-};
+use toolcrib_wire::{Id, Malformed, Message, ObjectWriter, Raw, Request, RpcError, build, method};
 
 use super::caller::Caller;
 use super::desk::Desk;
@@ -198,16 +197,4 @@ pub(crate) fn message_of(id: &Id, answer: Result<Raw, RpcError>) -> Raw {
         Ok(result) => build::response(id, result.json()),
         Err(error) => build::error(Some(id), &error),
     }
-}
-
-/// What is said to a message that cannot be used; nothing to what wanted no answer.
-pub(crate) fn refusal(malformed: &Malformed) -> Option<Raw> {
-    let code = match (&malformed.fault, malformed.shape) {
-        (_, Shape::Response | Shape::Notification) => return None,
-        (Fault::Syntax { .. } | Fault::NotUtf8 { .. }, _) => code::PARSE_ERROR,
-        (Fault::ParamsNotObject { .. }, _) => code::INVALID_PARAMS,
-        _ => code::INVALID_REQUEST,
-    };
-    let error = RpcError::new(code, malformed.fault.to_string());
-    Some(build::error(malformed.id.as_ref(), &error))
 }

@@ -1,12 +1,13 @@
 //! The heart of the demo server: a request in, work out, and no IO.
 
 use serde_json::{Value, json};
+use toolcrib_server::version::spoken;
 use toolcrib_wire::handshake::{DiscoverResult, Initialize, InitializeResult};
 use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::ServerCapabilities;
 use toolcrib_wire::{Body, Json, Raw, Request, RpcError, method};
 
-use super::caller::{Caller, Client, versions};
+use super::caller::{Caller, Client};
 use super::reading::{self, LASTING};
 use super::state::{Session, State};
 use super::work::Work;
@@ -68,7 +69,7 @@ fn initialize(params: &Body, session: &mut Session) -> Result<Raw, RpcError> {
 }
 
 fn discover() -> Result<Raw, RpcError> {
-    let (versions, capabilities) = (versions(), capabilities(true)?);
+    let (versions, capabilities) = (spoken(), capabilities(true)?);
     let server = offer::server();
     let instructions = Some(offer::INSTRUCTIONS);
     Ok(DiscoverResult::build(&versions, &capabilities, &server, instructions, LASTING))

@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_wire::{Decoder, Frame, FrameError, Framing, Raw, RpcError, build, code, parse};
+use toolcrib_server::lines::{Lines, write};
+use toolcrib_wire::Raw;
 
 use super::desk::Desk;
 use super::hub::{Heard, Hub};
@@ -16,7 +17,7 @@ use super::{GRACE, LIMITS, QUEUE};
 /// Speaks until the input ends or the hub closes. What is under way then is answered, as far as somebody reads.
 pub(crate) async fn serve(
     hub: Arc<Hub>,
-    mut input: impl AsyncRead + Unpin,
+    input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (out, queue) = mpsc::channel(QUEUE);
@@ -25,7 +26,7 @@ pub(crate) async fn serve(
     let desk = Arc::new(Desk::default());
     let mut talk = Talk { hub: Arc::clone(&hub), desk, out, tasks: JoinSet::new() };
     let outcome = tokio::select! {
-        outcome = talk.read(&mut input) => outcome,
+        outcome = talk.read(input) => outcome,
         () = hub.closing() => Ok(()),
         // Nobody reads any more.
         _ = writer.join_next() => return Ok(()),
@@ -50,39 +51,16 @@ struct Talk {
 }
 
 impl Talk {
-    async fn read(&mut self, input: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-        let mut decoder = Decoder::new(&LIMITS);
-        let mut chunk = vec![0; 64 << 10];
-        loop {
-            let count = input.read(&mut chunk).await?;
-            if count == 0 {
-                break;
-            }
-            decoder.push(&chunk[..count]);
-            while let Some(found) = decoder.next() {
-                self.hear(found).await;
+    async fn read(&mut self, input: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut lines = Lines::new(input, LIMITS);
+        while let Some(came) = lines.next().await? {
+            match came {
+                Ok(message) => self.answer(self.hub.hear(&self.desk, Ok(message))).await,
+                Err(refusal) => self.say(refusal).await,
             }
             while self.tasks.try_join_next().is_some() {}
         }
-        if let Some(found) = decoder.finish() {
-            self.hear(found).await;
-        }
         Ok(())
-    }
-
-    async fn hear(&mut self, found: Result<Frame, FrameError>) {
-        let packet = match found {
-            Ok(frame) => parse(frame.bytes, &LIMITS),
-            Err(error) => return self.say(unframed(&error)).await,
-        };
-        match packet {
-            Ok(packet) => {
-                for message in packet.into_messages() {
-                    self.answer(self.hub.hear(&self.desk, message)).await;
-                }
-            }
-            Err(malformed) => self.answer(self.hub.hear(&self.desk, Err(malformed))).await,
-        }
     }
 
     async fn answer(&mut self, heard: Heard) {
@@ -101,28 +79,5 @@ impl Talk {
     async fn say(&self, message: Raw) {
         // The writer's end ends the conversation elsewhere.
         let _ = self.out.send(message).await;
-    }
-}
-
-fn unframed(error: &FrameError) -> Raw {
-    let (id, code) = match error {
-        FrameError::TooLarge { id, .. } => (id.clone(), code::INVALID_REQUEST),
-        _ => (None, code::PARSE_ERROR),
-    };
-    build::error(id.as_ref(), &RpcError::new(code, "this is no message"))
-}
-
-async fn write(mut queue: mpsc::Receiver<Raw>, mut output: impl AsyncWrite + Unpin) {
-    let mut bytes = Vec::new();
-    while let Some(message) = queue.recv().await {
-        bytes.clear();
-        Framing::Newline.write(message.as_bytes(), &mut bytes);
-        let written = async {
-            output.write_all(&bytes).await?;
-            output.flush().await
-        };
-        if written.await.is_err() {
-            return;
-        }
     }
 }

@@ -9,9 +9,10 @@ use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::{Cache, ServerCapabilities};
 use toolcrib_wire::{Body, Id, Json, ObjectWriter, Raw, Request, RpcError, code, method};
 
-use super::caller::{Caller, Opened, versions};
+use super::caller::{Caller, Opened};
 use super::client::Client;
 use super::lists::List;
+use crate::version::spoken;
 
 impl Client {
     /// The answer to a request. What belongs to it comes on `out` before.
@@ -67,7 +68,7 @@ impl Client {
     }
 
     fn discover(&self) -> Raw {
-        let (versions, cache) = (versions(), Cache::default());
+        let (versions, cache) = (spoken(), Cache::default());
         DiscoverResult::build(&versions, &capabilities(), &self.gateway.server, None, cache)
     }
 

@@ -3,9 +3,11 @@
 use toolcrib::host::Answers;
 use toolcrib_wire::handshake::{Implementation, Initialize};
 use toolcrib_wire::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
-use toolcrib_wire::method::{self, Sender};
+use toolcrib_wire::method;
 use toolcrib_wire::view::{Cache, ClientCapabilities};
 use toolcrib_wire::{Era, Json, ObjectWriter, Raw, Request, RpcError, Version};
+
+use crate::version::{check_method, spoken};
 
 /// Who asks, as far as the answer depends on it.
 #[derive(Clone, Debug)]
@@ -44,26 +46,18 @@ impl Caller {
             .map_err(|flaw| RpcError::invalid_params(format!("`_meta`: {flaw}")))?;
         match meta.version == Version::V2026_07_28 {
             true => Ok(Self::Modern(meta.capabilities)),
-            false => Err(RpcError::unsupported_version(&meta.version, &versions())),
+            false => Err(RpcError::unsupported_version(&meta.version, &spoken())),
         }
     }
 
     /// Refuses what this caller's version of the protocol does not have.
     pub(super) fn check_method(&self, method: &str) -> Result<(), RpcError> {
         let version = match self {
-            Self::Modern(_) => &Version::V2026_07_28,
-            Self::Legacy(opened) => &opened.version,
-            Self::Stranger if matches!(method, method::INITIALIZE | method::PING) => return Ok(()),
-            Self::Stranger => {
-                return Err(RpcError::invalid_params(
-                    "send `initialize` first, or name the protocol version in `_meta`",
-                ));
-            }
+            Self::Modern(_) => Some(&Version::V2026_07_28),
+            Self::Legacy(opened) => Some(&opened.version),
+            Self::Stranger => None,
         };
-        match method::sender(method, version) {
-            Some(Sender::Client | Sender::Either) => Ok(()),
-            _ => Err(RpcError::method_not_found(method)),
-        }
+        check_method(version, method)
     }
 
     pub(super) fn era(&self) -> Era {
@@ -107,9 +101,4 @@ impl Caller {
         );
         result.with_members(members)
     }
-}
-
-/// Everything that is spoken here, newest first.
-pub(super) fn versions() -> Vec<Version> {
-    Version::KNOWN.into_iter().rev().collect()
 }

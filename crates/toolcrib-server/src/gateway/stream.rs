@@ -4,18 +4,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_wire::notice::Cancelled;
-use toolcrib_wire::{
-    Decoder, Fault, Frame, FrameError, Framing, Malformed, Message, Raw, Request, RpcError, Shape,
-    build, code, method, parse, recover_id,
-};
+use toolcrib_wire::{Message, Notification, Raw, Request, RpcError, build, method};
 
 use super::client::Client;
 use super::{Gateway, LIMITS, QUEUE, changes};
+use crate::lines::{Lines, write};
 
 /// How long what is under way may take to say goodbye.
 const GRACE: Duration = Duration::from_secs(2);
@@ -23,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Speaks until the input ends or nobody reads the output any more.
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
-    mut input: impl AsyncRead + Unpin,
+    input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (out, queue) = mpsc::channel(QUEUE);
@@ -34,7 +32,7 @@ pub(super) async fn serve(
     tasks.spawn(changes::tell(Arc::clone(&client), gateway.host.listen()));
     let mut talk = Talk { client: Arc::clone(&client), out, tasks };
     let outcome = tokio::select! {
-        outcome = talk.read(&mut input) => outcome,
+        outcome = talk.read(input) => outcome,
         _ = writer.join_next() => Ok(()),
     };
     client.end().await;
@@ -53,56 +51,24 @@ struct Talk {
 }
 
 impl Talk {
-    async fn read(&mut self, input: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-        let mut decoder = Decoder::new(&LIMITS);
-        let mut chunk = vec![0; 64 << 10];
-        loop {
-            let count = input.read(&mut chunk).await?;
-            if count == 0 {
-                break;
-            }
-            decoder.push(&chunk[..count]);
-            while let Some(found) = decoder.next() {
-                self.hear(found).await;
+    async fn read(&mut self, input: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut lines = Lines::new(input, LIMITS);
+        while let Some(came) = lines.next().await? {
+            match came {
+                Ok(Message::Request(request)) => self.begin(request).await,
+                Ok(Message::Notification(told)) => self.heed(&told),
+                Ok(Message::Response(response)) => self.client.answered(response),
+                Err(refusal) => self.say(refusal).await,
             }
             while self.tasks.try_join_next().is_some() {}
-        }
-        if let Some(found) = decoder.finish() {
-            self.hear(found).await;
         }
         Ok(())
     }
 
-    async fn hear(&mut self, found: Result<Frame, FrameError>) {
-        let packet = match found {
-            Ok(frame) => parse(frame.bytes, &LIMITS),
-            Err(error) => return self.say(unframed(&error)).await,
-        };
-        match packet {
-            Ok(packet) => {
-                for message in packet.into_messages() {
-                    self.take(message).await;
-                }
-            }
-            Err(malformed) => self.take(Err(malformed)).await,
-        }
-    }
-
-    async fn take(&mut self, message: Result<Message, Malformed>) {
-        match message {
-            Ok(Message::Request(request)) => self.begin(request).await,
-            Ok(Message::Notification(told)) => {
-                let cancelled = Cancelled::read(told.params.json());
-                if let (method::CANCELLED, Ok(cancelled)) = (told.method.as_str(), cancelled) {
-                    self.client.cancel(&cancelled.request);
-                }
-            }
-            Ok(Message::Response(response)) => self.client.answered(response),
-            Err(malformed) => {
-                if let Some(said) = refusal(&malformed) {
-                    self.say(said).await;
-                }
-            }
+    fn heed(&self, told: &Notification) {
+        let cancelled = Cancelled::read(told.params.json());
+        if let (method::CANCELLED, Ok(cancelled)) = (told.method.as_str(), cancelled) {
+            self.client.cancel(&cancelled.request);
         }
     }
 
@@ -126,44 +92,5 @@ impl Talk {
     async fn say(&self, message: Raw) {
         // The writer's end ends the conversation elsewhere.
         let _ = self.out.send(message).await;
-    }
-}
-
-/// What is said to a message that cannot be used; nothing to what wanted no answer.
-fn refusal(malformed: &Malformed) -> Option<Raw> {
-    let code = match (&malformed.fault, malformed.shape) {
-        (_, Shape::Response | Shape::Notification) => return None,
-        (Fault::Syntax { .. } | Fault::NotUtf8 { .. }, _) => code::PARSE_ERROR,
-        (Fault::ParamsNotObject { .. }, _) => code::INVALID_PARAMS,
-        _ => code::INVALID_REQUEST,
-    };
-    let error = RpcError::new(code, malformed.fault.to_string());
-    Some(build::error(malformed.id.as_ref(), &error))
-}
-
-fn unframed(error: &FrameError) -> Raw {
-    let (id, code) = match error {
-        FrameError::TooLarge { head, .. } => (recover_id(head), code::INVALID_REQUEST),
-        _ => (None, code::PARSE_ERROR),
-    };
-    build::error(id.as_ref(), &RpcError::new(code, "this is no message"))
-}
-
-async fn write(mut queue: mpsc::Receiver<Raw>, mut output: impl AsyncWrite + Unpin) {
-    let mut bytes = Vec::new();
-    while let Some(message) = queue.recv().await {
-        bytes.clear();
-        Framing::Newline.write(message.as_bytes(), &mut bytes);
-        // What waits already goes along: fewer writes, no later answer.
-        while let Ok(message) = queue.try_recv() {
-            Framing::Newline.write(message.as_bytes(), &mut bytes);
-        }
-        let written = async {
-            output.write_all(&bytes).await?;
-            output.flush().await
-        };
-        if written.await.is_err() {
-            return;
-        }
     }
 }

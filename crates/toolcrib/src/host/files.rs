@@ -19,19 +19,21 @@ impl Lookup for Files<'_> {
     }
 
     fn file(&self, path: &Path) -> File {
-        match read(path) {
-            Ok(content) => content,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                File::Missing
-            }
-            Err(error) => File::Unreadable(error.to_string()),
-        }
+        file(path)
     }
 
     fn is_dir(&self, path: &Path) -> bool {
         path.is_dir()
+    }
+}
+
+/// What a file of a configuration holds.
+pub fn file(path: &Path) -> File {
+    use ErrorKind::{NotADirectory, NotFound};
+    match read(path) {
+        Ok(content) => content,
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => File::Missing,
+        Err(error) => File::Unreadable(error.to_string()),
     }
 }
 

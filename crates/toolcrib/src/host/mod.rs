@@ -41,6 +41,7 @@ pub use call::{CallRequest, Execution};
 pub use dialog::{Dialog, DialogRequest, SwitchError};
 pub use documents::Subscription;
 pub use events::{Event, Listening};
+pub use files::file;
 pub use handle::{DialogError, Host};
 pub use meters::{BOUNDS, Counts};
 pub use ops::OpError;

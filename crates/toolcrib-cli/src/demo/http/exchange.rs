@@ -11,6 +11,7 @@ use hyper::{Method, Request as HttpRequest, StatusCode, header as http};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use toolcrib_server::lines::refusal;
 use toolcrib_wire::{
     Malformed, Message, Packet, Request, RpcError, Version, header, method, parse,
 };
@@ -20,7 +21,7 @@ use super::sessions::Sessions;
 use super::{PATH, gate};
 use crate::demo::caller::{self, Caller};
 use crate::demo::desk::Desk;
-use crate::demo::hub::{Heard, Hub, message_of, refusal};
+use crate::demo::hub::{Heard, Hub, message_of};
 use crate::demo::work::Work;
 use crate::demo::{LIMITS, QUEUE};
 

@@ -148,6 +148,7 @@ fn check_whole(turn: &Turn, list: &[String]) {
     let guest = offered(list, "guest").len();
     assert!(guest == 0 || guest == 3, "{list:?}");
     let view = turn.snapshot().view(None);
+    // DOM-78
     for toolset in view.toolsets() {
         for tool in &toolset.tools {
             assert!(view.tool(tool.name()).is_some_and(|found| Arc::ptr_eq(found, tool)));
