@@ -26,7 +26,10 @@ pub fn program() -> io::Result<PathBuf> {
             "scripted-server",
             "--target-dir",
         ];
-        let args: Vec<&str> = args.into_iter().chain([target.as_str()]).collect();
+        // Benchmarks are built that way, and so is what they start.
+        let is_release = folder.ends_with("release");
+        let release = is_release.then_some("--release");
+        let args: Vec<&str> = args.into_iter().chain([target.as_str()]).chain(release).collect();
         ask::cargo(&root, &args).map_err(io::Error::other)?;
     }
     Ok(program)
