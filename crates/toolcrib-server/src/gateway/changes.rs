@@ -19,39 +19,35 @@ struct Prints {
     resources: u64,
 }
 
-/// Runs as long as the client is there.
-pub(super) async fn tell(client: Arc<Client>, mut events: Listening) {
-    let mut known: Option<Prints> = None;
-    loop {
-        let Some(dialog) = client.begun() else {
-            // Before its first request it has seen nothing.
-            match events.next().await {
-                Some(_) => continue,
-                None => return,
-            }
-        };
+/// Runs as long as the client and the host are there. What it saw before its first request is nothing.
+pub(super) async fn tell(client: Arc<Client>) {
+    let dialog = client.begins().await;
+    let mut events = dialog.host().listen();
+    let mut known = Prints::of(&dialog.turn_now());
+    while changed(&client, dialog, &mut events).await {
         let now = Prints::of(&dialog.turn_now());
-        if let Some(before) = known.replace(now).filter(|before| *before != now) {
-            announce(&client, before, now).await;
-        }
-        loop {
-            match events.next().await.as_deref() {
-                Some(Event::Published { .. }) => break,
-                Some(Event::Told { method, params: Some(params), .. })
-                    if method == method::RESOURCE_UPDATED =>
-                {
-                    updated(&client, params).await;
-                }
-                Some(_) => {}
-                // Too slow to hear all, or the host ends: what there is now is looked at once more.
-                None => events = dialog_events(dialog),
-            }
-        }
+        announce(&client, std::mem::replace(&mut known, now), now).await;
     }
 }
 
-fn dialog_events(dialog: &Dialog) -> Listening {
-    dialog.host().listen()
+/// Waits until something else may be offered; false where the host has ended.
+async fn changed(client: &Client, dialog: &Dialog, events: &mut Listening) -> bool {
+    loop {
+        match events.next().await.as_deref() {
+            Some(Event::Published { .. }) => return true,
+            Some(Event::Told { method, params: Some(params), .. })
+                if method == method::RESOURCE_UPDATED =>
+            {
+                updated(client, params).await;
+            }
+            Some(_) => {}
+            // Too slow to hear all, and then anything may have changed; or the host has ended.
+            None => {
+                *events = dialog.host().listen();
+                return !events.is_over();
+            }
+        }
+    }
 }
 
 async fn announce(client: &Client, before: Prints, now: Prints) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use toolcrib::Dialog;
@@ -29,6 +29,8 @@ const FIRST_LIST: Duration = Duration::from_secs(3);
 pub struct Client {
     pub(super) gateway: Arc<Gateway>,
     dialog: OnceCell<Dialog>,
+    /// Told when there is a dialog.
+    began: Notify,
     settled: OnceCell<()>,
     /// What it is told besides answers.
     pub(super) out: mpsc::Sender<Raw>,
@@ -52,6 +54,7 @@ impl Client {
         Arc::new(Client {
             gateway: Arc::clone(gateway),
             dialog: OnceCell::new(),
+            began: Notify::new(),
             settled: OnceCell::new(),
             out,
             inner: Mutex::default(),
@@ -70,6 +73,7 @@ impl Client {
             self.gateway.host.dialog(request).await
         };
         let dialog = self.dialog.get_or_try_init(begin).await;
+        self.began.notify_one();
         dialog.map_err(|error| RpcError::internal(toolcrib::signals::chain(&error)))
     }
 
@@ -80,6 +84,16 @@ impl Client {
             let _ = timeout(FIRST_LIST, self.gateway.host.settled()).await;
         };
         self.settled.get_or_init(settled).await;
+    }
+
+    /// The dialog, once there is one. For one who waits.
+    pub(super) async fn begins(&self) -> &Dialog {
+        loop {
+            if let Some(dialog) = self.begun() {
+                return dialog;
+            }
+            self.began.notified().await;
+        }
     }
 
     /// The dialog, if there is one already.

@@ -29,7 +29,7 @@ pub(super) async fn serve(
     writer.spawn(write(queue, output));
     let client = Client::new(gateway, out.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(changes::tell(Arc::clone(&client), gateway.host.listen()));
+    tasks.spawn(changes::tell(Arc::clone(&client)));
     let mut talk = Talk { client: Arc::clone(&client), out, tasks };
     let outcome = tokio::select! {
         outcome = talk.read(input) => outcome,

@@ -184,3 +184,30 @@ async fn what_is_no_message_is_refused_and_the_client_goes_on() {
     client.end().await;
     within(scene.host.close()).await;
 }
+
+#[tokio::test]
+async fn a_change_that_no_server_took_part_in_is_told_too() {
+    let scene = Scene::new(&[("one", Script::default(), json!({}))]).await;
+    let mut client = scene.client();
+    client.initialize(json!({})).await;
+    assert_eq!(names(&client.request("tools/list", json!({})).await).len(), 3);
+    scene.reserve("one__echo", &[("one", Script::default(), json!({}))]);
+    within(scene.host.reload()).await.unwrap();
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
+    assert_eq!(names(&client.request("tools/list", json!({})).await).len(), 2);
+    client.end().await;
+    within(scene.host.close()).await;
+}
+
+#[tokio::test]
+async fn a_client_of_a_host_that_has_ended_is_still_answered() {
+    let scene = Scene::new(&[("one", Script::default(), json!({}))]).await;
+    let mut client = scene.client();
+    client.initialize(json!({})).await;
+    client.request("tools/list", json!({})).await;
+    within(scene.host.close()).await;
+    assert_eq!(client.request("ping", json!({})).await["result"], json!({}));
+    let call = json!({"name": "one__echo", "arguments": {}});
+    assert!(client.request("tools/call", call).await["error"].is_object());
+    client.end().await;
+}

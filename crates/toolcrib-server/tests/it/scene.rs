@@ -33,7 +33,7 @@ impl Scene {
     pub(crate) async fn new(servers: &[(&str, Script, Value)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("root")).unwrap();
-        write(&folder, servers);
+        write(&folder, &json!({}), servers);
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
         let host = within(Host::builder(root, state).start()).await.unwrap();
         within(host.settled()).await;
@@ -41,7 +41,12 @@ impl Scene {
     }
 
     pub(crate) fn servers(&self, servers: &[(&str, Script, Value)]) {
-        write(&self.folder, servers);
+        write(&self.folder, &json!({}), servers);
+    }
+
+    /// The same servers, and a name that is the host's own.
+    pub(crate) fn reserve(&self, tool: &str, servers: &[(&str, Script, Value)]) {
+        write(&self.folder, &json!({"reserved_tools": [tool]}), servers);
     }
 
     /// The messages that a server has received.
@@ -66,7 +71,7 @@ fn log(folder: &TempDir, name: &str) -> PathBuf {
     folder.path().join(format!("{name}.log"))
 }
 
-fn write(folder: &TempDir, servers: &[(&str, Script, Value)]) {
+fn write(folder: &TempDir, host: &Value, servers: &[(&str, Script, Value)]) {
     let entries: serde_json::Map<String, Value> = servers
         .iter()
         .map(|(name, script, policy)| {
@@ -78,7 +83,7 @@ fn write(folder: &TempDir, servers: &[(&str, Script, Value)]) {
             ((*name).to_owned(), entry)
         })
         .collect();
-    let file = json!({"version": 1, "servers": entries}).to_string();
+    let file = json!({"version": 1, "host": host, "servers": entries}).to_string();
     std::fs::write(folder.path().join("root/toolcrib.yaml"), file).unwrap();
 }
 

@@ -9,6 +9,7 @@ use super::handle::{Host, Shell};
 use crate::registry::{
     Answer, BadDefinition, Definition, NativeCall, NativeError, NativeTool, NativeToolset,
 };
+use crate::signals::chain;
 
 /// The toolset; it is granted by name only, but for the first of its tools.
 pub(super) const TOOLSET: &str = "mcp_admin";
@@ -106,14 +107,12 @@ impl AdminTool {
             },
             What::Restart => {
                 let restarted = host.restart(key).await;
-                restarted
-                    .map(|()| format!("restarted `{server}`"))
-                    .map_err(|error| error.to_string())
+                restarted.map(|()| format!("restarted `{server}`")).map_err(|error| chain(&error))
             }
             What::Disable => {
                 let who = call.agent.as_deref().unwrap_or("an agent");
                 let disabled = host.disable(key, &format!("agent {who}")).await;
-                disabled.map(|()| format!("disabled `{server}`")).map_err(|error| error.to_string())
+                disabled.map(|()| format!("disabled `{server}`")).map_err(|error| chain(&error))
             }
         }
     }

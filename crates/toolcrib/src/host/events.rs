@@ -108,6 +108,11 @@ impl Events {
 }
 
 impl Listening {
+    /// Whether there is nothing to hear any more: the host has ended, or this listener was too slow.
+    pub fn is_over(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The next event; none when the host has ended, or when this listener was too slow to hear all.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         let heard = self.0.as_mut()?.recv().await;

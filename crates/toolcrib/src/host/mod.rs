@@ -24,6 +24,7 @@ mod memory;
 mod meters;
 mod note;
 mod ops;
+mod placing;
 mod problems;
 mod reload;
 mod send;

@@ -77,31 +77,14 @@ impl<'a> View<'a> {
         self.all_resources().filter(|resource| resource.is_listed())
     }
 
-    /// The resource of a URI: the first server's that has it, or that of the server named by id or key.
-    pub fn resource(self, uri: &str, server: Option<&str>) -> Option<&'a Arc<Resource>> {
-        self.all_resources().find(|resource| {
-            resource.uri() == uri && server.is_none_or(|name| resource.server().is_called(name))
-        })
-    }
-
     /// Every server's resource of a URI, in order.
     pub fn resources_at(self, uri: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.all_resources().filter(move |resource| resource.uri() == uri)
     }
 
-    /// The resources of a server, by its id or key, also those whose URI an earlier server has.
-    pub fn resources_of(self, server: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
-        self.all_resources().filter(move |resource| resource.server().is_called(server))
-    }
-
     /// The templates that are listed: each once.
     pub fn templates(self) -> impl Iterator<Item = &'a Arc<Template>> {
         self.all_templates().filter(|template| template.is_listed())
-    }
-
-    /// The templates of a server, by its id or key, also those that an earlier server has.
-    pub fn templates_of(self, server: &str) -> impl Iterator<Item = &'a Arc<Template>> {
-        self.all_templates().filter(move |template| template.server().is_called(server))
     }
 
     /// What was left out that somebody may mean by `name`: its own, or the one that it would have had.
