@@ -1,5 +1,8 @@
-//! Everything that listens: the host as one MCP server in front of all others, and what any server needs.
+//! Everything that listens: the host as one MCP server in front of all others, its control API, and who may use them.
 
+pub mod api;
+pub mod front;
 pub mod gateway;
+pub mod identity;
 pub mod lines;
 pub mod version;

@@ -14,8 +14,9 @@ pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
         out,
         |builder| builder.reload_on_hangup(),
         async |hosted| {
-            let gateway = Gateway::new(hosted.host.clone(), DEFAULT_AGENT);
-            let served = gateway.serve(tokio::io::stdin(), tokio::io::stdout()).await;
+            let gateway = Gateway::new(hosted.host.clone());
+            let served =
+                gateway.serve(DEFAULT_AGENT, tokio::io::stdin(), tokio::io::stdout()).await;
             served.map_err(|error| format!("cannot read standard input: {error}"))?;
             Ok(Exit::Done)
         },

@@ -28,6 +28,7 @@ const FIRST_LIST: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Client {
     pub(super) gateway: Arc<Gateway>,
+    agent: String,
     dialog: OnceCell<Dialog>,
     /// Told when there is a dialog.
     began: Notify,
@@ -50,9 +51,10 @@ struct Inner {
 }
 
 impl Client {
-    pub(super) fn new(gateway: &Arc<Gateway>, out: mpsc::Sender<Raw>) -> Arc<Self> {
+    pub(super) fn new(gateway: &Arc<Gateway>, agent: &str, out: mpsc::Sender<Raw>) -> Arc<Self> {
         Arc::new(Client {
             gateway: Arc::clone(gateway),
+            agent: agent.to_owned(),
             dialog: OnceCell::new(),
             began: Notify::new(),
             settled: OnceCell::new(),
@@ -65,7 +67,7 @@ impl Client {
     pub(super) async fn dialog(&self, caller: &Caller) -> Result<&Dialog, RpcError> {
         let begin = || async {
             let request = DialogRequest {
-                agent: Some(self.gateway.agent.clone()),
+                agent: Some(self.agent.clone()),
                 era: Some(caller.era()),
                 answers: Some(caller.answers()),
                 ..DialogRequest::default()

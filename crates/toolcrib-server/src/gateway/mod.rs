@@ -15,12 +15,15 @@ mod stream;
 
 use std::sync::Arc;
 
+use axum::Router;
 use tokio::io::{AsyncRead, AsyncWrite};
 use toolcrib::Host;
 use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 
 pub use client::Client;
+
+use crate::front::Front;
 
 /// What a client may send.
 const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
@@ -32,23 +35,27 @@ const QUEUE: usize = 64;
 #[derive(Debug)]
 pub struct Gateway {
     host: Host,
-    /// Who all dialogs are of.
-    agent: String,
     server: Implementation,
 }
 
 impl Gateway {
-    pub fn new(host: Host, agent: &str) -> Arc<Self> {
+    pub fn new(host: Host) -> Arc<Self> {
         let server = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
-        Arc::new(Gateway { host, agent: agent.to_owned(), server })
+        Arc::new(Gateway { host, server })
     }
 
-    /// Serves one client on a stream, one message a line, until its end.
+    /// Serves one client on a stream, one message a line, until its end. Its dialog is of that agent.
     pub async fn serve(
         self: &Arc<Self>,
+        agent: &str,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> std::io::Result<()> {
-        stream::serve(self, input, output).await
+        stream::serve(self, agent, input, output).await
     }
+}
+
+/// `/mcp` and what else clients may speak.
+pub(crate) fn routes() -> Router<Arc<Front>> {
+    Router::new()
 }

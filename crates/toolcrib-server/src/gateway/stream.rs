@@ -21,13 +21,14 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Speaks until the input ends or nobody reads the output any more.
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
+    agent: &str,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (out, queue) = mpsc::channel(QUEUE);
     let mut writer = JoinSet::new();
     writer.spawn(write(queue, output));
-    let client = Client::new(gateway, out.clone());
+    let client = Client::new(gateway, agent, out.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(changes::tell(Arc::clone(&client)));
     let mut talk = Talk { client: Arc::clone(&client), out, tasks };

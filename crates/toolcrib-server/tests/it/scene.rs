@@ -57,11 +57,11 @@ impl Scene {
 
     /// A client that has said nothing yet.
     pub(crate) fn client(&self) -> Client {
-        let gateway = Gateway::new(self.host.clone(), "default");
+        let gateway = Gateway::new(self.host.clone());
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let mut serving = JoinSet::new();
-        serving.spawn(async move { gateway.serve(input, output).await.unwrap() });
+        serving.spawn(async move { gateway.serve("default", input, output).await.unwrap() });
         let (read, write) = tokio::io::split(ours);
         Client { lines: BufReader::new(read).lines(), write, last: 0, aside: Vec::new(), serving }
     }

@@ -92,6 +92,11 @@ impl Host {
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
+    /// Whether the first configuration is taken up.
+    pub fn is_ready(&self) -> bool {
+        *self.core().first_load.borrow()
+    }
+
     /// Waits until every server that is starting is up or has failed, or its time is over, and what they offer is
     /// published.
     pub async fn settled(&self) {

@@ -11,14 +11,15 @@ use hyper::{Method, Request as HttpRequest, StatusCode, header as http};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use toolcrib_server::front::reply::{self, Reply};
+use toolcrib_server::identity::gate;
 use toolcrib_server::lines::refusal;
 use toolcrib_wire::{
     Malformed, Message, Packet, Request, RpcError, Version, header, method, parse,
 };
 
-use super::reply::{self, Reply};
+use super::PATH;
 use super::sessions::Sessions;
-use super::{PATH, gate};
 use crate::demo::caller::{self, Caller};
 use crate::demo::desk::Desk;
 use crate::demo::hub::{Heard, Hub, message_of};
@@ -54,7 +55,7 @@ impl Shop {
         Ok(match (head.uri.path(), &head.method) {
             (PATH, &Method::POST) => self.post(&head, body).await,
             (PATH, &Method::DELETE) => self.delete(&head),
-            (PATH, _) => reply::not_allowed(),
+            (PATH, _) => reply::not_allowed("POST, DELETE"),
             _ => reply::empty(StatusCode::NOT_FOUND),
         })
     }
@@ -151,7 +152,7 @@ impl Shop {
 
     fn delete(&self, head: &Parts) -> Reply {
         match text(head, header::SESSION_ID) {
-            None => reply::not_allowed(),
+            None => reply::not_allowed("POST, DELETE"),
             Some(id) if self.sessions.end(id) => reply::empty(StatusCode::NO_CONTENT),
             Some(_) => reply::empty(StatusCode::NOT_FOUND),
         }

@@ -1,8 +1,6 @@
 //! The demo server over Streamable HTTP, on this machine only.
 
 mod exchange;
-mod gate;
-mod reply;
 mod sessions;
 
 use std::pin::pin;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 /// A page whose name was made to point here names itself in `Host`, and a foreign page in `Origin`.
-pub(super) fn admits(host: Option<&str>, origin: Option<&str>) -> bool {
+pub fn admits(host: Option<&str>, origin: Option<&str>) -> bool {
     host.is_some_and(is_here) && origin.is_none_or(is_from_here)
 }
 

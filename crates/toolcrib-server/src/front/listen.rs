@@ -1,0 +1,101 @@
+//! Connections: so many at once, so long for the head of a request, and an end in good order.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tower::Service;
+
+use super::{Front, route};
+use crate::identity::Door;
+
+/// Connections at once; more wait to be accepted.
+const CONNECTIONS: usize = 4096;
+
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(15);
+
+/// How long what is under way may take when the front closes.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where connections come from.
+pub(super) trait Listener {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let (stream, _) = TcpListener::accept(self).await?;
+        // It only costs speed.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(UnixListener::accept(self).await?.0)
+    }
+}
+
+pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Door) {
+    let router = route::router(front);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok(stream) => {
+                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), door));
+                }
+                // The usual reason, too many open files, passes.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next() => {}
+            () = front.closing() => break,
+        }
+    }
+    drop(listener);
+    let ending = async { while connections.join_next().await.is_some() {} };
+    // Whoever is slower than that is cut off with the tasks.
+    let _ = timeout(GRACE, ending).await;
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    front: Arc<Front>,
+    router: Router,
+    door: Door,
+) {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(door);
+        router.clone().call(request.map(Body::new))
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut serving = pin!(serving);
+    tokio::select! {
+        // A connection that breaks is the client's matter.
+        _ = &mut serving => return,
+        () = front.closing() => serving.as_mut().graceful_shutdown(),
+    }
+    let _ = serving.await;
+}

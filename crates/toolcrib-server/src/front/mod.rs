@@ -1,0 +1,52 @@
+//! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
+
+mod listen;
+pub mod reply;
+mod route;
+
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use toolcrib::Host;
+
+use crate::gateway::Gateway;
+use crate::identity::{Door, Identity};
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Front {
+    pub(crate) host: Host,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) identity: Identity,
+    closing: watch::Sender<bool>,
+}
+
+impl Front {
+    pub fn new(host: Host, identity: Identity) -> Arc<Self> {
+        let gateway = Gateway::new(host.clone());
+        Arc::new(Front { host, gateway, identity, closing: watch::Sender::new(false) })
+    }
+
+    /// Serves an address until the front closes.
+    pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
+        listen::serve(self, listener, Door::Tcp).await;
+    }
+
+    /// Serves the owner's socket until the front closes.
+    pub async fn serve_socket(self: &Arc<Self>, listener: UnixListener) {
+        listen::serve(self, listener, Door::Socket).await;
+    }
+
+    /// Takes no more connections and lets those that are there end.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Waits until the front closes.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.closing.subscribe();
+        // An error means that nobody could close it any more.
+        let _ = closing.wait_for(|closing| *closing).await;
+    }
+}
