@@ -1,7 +1,7 @@
 //! `toolcrib serve --stdio`: one MCP server in front of all that are configured.
 
 use toolcrib::access::DEFAULT_AGENT;
-use toolcrib_server::gateway::Gateway;
+use toolcrib_server::gateway::{Gateway, Who};
 
 use crate::Exit;
 use crate::hosted;
@@ -15,8 +15,9 @@ pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
         |builder| builder.reload_on_hangup(),
         async |hosted| {
             let gateway = Gateway::new(hosted.host.clone());
-            let served =
-                gateway.serve(DEFAULT_AGENT, tokio::io::stdin(), tokio::io::stdout()).await;
+            let served = gateway
+                .serve(Who::agent(DEFAULT_AGENT), tokio::io::stdin(), tokio::io::stdout())
+                .await;
             served.map_err(|error| format!("cannot read standard input: {error}"))?;
             Ok(Exit::Done)
         },

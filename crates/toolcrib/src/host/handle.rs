@@ -127,7 +127,8 @@ impl Host {
         let core = self.core();
         let id: Arc<str> = request.id.unwrap_or_else(fresh_id).into();
         let agent: Arc<str> = request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into();
-        let own = |inner: Arc<Inner>| match inner.agent == agent {
+        let principal = request.principal;
+        let own = |inner: Arc<Inner>| match inner.agent == agent && inner.principal == principal {
             true => Ok(Dialog { host: self.clone(), inner }),
             false => Err(DialogError::Taken),
         };
@@ -138,6 +139,7 @@ impl Host {
         let switches = core.store.switches(&id).await.map_err(DialogError::Store)?;
         let inner = Arc::new(Inner {
             agent: Arc::clone(&agent),
+            principal: principal.clone(),
             era: request.era,
             answers: request.answers.unwrap_or(core.answers),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
@@ -145,6 +147,7 @@ impl Host {
             jobs: Jobs::default(),
             events: core.events.clone(),
             ended: AtomicBool::new(false),
+            log_level: Mutex::default(),
             cwd,
             id,
         });
@@ -204,6 +207,23 @@ impl Host {
         let published = self.core().published.load_full();
         let all = published.snapshot.servers();
         all.filter_map(|server| server_status(&published, server)).collect()
+    }
+
+    /// One server, by its id or key.
+    pub fn server(&self, name: &str) -> Result<ServerStatus, super::ops::OpError> {
+        let key = Arc::clone(&self.find(name)?.key);
+        let gone = || super::ops::OpError::NoServer { name: name.to_owned(), known: Vec::new() };
+        self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
+    }
+
+    /// Whether there is one server of that id or key.
+    pub fn has_server(&self, name: &str) -> bool {
+        self.find(name).is_ok()
+    }
+
+    /// The folder that the host is of.
+    pub fn root(&self) -> &std::path::Path {
+        &self.core().workspace.root
     }
 
     /// Everything that is wrong now.
