@@ -2,7 +2,7 @@
 
 mod listen;
 pub mod reply;
-mod route;
+pub(crate) mod route;
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use toolcrib::Host;
 
 use crate::gateway::Gateway;
-use crate::identity::{Door, Identity};
+use crate::identity::{Door, Identity, Limits};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -54,6 +54,11 @@ impl Front {
     async fn sweep(&self) {
         self.gateway.sweep().await;
         std::future::pending().await
+    }
+
+    /// What each principal may use, as the configuration says now.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits::of(&self.host.config().gateway.limits)
     }
 
     /// Waits until the front closes.

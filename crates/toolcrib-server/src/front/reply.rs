@@ -63,15 +63,33 @@ pub fn status_of(error: &RpcError) -> StatusCode {
     }
 }
 
-/// The messages of a queue as events, after what comes first. The tasks that fill it end with the stream: nobody could be told their
-/// outcome, since streams cannot be taken up again here.
+/// The messages of a queue as events, after what comes first. The tasks that fill it end with the stream: nobody
+/// could be told their outcome, since streams cannot be taken up again here.
 pub fn events(first: Option<Vec<u8>>, queue: mpsc::Receiver<Raw>, tasks: JoinSet<()>) -> Reply {
-    let events = unfold((first, queue, tasks), |(first, mut queue, tasks)| async move {
+    written(first, queue, tasks, event)
+}
+
+/// The same for events that have names of their own.
+pub fn named_events(queue: mpsc::Receiver<SseEvent>, tasks: JoinSet<()>) -> Reply {
+    written(None, queue, tasks, |event| {
+        let mut bytes = Vec::new();
+        event.write(&mut bytes);
+        bytes
+    })
+}
+
+fn written<T: Send + 'static>(
+    first: Option<Vec<u8>>,
+    queue: mpsc::Receiver<T>,
+    tasks: JoinSet<()>,
+    write: fn(&T) -> Vec<u8>,
+) -> Reply {
+    let events = unfold((first, queue, tasks), move |(first, mut queue, tasks)| async move {
         if let Some(first) = first {
             return Some((Ok(Bytes::from(first)), (None, queue, tasks)));
         }
         let bytes = match timeout(ALIVE, queue.recv()).await {
-            Ok(Some(message)) => event(&message),
+            Ok(Some(message)) => write(&message),
             Ok(None) => return None,
             Err(_) => KEEP_ALIVE.to_vec(),
         };

@@ -221,7 +221,12 @@ impl Dialog {
         self.inner.jobs.poll(call)
     }
 
-    /// The same, and waits for the end. Nothing if there is no such call.
+    /// Whether a call that was started goes on.
+    pub fn is_underway(&self, call: u64) -> bool {
+        self.inner.jobs.is_underway(call)
+    }
+
+    /// How a call that was started ended, and waits for the end. Nothing if there is no such call.
     pub async fn wait(&self, call: u64) -> Option<Execution> {
         self.inner.jobs.wait(call).await
     }

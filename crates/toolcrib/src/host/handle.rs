@@ -112,6 +112,24 @@ impl Host {
         self.order(Order::Reload).await
     }
 
+    /// What the newest reload did. Starting is one, too, and its end is waited for; nothing if the host ends
+    /// before.
+    pub async fn last_reload(&self) -> Option<Arc<Reload>> {
+        let mut events = self.listen();
+        loop {
+            if let Some(reload) = self.core().last_reload.load_full() {
+                return Some(reload);
+            }
+            if events.next().await.is_none() {
+                // Too slow to hear all, or the host has ended.
+                events = self.listen();
+                if events.is_over() {
+                    return None;
+                }
+            }
+        }
+    }
+
     /// The number of the newest snapshot.
     pub fn version(&self) -> u64 {
         *self.core().version.borrow()
