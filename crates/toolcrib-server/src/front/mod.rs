@@ -1,13 +1,15 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
 mod listen;
+pub mod pipe;
 pub mod reply;
 pub(crate) mod route;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use toolcrib::Host;
 
 use crate::gateway::Gateway;
@@ -20,12 +22,15 @@ pub struct Front {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Identity,
     closing: watch::Sender<bool>,
+    /// Clients whose connections are no HTTP any more.
+    pipes: Mutex<JoinSet<()>>,
 }
 
 impl Front {
     pub fn new(host: Host, identity: Identity) -> Arc<Self> {
         let gateway = Gateway::new(host.clone());
-        Arc::new(Front { host, gateway, identity, closing: watch::Sender::new(false) })
+        let closing = watch::Sender::new(false);
+        Arc::new(Front { host, gateway, identity, closing, pipes: Mutex::default() })
     }
 
     /// Serves an address until the front closes.
@@ -42,6 +47,7 @@ impl Front {
             () = listen::serve(self, listener, Door::Socket) => {}
             () = self.sweep() => {}
         }
+        self.pipes_ended().await;
     }
 
     /// Takes no more connections and lets those that are there end.

@@ -9,7 +9,7 @@ use toolcrib::conn::peer::{
     mailbox,
 };
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_wire::{Raw, Version};
+use toolcrib_wire::Version;
 
 use super::{AT_ONCE, Hand, LIMIT, Served, echo, patience, raw, seen, text, tool, within};
 
