@@ -115,9 +115,11 @@ async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) ->
 
 /// A request that stands for itself.
 async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) -> Reply {
-    let checked = header::check_standard(&request, |name| text(head, name))
-        .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()));
-    if let Err(error) = checked.and_then(|()| says_all(&request)) {
+    let checked = says_all(&request).and_then(|()| {
+        header::check_standard(&request, |name| text(head, name))
+            .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
+    });
+    if let Err(error) = checked {
         return reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error));
     }
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
