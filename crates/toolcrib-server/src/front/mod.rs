@@ -3,7 +3,7 @@
 mod listen;
 pub mod pipe;
 pub mod reply;
-mod route;
+pub(crate) mod route;
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use toolcrib::Host;
 
 use crate::gateway::Gateway;
-use crate::identity::{Door, Identity};
+use crate::identity::{Door, Identity, Limits};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl Front {
     /// Takes no more connections and lets those that are there end.
     pub fn close(&self) {
         self.closing.send_replace(true);
+    }
+
+    /// What each principal may use, as the configuration says now.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits::of(&self.host.config().gateway.limits)
     }
 
     /// Waits until the front closes.

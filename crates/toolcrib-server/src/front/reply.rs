@@ -66,9 +66,26 @@ pub fn status_of(error: &RpcError) -> StatusCode {
 /// The messages of a queue as events. The tasks that fill it end with the stream: nobody could be told their
 /// outcome, since streams cannot be taken up again here.
 pub fn events(queue: mpsc::Receiver<Raw>, tasks: JoinSet<()>) -> Reply {
-    let events = stream::unfold((queue, tasks), |(mut queue, tasks)| async move {
+    written(queue, tasks, event)
+}
+
+/// The same for events that have names of their own.
+pub fn named_events(queue: mpsc::Receiver<SseEvent>, tasks: JoinSet<()>) -> Reply {
+    written(queue, tasks, |event| {
+        let mut bytes = Vec::new();
+        event.write(&mut bytes);
+        bytes
+    })
+}
+
+fn written<T: Send + 'static>(
+    queue: mpsc::Receiver<T>,
+    tasks: JoinSet<()>,
+    write: fn(&T) -> Vec<u8>,
+) -> Reply {
+    let events = stream::unfold((queue, tasks), move |(mut queue, tasks)| async move {
         let bytes = match timeout(ALIVE, queue.recv()).await {
-            Ok(Some(message)) => event(&message),
+            Ok(Some(message)) => write(&message),
             Ok(None) => return None,
             Err(_) => KEEP_ALIVE.to_vec(),
         };

@@ -40,7 +40,11 @@ fn is_meant(request: &Request) -> bool {
 }
 
 /// From here on it is known who asks.
-async fn identify(State(front): State<Arc<Front>>, mut request: Request, next: Next) -> Reply {
+pub(crate) async fn identify(
+    State(front): State<Arc<Front>>,
+    mut request: Request,
+    next: Next,
+) -> Reply {
     let door = request.extensions().get().copied().unwrap_or(Door::Tcp);
     match front.identity.who(request.headers(), door) {
         Ok(principal) => {

@@ -25,6 +25,8 @@ pub struct DialogRequest {
     pub id: Option<String>,
     /// Who asks; `default` where nothing is said.
     pub agent: Option<String>,
+    /// Whose it is, in the words of whoever lets people in: to everybody else the id is taken.
+    pub principal: Option<String>,
     /// The folder that it works in; the host's root where nothing is said.
     pub cwd: Option<PathBuf>,
     /// The era that whoever is behind it speaks, where that matters to servers.
@@ -45,6 +47,7 @@ pub struct Dialog {
 pub(super) struct Inner {
     pub(super) id: Arc<str>,
     pub(super) agent: Arc<str>,
+    pub(super) principal: Option<String>,
     pub(super) cwd: PathBuf,
     pub(super) era: Option<Era>,
     pub(super) answers: Answers,
@@ -71,6 +74,11 @@ impl Dialog {
 
     pub fn agent(&self) -> &str {
         &self.inner.agent
+    }
+
+    /// Whose it is, where that was said.
+    pub fn principal(&self) -> Option<&str> {
+        self.inner.principal.as_deref()
     }
 
     pub fn cwd(&self) -> &std::path::Path {
@@ -194,7 +202,12 @@ impl Dialog {
         self.inner.jobs.poll(call)
     }
 
-    /// The same, and waits for the end. Nothing if there is no such call.
+    /// Whether a call that was started goes on.
+    pub fn is_underway(&self, call: u64) -> bool {
+        self.inner.jobs.is_underway(call)
+    }
+
+    /// How a call that was started ended, and waits for the end. Nothing if there is no such call.
     pub async fn wait(&self, call: u64) -> Option<Execution> {
         self.inner.jobs.wait(call).await
     }
