@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib::conn::FailureKind;
-use toolcrib::conn::peer::{Receiver, mailbox};
+use toolcrib::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib::host::{Execution, OpError};
 use toolcrib::shape::{ErrorKind, Facts, arguments};
 use toolcrib::{CallError, CallRequest, Dialog, Tool};
@@ -26,8 +26,8 @@ use super::shape::{CallStarted, Extra, NewCall, Reported};
 use crate::front::Front;
 use crate::front::reply;
 
-/// Progress that waits for a client; then the oldest is dropped.
-const PROGRESS: usize = 64;
+/// Remarks that wait for a client; then the oldest are dropped.
+const REMARKS: usize = 64;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(crate) struct CallAsked {
@@ -47,15 +47,15 @@ pub(crate) async fn make(
     let dialog = scope::own(&front, &who, &id)?;
     let with = new.with.clone();
     let wants_events = wants_events(&headers);
-    let (told, progress) = mailbox(PROGRESS);
+    let (told, remarks) = mailbox(REMARKS);
     let request = match prepared(&dialog, new).await {
-        Ok(request) => CallRequest { progress: wants_events.then_some(told), ..request },
+        Ok(request) => CallRequest { remarks: wants_events.then_some(told), ..request },
         Err(unmade) if wants_events => return Ok(stream_of(&unmade, &with)),
         Err(unmade) => return Ok(report(&unmade, &with)),
     };
     let call = dialog.start(request).map_err(|error| Fail::from(&error))?;
     if wants_events {
-        return Ok(stream(Underway::new(dialog, call), progress, with));
+        return Ok(stream(Underway::new(dialog, call), remarks, with));
     }
     if asked.wait == Some(false) {
         return Ok((StatusCode::ACCEPTED, Json(CallStarted { call })).into_response());
@@ -112,9 +112,9 @@ fn report(done: &Execution, with: &[Extra]) -> Response {
     reply::json(status.unwrap_or(StatusCode::OK), &Reported::raw(done, with))
 }
 
-/// `call` with its number, then `progress`, then one `result`.
-fn stream(underway: Underway, mut progress: Receiver<Raw>, with: Vec<Extra>) -> Response {
-    let (queue, events) = mpsc::channel(PROGRESS);
+/// `call` with its number, then `progress` and `log`, then one `result`.
+fn stream(underway: Underway, mut remarks: Receiver<Remark>, with: Vec<Extra>) -> Response {
+    let (queue, events) = mpsc::channel(REMARKS);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let started = Raw::of(&CallStarted { call: underway.call }).ok();
@@ -126,14 +126,14 @@ fn stream(underway: Underway, mut progress: Receiver<Raw>, with: Vec<Extra>) -> 
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(params) = progress.next() => {
-                    let _ = queue.send(event("progress", Some(&params))).await;
+                Some(remark) = remarks.next() => {
+                    let _ = queue.send(remarked(&remark)).await;
                 }
                 ended = &mut ended => break ended,
             }
         };
-        while let Some(params) = progress.try_next() {
-            let _ = queue.send(event("progress", Some(&params))).await;
+        while let Some(remark) = remarks.try_next() {
+            let _ = queue.send(remarked(&remark)).await;
         }
         underway.is_over();
         let told = ended.map(|done| Reported::raw(&done, &with));
@@ -157,6 +157,14 @@ fn last(report: Option<Raw>) -> SseEvent {
             event("error", Raw::of(&fault).ok().as_ref())
         }
     }
+}
+
+fn remarked(remark: &Remark) -> SseEvent {
+    let kind = match remark {
+        Remark::Progress(_) => "progress",
+        Remark::Log(_) => "log",
+    };
+    event(kind, Some(remark.params()))
 }
 
 fn event(kind: &str, data: Option<&Raw>) -> SseEvent {

@@ -62,9 +62,11 @@ pub(crate) async fn create(front: &Front, who: &Principal, new: NewDialog) -> Re
         let text = format!("only the owner may work in `{}`, outside of the root", cwd.display());
         return Err(Fail::new(Kind::Call(toolcrib::shape::ErrorKind::Denied), "denied.cwd", text));
     }
-    let answers = new
-        .answers
-        .map(|it| toolcrib::host::Answers { elicitation: it.elicitation, sampling: it.sampling });
+    let answers = new.answers.map(|it| toolcrib::host::Answers {
+        elicitation: it.elicitation,
+        sampling: it.sampling,
+        roots: false,
+    });
     let id = new.id.map(checked).transpose()?;
     begin(
         front,

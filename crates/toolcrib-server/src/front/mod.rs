@@ -35,18 +35,31 @@ impl Front {
 
     /// Serves an address until the front closes.
     pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
-        listen::serve(self, listener, Door::Tcp).await;
+        tokio::select! {
+            () = listen::serve(self, listener, Door::Tcp) => {}
+            () = self.sweep() => {}
+        }
     }
 
     /// Serves the owner's socket until the front closes.
     pub async fn serve_socket(self: &Arc<Self>, listener: UnixListener) {
-        listen::serve(self, listener, Door::Socket).await;
+        tokio::select! {
+            () = listen::serve(self, listener, Door::Socket) => {}
+            () = self.sweep() => {}
+        }
         self.pipes_ended().await;
     }
 
     /// Takes no more connections and lets those that are there end.
     pub fn close(&self) {
+        self.gateway.close();
         self.closing.send_replace(true);
+    }
+
+    /// Never ends: whoever serves does.
+    async fn sweep(&self) {
+        self.gateway.sweep().await;
+        std::future::pending().await
     }
 
     /// What each principal may use, as the configuration says now.

@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::Front;
 use super::listen::GRACE;
 use super::reply::{self, Reply};
+use crate::gateway::Who;
 use crate::identity::{Door, Principal};
 
 /// Where a process becomes a pipe to this host, on the owner's socket.
@@ -45,7 +46,7 @@ impl Front {
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> io::Result<()> {
         let input = Ending { input, end: Box::pin(self.drained()) };
-        self.gateway.serve(agent, input, output).await
+        self.gateway.serve(Who::agent(agent), input, output).await
     }
 
     async fn drained(&self) {

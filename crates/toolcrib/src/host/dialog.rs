@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
+use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Era, Raw, RpcError};
 
 use super::asking::{Answers, Question, Questions};
@@ -56,6 +58,7 @@ pub(super) struct Inner {
     pub(super) jobs: Jobs,
     pub(super) events: Events,
     pub(super) ended: AtomicBool,
+    pub(super) log_level: Mutex<Option<LogLevel>>,
 }
 
 /// A server that a dialog cannot switch, because there is none.
@@ -192,6 +195,22 @@ impl Dialog {
         self.inner.questions.answer(question, answer)
     }
 
+    /// Sees a new number whenever a server has a new question.
+    pub fn asked(&self) -> watch::Receiver<u64> {
+        self.inner.questions.watch()
+    }
+
+    /// The least severe log messages that servers are to send in this dialog; what the configuration says until
+    /// then.
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.inner.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// A number for a call that is still to be made.
+    pub fn number(&self) -> u64 {
+        self.host.core().next_call()
+    }
+
     /// Starts a call and returns its number at once.
     pub fn start(&self, request: CallRequest) -> Result<u64, CallError> {
         self.inner.jobs.start(self.clone(), request)
@@ -226,6 +245,10 @@ impl Dialog {
 impl Inner {
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn switches(&self) -> Arc<Switches> {

@@ -165,6 +165,7 @@ impl Host {
             jobs: Jobs::default(),
             events: core.events.clone(),
             ended: AtomicBool::new(false),
+            log_level: Mutex::default(),
             cwd,
             id,
         });
@@ -231,6 +232,11 @@ impl Host {
         let key = Arc::clone(&self.find(name)?.key);
         let gone = || super::ops::OpError::NoServer { name: name.to_owned(), known: Vec::new() };
         self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
+    }
+
+    /// Whether there is one server of that id or key.
+    pub fn has_server(&self, name: &str) -> bool {
+        self.find(name).is_ok()
     }
 
     /// The folder that the host is of.

@@ -17,8 +17,9 @@ pub fn event(event: &Event) -> Raw {
             .integer("call", number(*call))
             .json("params", params.json())
             .finish(),
-        Event::Told { server, method, params } => ObjectWriter::new()
+        Event::Told { server, dialog, method, params, .. } => ObjectWriter::new()
             .string("server", server)
+            .string_if("dialog", dialog.as_deref())
             .string("method", method)
             .json_if("params", params.as_ref().map(Raw::json))
             .finish(),
