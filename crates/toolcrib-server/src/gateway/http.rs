@@ -131,9 +131,14 @@ async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request
     let handle =
         named.clone().unwrap_or_else(|| client.chars().take(HANDLE).collect::<String>().into());
     let who = Who { dialog: named, ..who };
-    match gateway.clients.handle(gateway, who, handle) {
-        Ok(client) => run(&client, head, request, true).await,
-        Err(TooMany) => full(&request),
+    let Ok(client) = gateway.clients.handle(gateway, who, handle) else {
+        return full(&request);
+    };
+    match client.check_headers(&request, |name| text(head, name)).await {
+        Ok(()) => run(&client, head, request, true).await,
+        Err(error) => {
+            reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error))
+        }
     }
 }
 
