@@ -13,7 +13,7 @@ use crate::{PROGRAM, Place};
 /// A server that keeps a count for each conversation of the legacy era.
 fn counting() -> Value {
     let mut entry = demo();
-    entry["lifecycle"] = json!({"protocol": "legacy"});
+    entry["protocol"] = json!("legacy");
     entry["session"] = json!({"scope": "per_conversation"});
     entry
 }
