@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod check;
+mod connect;
 mod demo;
 mod doctor;
 mod explain;
@@ -101,10 +102,12 @@ fn every_command_helps_with_an_example() {
     let place = Place::new();
     for command in [
         "check",
+        "connect",
         "explain",
         "import",
         "demo-server",
         "doctor",
+        "serve",
         "servers",
         "tools",
         "why",
@@ -141,7 +144,11 @@ fn wrong_usage_ends_with_two() {
         vec![],
         vec!["check", "--root", "nowhere"],
         vec!["check", "--config", "x", "--dialect", "esperanto"],
+        vec!["connect", "emacs"],
+        vec!["connect", "cursor", "--undo", "--http"],
+        vec!["connect", "cursor", "--user", "--project"],
         vec!["import", "emacs"],
+        vec!["serve", "--listen", "example.com:80"],
         vec!["demo-server", "--http", "0.0.0.0:0"],
         vec!["demo-server", "--http", "example.com:80"],
         vec!["call"],
