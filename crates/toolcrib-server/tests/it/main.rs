@@ -5,5 +5,6 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
+mod api;
 mod gateway;
 mod scene;
