@@ -26,8 +26,11 @@ pub(super) struct Tally(Mutex<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     tools: usize,
-    servers: HashMap<Option<Arc<str>>, HashMap<Arc<str>, BTreeMap<&'static str, u64>>>,
+    servers: HashMap<Option<Arc<str>>, HashMap<Arc<str>, Ways>>,
 }
+
+/// How often calls of one tool ended in which way.
+type Ways = BTreeMap<&'static str, u64>;
 
 impl Tally {
     pub(super) fn count(&self, server: Option<&Arc<str>>, tool: &Arc<str>, ended: &'static str) {
