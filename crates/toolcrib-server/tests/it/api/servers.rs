@@ -89,11 +89,10 @@ async fn min_28_32_and_33_a_scripted_life_in_minions_words() {
     });
     let (connected, populating) = tokio::join!(connect, populating); // MIN-33
     assert_eq!(populating["dialect_state"], "connecting"); // MIN-28
-    let now = of().await;
-    let first = connected.json();
-    // The first try failed; what is told of it does not depend on whether a later one is waited for.
-    let failed = if first["ok"] == true { &now } else { &first["server"] };
-    assert!(failed["last_error"].is_string(), "{failed}"); // MIN-32
+    assert_eq!(populating["attempts"], 3, "{populating}"); // MIN-32: after two failures
+    assert!(populating["last_error"].is_string(), "{populating}"); // MIN-32
+    assert!(populating["last_connected"].is_null()); // MIN-32
+    assert_eq!(connected.status, 502, "{connected:?}");
     let ready = until(async || {
         let now = of().await;
         (now["dialect_state"] == "connected").then_some(now)
