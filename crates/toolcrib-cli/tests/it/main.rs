@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod check;
+mod clients;
+mod conformance;
 mod demo;
 mod doctor;
 mod explain;
 mod hosted;
 mod import;
+mod serving;
 
 use std::fs;
 use std::path::{Path, PathBuf};
