@@ -109,9 +109,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of a host of the command's own, which ends with it.\nServers that it starts on this machine run with your own rights: there is no sandbox around them."
     )]
     Status,
-    /// Be one MCP server in front of all that are configured, for a client that starts it
+    /// Run the host: one MCP server in front of all that are configured, over HTTP or on standard streams
     #[command(
-        after_help = "Examples:\n  toolcrib serve --stdio --root ~/shop\n\nIn the configuration of a client:\n  { \"mcpServers\": { \"toolcrib\": { \"command\": \"toolcrib\", \"args\": [\"serve\", \"--stdio\", \"--root\", \"/home/you/shop\"] } } }\n\nIt speaks every version of the protocol from 2024-11-05 to 2026-07-28, whatever the servers speak.\nFiles are watched; SIGHUP reads them anew. It ends when its client does."
+        after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the\nprotocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads\nthem anew; SIGINT and SIGTERM let running calls end first, a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client\non to it."
     )]
     Serve(Serve),
     /// Take over the servers that other clients have configured
@@ -142,8 +142,12 @@ pub(crate) struct Explain {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
+    /// Listen on this address, or on this port of this machine; port 0 takes any that is free
+    /// [default: 127.0.0.1:7420, and none with --stdio]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
     /// Speak on standard input and output
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub(crate) stdio: bool,
 }
 
@@ -175,17 +179,18 @@ pub(crate) struct DemoServer {
 
 /// There is no authentication, so nobody else may reach it.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let text =
-        text.strip_prefix("localhost").map_or(text.to_owned(), |port| format!("127.0.0.1{port}"));
-    let port = text.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
-    match port.or_else(|| text.parse().ok()) {
-        Some(address) if address.ip().is_loopback() => Ok(address),
-        Some(_) => {
-            Err("the demo server knows no users, so it listens on 127.0.0.1 or [::1] only"
-                .to_owned())
-        }
-        None => Err("expected a port or an address like 127.0.0.1:7421".to_owned()),
-    }
+    let reason = "the demo server knows no users, so it listens on 127.0.0.1 or [::1] only";
+    let address = address(text)?;
+    address.ip().is_loopback().then_some(address).ok_or_else(|| reason.to_owned())
+}
+
+/// A port alone is one of this machine.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let here = text.strip_prefix("localhost").unwrap_or(text);
+    let port = here.strip_prefix(':').unwrap_or(here).parse().ok();
+    let port = port.map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    port.or_else(|| text.parse().ok())
+        .ok_or_else(|| "expected a port or an address like 127.0.0.1:7421".to_owned())
 }
 
 fn dialect(word: &str) -> Result<Dialect, String> {

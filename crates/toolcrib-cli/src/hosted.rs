@@ -34,22 +34,12 @@ pub(crate) fn run(
     out: &Out,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Exit {
-    run_as(settings, out, |builder| builder, work)
-}
-
-/// The same on a host of another make.
-pub(crate) fn run_as(
-    settings: &Settings,
-    out: &Out,
-    with: impl FnOnce(HostBuilder) -> HostBuilder,
-    work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
-) -> Exit {
     let done = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))
         .and_then(|runtime| {
-            let done = runtime.block_on(start_and_work(settings, out, with, work));
+            let done = runtime.block_on(start_and_work(settings, out, work));
             // What still reads files cannot be called off, so its end is not waited for.
             runtime.shutdown_background();
             done
@@ -63,12 +53,11 @@ pub(crate) fn run_as(
 async fn start_and_work(
     settings: &Settings,
     out: &Out,
-    with: impl FnOnce(HostBuilder) -> HostBuilder,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Result<Exit, String> {
     let mut stop = Stop::new()?;
     let host = tokio::select! {
-        started = with(builder(settings)?).start() => started.map_err(|error| chain(&error))?,
+        started = builder(settings)?.start() => started.map_err(|error| chain(&error))?,
         () = stop.heard() => return Ok(Exit::Interrupted),
     };
     let hosted = Hosted { host, out };
@@ -87,7 +76,8 @@ async fn start_and_work(
     done
 }
 
-fn builder(settings: &Settings) -> Result<HostBuilder, String> {
+/// A host for these settings, which is not started yet.
+pub(crate) fn builder(settings: &Settings) -> Result<HostBuilder, String> {
     let state = settings.state_folder()?;
     let mut builder = Host::builder(settings.root(), state).env(settings.world.variables());
     if let Some(home) = &settings.workspace.home {
@@ -233,20 +223,21 @@ fn waiting(servers: &[ServerStatus]) -> String {
 }
 
 /// What tells a command to end.
-struct Stop {
+#[derive(Debug)]
+pub(crate) struct Stop {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Stop {
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let listen =
             |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
         let interrupt = listen(SignalKind::interrupt())?;
         Ok(Stop { interrupt, terminate: listen(SignalKind::terminate())? })
     }
 
-    async fn heard(&mut self) {
+    pub(crate) async fn heard(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -7,7 +7,9 @@ mod file;
 mod hosted;
 mod logging;
 mod out;
+mod pipe;
 mod report;
+mod running;
 mod settings;
 mod shown;
 mod world;
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
-        Command::Serve(_) => cmd::serve::run(&settings, &out),
+        Command::Serve(args) => cmd::serve::run(&settings, &out, &args),
         Command::Doctor(args) => cmd::doctor::run(&settings, &out, &args),
         Command::DemoServer(args) => cmd::demo_server::run(&settings, &out, &args),
     };

@@ -58,10 +58,14 @@ impl Settings {
         let base = given("XDG_STATE_HOME")
             .or_else(|| given("HOME").map(|home| home.join(".local/state")))?;
         let real = self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
-        let digest = Sha256::digest(real.as_os_str().as_encoded_bytes());
-        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Some(base.join("toolcrib").join(digits))
+        Some(base.join("toolcrib").join(digits(&real)))
     }
+}
+
+/// Sixteen digits that stand for a path.
+pub(crate) fn digits(path: &Path) -> String {
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The folder of the person's own `toolcrib.yaml`.

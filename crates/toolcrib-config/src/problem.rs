@@ -6,7 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::Place;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     Error,
@@ -15,7 +27,7 @@ pub enum Severity {
 }
 
 /// One problem. Its `id` stays the same while the cause does, so that a list can be kept up to date.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Problem {
     pub id: String,
     /// Stable and dotted: `env.missing`, `transport.unsupported`.

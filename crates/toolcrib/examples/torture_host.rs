@@ -47,7 +47,7 @@ async fn main() -> Result<(), Failed> {
 
 /// A call on the server's own session, and one on a session for that call alone.
 async fn use_it(server: &Arc<Server>) {
-    let spare = server.lend().unwrap_or_else(|| server.spare(None, None));
+    let spare = server.lend().unwrap_or_else(|| server.spare(None, None, None));
     for conn in [server.main(), spare.conn()] {
         if let Ok(ticket) = conn.ready(Want::Call).await {
             let params = ObjectWriter::new().string("name", "echo").finish();
@@ -89,7 +89,7 @@ fn world(state: &Path) -> Result<World, Failed> {
 struct Deaf;
 
 impl Watcher for Deaf {
-    fn hear(&self, _: u64, _: Whose, _: News) {}
+    fn hear(&self, _: u64, _: &Whose, _: News) {}
 }
 
 struct Disk;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolcrib::conn::FailureKind;
-use toolcrib::conn::peer::mailbox;
+use toolcrib::conn::peer::{Remark, mailbox};
 use toolcrib::host::{Execution, OpError};
 use toolcrib::shape::{Audience, ErrorKind, Facts, View, arguments};
 use toolcrib::{CallError, CallRequest, Tool, Turn};
@@ -135,7 +135,7 @@ async fn execute(out: &Out, turn: &Turn, args: &Call, arguments: Raw) -> Executi
     let request = CallRequest {
         timeout: args.timeout,
         check: true,
-        progress: Some(told),
+        remarks: Some(told),
         ..CallRequest::new(args.tool.as_str(), arguments)
     };
     out.progress(&format!("calling {}", brief(&args.tool)));
@@ -143,12 +143,18 @@ async fn execute(out: &Out, turn: &Turn, args: &Call, arguments: Raw) -> Executi
     let done = loop {
         tokio::select! {
             biased;
-            Some(params) = progress.next() => out.progress(&format!("{}: {}", brief(&args.tool), how_far(&params))),
+            Some(remark) = progress.next() => say(out, &args.tool, &remark),
             done = &mut call => break done,
         }
     };
     out.progress("");
     done
+}
+
+fn say(out: &Out, tool: &str, remark: &Remark) {
+    if let Remark::Progress(params) = remark {
+        out.progress(&format!("{}: {}", brief(tool), how_far(params)));
+    }
 }
 
 /// `3 of 10: half way`, as far as the server says so.

@@ -137,7 +137,7 @@ fn terms(settings: &Settings, config: &Config) -> Terms {
 struct Deaf;
 
 impl Watcher for Deaf {
-    fn hear(&self, _: u64, _: Whose, _: News) {}
+    fn hear(&self, _: u64, _: &Whose, _: News) {}
 }
 
 fn report(

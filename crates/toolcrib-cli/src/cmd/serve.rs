@@ -1,26 +1,195 @@
-//! `toolcrib serve --stdio`: one MCP server in front of all that are configured.
+//! `toolcrib serve`: the host of a root for everybody who asks, or a pipe to the one that runs already.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
-use toolcrib_server::gateway::Gateway;
+use toolcrib::signals::chain;
+use toolcrib_server::front::Front;
+use toolcrib_server::identity::Identity;
 
 use crate::Exit;
-use crate::hosted;
+use crate::args::Serve;
+use crate::hosted::{self, Stop};
 use crate::out::Out;
+use crate::pipe;
+use crate::running::{self, Claim, Place, Running};
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
-    let ended = hosted::run_as(
-        settings,
-        out,
-        |builder| builder.reload_on_hangup(),
-        async |hosted| {
-            let gateway = Gateway::new(hosted.host.clone());
-            let served =
-                gateway.serve(DEFAULT_AGENT, tokio::io::stdin(), tokio::io::stdout()).await;
-            served.map_err(|error| format!("cannot read standard input: {error}"))?;
-            Ok(Exit::Done)
-        },
-    );
-    // Being told to end is how it ends.
-    if ended == Exit::Interrupted { Exit::Done } else { ended }
+/// Where it listens if nobody says anything else.
+pub(crate) const ADDRESS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
+
+/// Threads that serve connections: more only take memory, since no work here takes long.
+const WORKERS: usize = 2;
+
+pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
+    let done = runtime().and_then(|runtime| {
+        let done = runtime.block_on(serve(settings, out, args));
+        // Reading standard input cannot be called off, so its end is not waited for.
+        runtime.shutdown_background();
+        done
+    });
+    match done {
+        Ok(()) => Exit::Done,
+        Err(text) => {
+            out.error(&text);
+            Exit::Failed
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime, String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime =
+        Builder::new_multi_thread().worker_threads(cores.min(WORKERS)).enable_all().build();
+    runtime.map_err(|error| format!("cannot start: {error}"))
+}
+
+async fn serve(settings: &Settings, out: &Out, args: &Serve) -> Result<(), String> {
+    let mut stop = Stop::new()?;
+    let place = tokio::select! {
+        place = running::claim(settings) => place?,
+        () = stop.heard() => return Ok(()),
+    };
+    match place {
+        Place::Free(claim) => be_the_host(settings, out, args, claim, stop).await,
+        Place::Taken(running) => join(settings, out, args, &running, stop).await,
+    }
+}
+
+/// Passes a client on to the host that runs.
+async fn join(
+    settings: &Settings,
+    out: &Out,
+    args: &Serve,
+    running: &Running,
+    mut stop: Stop,
+) -> Result<(), String> {
+    let (root, host) = (settings.root().display(), running.told());
+    if !args.stdio {
+        return Err(format!("a host of {root} runs already: {host}"));
+    }
+    if !running.is_of(settings) {
+        return Err(format!("a host of {root} runs already and reads other files: {host}"));
+    }
+    if args.listen.is_some() {
+        out.note(&format!("no address is opened: a host of {root} runs already: {host}"));
+    }
+    tokio::select! {
+        piped = pipe::run(running, tokio::io::stdin(), tokio::io::stdout()) => piped,
+        () = stop.heard() => Ok(()),
+    }
+}
+
+async fn be_the_host(
+    settings: &Settings,
+    out: &Out,
+    args: &Serve,
+    mut claim: Claim,
+    mut stop: Stop,
+) -> Result<(), String> {
+    // First of all: whoever comes from now on waits for an answer, and nothing is started in vain.
+    let listener = listener(args).await?;
+    let socket = claim.bind()?;
+    let host = tokio::select! {
+        host = hosted::builder(settings)?.reload_on_hangup().start() => host,
+        () = stop.heard() => return Ok(()),
+    };
+    let host = host.map_err(|error| chain(&error))?;
+    let front = Front::new(host.clone(), Identity::default());
+    let url = match &listener {
+        Some(listener) => Some(url(listener)?),
+        None => None,
+    };
+    let running = Running::new(settings, &claim, url);
+    claim.announce(&running)?;
+    tell(settings, out, args, &running);
+
+    let (mut doors, mut client) = (JoinSet::new(), JoinSet::new());
+    let (at_socket, at_address) = (Arc::clone(&front), Arc::clone(&front));
+    doors.spawn(async move { at_socket.serve_socket(socket).await });
+    listener.map(|listener| doors.spawn(async move { at_address.serve(listener).await }));
+    if args.stdio {
+        client.spawn(serve_client(Arc::clone(&front)));
+    }
+    let served = tokio::select! {
+        Some(Ok(served)) = client.join_next() => served,
+        () = stop.heard() => Ok(()),
+    };
+    tokio::select! {
+        () = end(&front, &host, doors, client) => {}
+        () = stop.heard() => {}
+    }
+    served
+}
+
+/// No new connections; what is under way has some time; then servers and their processes end.
+async fn end(
+    front: &Front,
+    host: &Host,
+    mut doors: JoinSet<()>,
+    mut client: JoinSet<Result<(), String>>,
+) {
+    front.close();
+    while doors.join_next().await.is_some() {}
+    while client.join_next().await.is_some() {}
+    host.close().await;
+}
+
+/// Whoever started this process, on standard streams.
+async fn serve_client(front: Arc<Front>) -> Result<(), String> {
+    let served = front.serve_stream(DEFAULT_AGENT, tokio::io::stdin(), tokio::io::stdout()).await;
+    served.map_err(|error| format!("cannot read standard input: {error}"))
+}
+
+async fn listener(args: &Serve) -> Result<Option<TcpListener>, String> {
+    let address = match args.listen {
+        Some(address) => address,
+        None if args.stdio => return Ok(None),
+        None => ADDRESS,
+    };
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "{address} can be reached by others, and nothing would tell them from you; \
+             listen on 127.0.0.1 or [::1]"
+        ));
+    }
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        format!("cannot listen on {address}: {error}; `--listen :0` takes any free port")
+    })?;
+    Ok(Some(listener))
+}
+
+fn url(listener: &TcpListener) -> Result<String, String> {
+    let address = listener.local_addr();
+    let address = address.map_err(|error| format!("cannot tell where this listens: {error}"))?;
+    Ok(format!("http://{address}"))
+}
+
+/// One line when everything listens. Standard output belongs to the client where there is one.
+fn tell(settings: &Settings, out: &Out, args: &Serve, running: &Running) {
+    let root = settings.root();
+    let gateway = running.url.as_ref().map(|url| format!("{url}/mcp"));
+    if !args.stdio && settings.json {
+        let line = json!({
+            "pid": running.pid,
+            "root": root,
+            "url": running.url,
+            "gateway": gateway,
+            "socket": running.socket,
+        });
+        return out.result(&format!("{line}\n"));
+    }
+    let Some(gateway) = gateway else { return };
+    let line = format!("toolcrib serves {} at {gateway}", root.display());
+    match args.stdio {
+        true => out.note(&line),
+        false => out.result(&(line + "\n")),
+    }
 }

@@ -28,7 +28,7 @@ const CONNECTIONS: usize = 4096;
 const HEAD: Duration = Duration::from_secs(15);
 
 /// How long what is under way may take when the front closes.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Where connections come from.
 pub(super) trait Listener {

@@ -1,17 +1,19 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
 mod listen;
+pub mod pipe;
 pub mod reply;
-mod route;
+pub(crate) mod route;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use toolcrib::Host;
 
 use crate::gateway::Gateway;
-use crate::identity::{Door, Identity};
+use crate::identity::{Door, Identity, Limits};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -20,27 +22,49 @@ pub struct Front {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Identity,
     closing: watch::Sender<bool>,
+    /// Clients whose connections are no HTTP any more.
+    pipes: Mutex<JoinSet<()>>,
 }
 
 impl Front {
     pub fn new(host: Host, identity: Identity) -> Arc<Self> {
         let gateway = Gateway::new(host.clone());
-        Arc::new(Front { host, gateway, identity, closing: watch::Sender::new(false) })
+        let closing = watch::Sender::new(false);
+        Arc::new(Front { host, gateway, identity, closing, pipes: Mutex::default() })
     }
 
     /// Serves an address until the front closes.
     pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
-        listen::serve(self, listener, Door::Tcp).await;
+        tokio::select! {
+            () = listen::serve(self, listener, Door::Tcp) => {}
+            () = self.sweep() => {}
+        }
     }
 
     /// Serves the owner's socket until the front closes.
     pub async fn serve_socket(self: &Arc<Self>, listener: UnixListener) {
-        listen::serve(self, listener, Door::Socket).await;
+        tokio::select! {
+            () = listen::serve(self, listener, Door::Socket) => {}
+            () = self.sweep() => {}
+        }
+        self.pipes_ended().await;
     }
 
     /// Takes no more connections and lets those that are there end.
     pub fn close(&self) {
+        self.gateway.close();
         self.closing.send_replace(true);
+    }
+
+    /// Never ends: whoever serves does.
+    async fn sweep(&self) {
+        self.gateway.sweep().await;
+        std::future::pending().await
+    }
+
+    /// What each principal may use, as the configuration says now.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits::of(&self.host.config().gateway.limits)
     }
 
     /// Waits until the front closes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::stream::unfold;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
@@ -63,18 +63,43 @@ pub fn status_of(error: &RpcError) -> StatusCode {
     }
 }
 
-/// The messages of a queue as events. The tasks that fill it end with the stream: nobody could be told their
-/// outcome, since streams cannot be taken up again here.
-pub fn events(queue: mpsc::Receiver<Raw>, tasks: JoinSet<()>) -> Reply {
-    let events = stream::unfold((queue, tasks), |(mut queue, tasks)| async move {
+/// The messages of a queue as events, after what comes first. The tasks that fill it end with the stream: nobody
+/// could be told their outcome, since streams cannot be taken up again here.
+pub fn events(first: Option<Vec<u8>>, queue: mpsc::Receiver<Raw>, tasks: JoinSet<()>) -> Reply {
+    written(first, queue, tasks, event)
+}
+
+/// The same for events that have names of their own.
+pub fn named_events(queue: mpsc::Receiver<SseEvent>, tasks: JoinSet<()>) -> Reply {
+    written(None, queue, tasks, |event| {
+        let mut bytes = Vec::new();
+        event.write(&mut bytes);
+        bytes
+    })
+}
+
+fn written<T: Send + 'static>(
+    first: Option<Vec<u8>>,
+    queue: mpsc::Receiver<T>,
+    tasks: JoinSet<()>,
+    write: fn(&T) -> Vec<u8>,
+) -> Reply {
+    let events = unfold((first, queue, tasks), move |(first, mut queue, tasks)| async move {
+        if let Some(first) = first {
+            return Some((Ok(Bytes::from(first)), (None, queue, tasks)));
+        }
         let bytes = match timeout(ALIVE, queue.recv()).await {
-            Ok(Some(message)) => event(&message),
+            Ok(Some(message)) => write(&message),
             Ok(None) => return None,
             Err(_) => KEEP_ALIVE.to_vec(),
         };
-        Some((Ok::<_, Infallible>(Bytes::from(bytes)), (queue, tasks)))
+        Some((Ok::<_, Infallible>(Bytes::from(bytes)), (None, queue, tasks)))
     });
-    let reply = Response::new(Body::from_stream(events));
+    stream(Response::new(Body::from_stream(events)))
+}
+
+/// The headers of a stream of events.
+pub fn stream(reply: Reply) -> Reply {
     let reply = with_header(reply, CONTENT_TYPE, "text/event-stream");
     let reply = with_header(reply, CACHE_CONTROL, "no-cache");
     with_header(reply, HeaderName::from_static("x-accel-buffering"), "no")
@@ -87,10 +112,15 @@ pub fn with_session(mut reply: Reply, id: &str) -> Reply {
     reply
 }
 
-fn event(message: &Raw) -> Vec<u8> {
+/// A message as an event.
+pub fn event(message: &Raw) -> Vec<u8> {
+    named("message", message.as_bytes())
+}
+
+/// Any event.
+pub fn named(name: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    SseEvent { event: Some("message".to_owned()), data: message.as_bytes().to_vec(), id: None }
-        .write(&mut bytes);
+    SseEvent { event: Some(name.to_owned()), data: data.to_vec(), id: None }.write(&mut bytes);
     bytes
 }
 

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::routing::get;
 
-use super::Front;
 use super::reply::{self, Reply};
+use super::{Front, pipe};
 use crate::identity::{Door, gate};
 use crate::{api, gateway};
 
@@ -17,6 +17,7 @@ use crate::{api, gateway};
 pub(super) fn router(front: &Arc<Front>) -> Router {
     let known = Router::new()
         .merge(gateway::routes())
+        .merge(pipe::routes())
         .nest("/api/v1", api::routes())
         .layer(from_fn_with_state(Arc::clone(front), identify));
     let open = Router::new().route("/healthz", get(alive)).route("/readyz", get(ready));
@@ -39,7 +40,11 @@ fn is_meant(request: &Request) -> bool {
 }
 
 /// From here on it is known who asks.
-async fn identify(State(front): State<Arc<Front>>, mut request: Request, next: Next) -> Reply {
+pub(crate) async fn identify(
+    State(front): State<Arc<Front>>,
+    mut request: Request,
+    next: Next,
+) -> Reply {
     let door = request.extensions().get().copied().unwrap_or(Door::Tcp);
     match front.identity.who(request.headers(), door) {
         Ok(principal) => {

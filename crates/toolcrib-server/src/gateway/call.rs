@@ -1,31 +1,43 @@
-//! A tool call of a client: progress and questions on the way, and the result as the server gave it.
+//! A tool call of a client: remarks and questions on the way, and the result as the server gave it.
 
+use std::collections::HashSet;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use toolcrib::conn::peer::{Receiver, mailbox};
-use toolcrib::host::{Event, Execution, Listening, Question};
+use toolcrib::conn::peer::{Receiver, Remark, mailbox};
+use toolcrib::host::{Execution, Question};
 use toolcrib::{CallRequest, Dialog};
+use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::view::InputRequired;
 use toolcrib_wire::{Body, Era, ObjectWriter, ProgressToken, Raw, RpcError, build, method};
 
-use super::answer::{empty, refusal};
+use super::answer::{empty, refusal, unknown_state};
 use super::caller::Caller;
 use super::client::Client;
+use super::parked::Parked;
 
-/// Progress that waits for a client; then the oldest is dropped.
-const PROGRESS: usize = 64;
+/// Remarks that wait for a client; then the oldest are dropped.
+const REMARKS: usize = 64;
 
-/// Questions are looked for this often, besides being told of: a listener that is too slow is told nothing.
-const LOOK: Duration = Duration::from_millis(500);
+/// A call that is under way. Dropped, it is cancelled.
+pub(super) struct Underway {
+    call: u64,
+    running: Pin<Box<dyn Future<Output = Execution> + Send>>,
+    /// Until there can be no more.
+    remarks: Option<Receiver<Remark>>,
+    /// Questions that the client has been asked.
+    asked: HashSet<u64>,
+}
 
-/// One call that is under way, and how far it was told.
+/// Whom a call is made for, and where that client hears of it.
 struct Conduct<'a> {
-    client: &'a Arc<Client>,
+    client: &'a Client,
     caller: &'a Caller,
     dialog: &'a Dialog,
-    call: u64,
     token: Option<ProgressToken>,
     out: &'a mpsc::Sender<Raw>,
 }
@@ -38,84 +50,129 @@ impl Client {
         out: &mpsc::Sender<Raw>,
     ) -> Result<Raw, RpcError> {
         let dialog = self.dialog(caller).await?;
-        let events = self.gateway.host.listen();
         let token = params.progress_token();
+        let conduct = Conduct { client: self, caller, dialog, token, out };
         let state = params.get("requestState").and_then(|state| state.as_str());
-        if let Some(call) = state.and_then(|state| self.unpark(&state)) {
-            let conduct = Conduct { client: self, caller, dialog, call, token, out };
-            conduct.answer_questions(params);
-            return conduct.run(events, None).await;
-        }
+        let state = match state.map(|state| self.parking.take(&state).ok_or_else(unknown_state)) {
+            Some(Ok(Parked::Call(underway))) => {
+                conduct.answer_questions(params);
+                return conduct.run(underway).await;
+            }
+            Some(Ok(Parked::State(state))) => Some(state),
+            Some(Err(error)) => return Err(error),
+            None => None,
+        };
+        let request = self.request(caller, params, state, conduct.token.is_some()).await?;
+        conduct.run(Underway::start(dialog, request)).await
+    }
+
+    async fn request(
+        &self,
+        caller: &Caller,
+        params: &Body,
+        state: Option<Raw>,
+        wants_progress: bool,
+    ) -> Result<(CallRequest, Option<Receiver<Remark>>), RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
         let arguments = params.get("arguments").map_or_else(empty, Raw::from);
-        let (told, progress) = mailbox(PROGRESS);
-        let mut request = CallRequest::new(name, arguments);
-        request.progress = token.is_some().then_some(told);
+        let mut request = CallRequest::new(self.tool_name(&name).await?, arguments);
         request.meta = handed_on(params);
-        let call = dialog.start(request).map_err(|error| refusal(&error))?;
-        let conduct = Conduct { client: self, caller, dialog, call, token, out };
-        conduct.run(events, Some(progress)).await
+        request.rounds = caller.rounds(params, state);
+        let heard = (wants_progress || caller.wants_log()).then(|| mailbox(REMARKS));
+        let (told, remarks) = heard.unzip();
+        request.remarks = told;
+        Ok((request, remarks))
+    }
+
+    /// The name that the host knows a tool by.
+    async fn tool_name(&self, name: &str) -> Result<String, RpcError> {
+        let (Some(server), Some(dialog)) = (&self.who.server, self.begun()) else {
+            return Ok(name.to_owned());
+        };
+        let mut tool = dialog.turn_now().tool_of(server, name);
+        if tool.is_none() {
+            // It may be one of a server that has not been asked yet.
+            tool = dialog.turn().await.tool_of(server, name);
+        }
+        let unknown = || RpcError::invalid_params(format!("unknown tool: {name}"));
+        Ok(tool.ok_or_else(unknown)?.name().to_owned())
+    }
+}
+
+impl Underway {
+    fn start(
+        dialog: &Dialog,
+        (mut request, remarks): (CallRequest, Option<Receiver<Remark>>),
+    ) -> Self {
+        let (dialog, call) = (dialog.clone(), dialog.number());
+        request.call = Some(call);
+        let running = Box::pin(async move { dialog.execute(request).await });
+        Underway { call, running, remarks, asked: HashSet::new() }
     }
 }
 
 impl Conduct<'_> {
     /// Until there is a result, or something that only the client can answer.
-    async fn run(
-        &self,
-        mut events: Listening,
-        mut progress: Option<Receiver<Raw>>,
-    ) -> Result<Raw, RpcError> {
-        let underway = Underway { dialog: self.dialog, call: self.call, is_over: false };
-        let ended = self.dialog.wait(self.call);
-        tokio::pin!(ended);
+    async fn run(&self, mut underway: Underway) -> Result<Raw, RpcError> {
+        let mut asks = self.dialog.asked();
+        let mut asking = FuturesUnordered::new();
         loop {
-            if let Some(question) = self.question() {
-                if self.caller.era() == Era::Modern {
-                    let required = self.require(&question)?;
-                    underway.goes_on();
-                    return Ok(required);
-                }
-                self.pass_on(&question).await;
+            asks.mark_unchanged();
+            let questions = self.questions(&underway);
+            if !questions.is_empty() && self.caller.era() == Era::Modern {
+                return self.require(&questions, underway);
+            }
+            for question in questions {
+                underway.asked.insert(question.id);
+                asking.push(self.pass_on(question));
             }
             tokio::select! {
                 biased;
-                params = next(&mut progress) => self.tell(&params).await,
-                ended = &mut ended => {
-                    self.tell_rest(&mut progress).await;
-                    underway.goes_on();
+                remark = next(&mut underway.remarks) => self.tell(&remark).await,
+                ended = &mut underway.running => {
+                    while let Some(remark) = underway.remarks.as_mut().and_then(Receiver::try_next) {
+                        self.tell(&remark).await;
+                    }
                     return self.result(ended);
                 }
-                event = events.next() => self.woken(event).await,
+                Some(()) = asking.next(), if !asking.is_empty() => {}
+                // Its sender is in the dialog, which is held here.
+                _ = asks.changed() => {}
             }
         }
     }
 
-    fn result(&self, ended: Option<Execution>) -> Result<Raw, RpcError> {
-        let ended = ended.ok_or_else(|| RpcError::internal("the call was cancelled"))?;
+    fn result(&self, ended: Execution) -> Result<Raw, RpcError> {
         let result = ended.outcome.map_err(|error| refusal(&error))?;
-        Ok(self.client.seal(self.caller, result.raw(), false))
+        self.client.finish(self.caller, result.raw(), false)
     }
 
-    fn question(&self) -> Option<Question> {
-        self.dialog.questions().into_iter().find(|question| question.call == Some(self.call))
+    /// What is to be asked of the client for this call, and has not been.
+    fn questions(&self, underway: &Underway) -> Vec<Question> {
+        let mut questions = self.dialog.questions();
+        questions.retain(|it| it.call == Some(underway.call) && !underway.asked.contains(&it.id));
+        questions
     }
 
     /// A question as a request of its own.
-    async fn pass_on(&self, question: &Question) {
+    async fn pass_on(&self, question: Question) {
         let answer = self.client.ask(&question.method, &question.params, self.out).await;
         let gone = || Err(RpcError::internal("the client has gone"));
         self.dialog.answer(question.id, answer.unwrap_or_else(gone));
     }
 
-    /// A question inside of an answer; the call stays open until the client comes back.
-    fn require(&self, question: &Question) -> Result<Raw, RpcError> {
-        let request = ObjectWriter::new()
-            .string("method", &question.method)
-            .json("params", question.params.json())
-            .finish();
-        let requests = ObjectWriter::new().json(&question.id.to_string(), request.json()).finish();
-        let state = self.client.park(self.call)?;
-        let required = InputRequired::build(Some(requests.json()), Some(&state));
+    /// Questions inside of an answer; the call stays open until the client comes back.
+    fn require(&self, questions: &[Question], underway: Underway) -> Result<Raw, RpcError> {
+        let mut requests = ObjectWriter::new();
+        for question in questions {
+            let request = ObjectWriter::new()
+                .string("method", &question.method)
+                .json("params", question.params.json())
+                .finish();
+            requests = requests.json(&question.id.to_string(), request.json());
+        }
+        let state = self.client.parking.park(Parked::Call(underway))?;
+        let required = InputRequired::build(Some(requests.finish().json()), Some(&state));
         Ok(self.client.seal(self.caller, &required, false))
     }
 
@@ -130,57 +187,44 @@ impl Conduct<'_> {
         }
     }
 
-    /// Something happened; whether it is of this call is looked up.
-    async fn woken(&self, event: Option<Arc<Event>>) {
-        if event.is_none() {
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    async fn tell(&self, params: &Raw) {
-        let Some(token) = &self.token else { return };
-        let own = ObjectWriter::new().id("progressToken", token).finish();
-        let params = params.with_members([("progressToken", own.get("progressToken"))]);
-        let message = build::notification(method::PROGRESS, Some(params.json()));
+    async fn tell(&self, remark: &Remark) {
+        let message = match (remark, &self.token) {
+            (Remark::Progress(params), Some(token)) => {
+                let own = ObjectWriter::new().id("progressToken", token).finish();
+                let params = params.with_members([("progressToken", own.get("progressToken"))]);
+                build::notification(method::PROGRESS, Some(params.json()))
+            }
+            (Remark::Log(params), _) if self.wants_log(params) => {
+                build::notification(method::LOG_MESSAGE, Some(params.json()))
+            }
+            _ => return,
+        };
         // A client that has gone ends this elsewhere.
         let _ = self.out.send(message).await;
     }
 
-    async fn tell_rest(&self, progress: &mut Option<Receiver<Raw>>) {
-        while let Some(params) = progress.as_mut().and_then(Receiver::try_next) {
-            self.tell(&params).await;
-        }
+    fn wants_log(&self, params: &Raw) -> bool {
+        let least = match self.caller.era() {
+            Era::Modern => self.caller.log_level(),
+            Era::Legacy => self.client.log_level(),
+        };
+        let level = LogMessage::read(params.json()).level;
+        self.caller.wants_log() && least.is_none_or(|least| level >= Some(least))
     }
 }
 
-/// A call that is cancelled if nobody waits for it any more.
-struct Underway<'a> {
-    dialog: &'a Dialog,
-    call: u64,
-    is_over: bool,
-}
-
-impl Underway<'_> {
-    /// It has ended, or somebody will come back for it.
-    fn goes_on(mut self) {
-        self.is_over = true;
+impl fmt::Debug for Underway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Underway").field("call", &self.call).finish_non_exhaustive()
     }
 }
 
-impl Drop for Underway<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.dialog.cancel(self.call);
+async fn next(remarks: &mut Option<Receiver<Remark>>) -> Remark {
+    if let Some(receiver) = remarks {
+        if let Some(remark) = receiver.next().await {
+            return remark;
         }
-    }
-}
-
-async fn next(progress: &mut Option<Receiver<Raw>>) -> Raw {
-    if let Some(receiver) = progress {
-        if let Some(params) = receiver.next().await {
-            return params;
-        }
-        *progress = None;
+        *remarks = None;
     }
     std::future::pending().await
 }
@@ -188,7 +232,11 @@ async fn next(progress: &mut Option<Receiver<Raw>>) -> Raw {
 /// What the client says besides, without what is between it and us alone.
 fn handed_on(params: &Body) -> Option<Raw> {
     let meta = params.meta()?;
-    let own = |key: &str| key == "progressToken" || key.starts_with("io.modelcontextprotocol/");
+    let own = |key: &str| {
+        key == "progressToken"
+            || key == super::DIALOG
+            || key.starts_with("io.modelcontextprotocol/")
+    };
     let mut rest = ObjectWriter::new();
     for (key, value) in meta.members().filter(|(key, _)| !own(key)) {
         rest = rest.json(&key, value);

@@ -1,11 +1,11 @@
 //! Who sends a request: a client of which era, what it can do, and how a result is written for it.
 
-use toolcrib::host::Answers;
+use toolcrib::host::{Answers, Rounds};
 use toolcrib_wire::handshake::{Implementation, Initialize};
 use toolcrib_wire::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
 use toolcrib_wire::method;
-use toolcrib_wire::view::{Cache, ClientCapabilities};
-use toolcrib_wire::{Era, Json, ObjectWriter, Raw, Request, RpcError, Version};
+use toolcrib_wire::view::{Cache, ClientCapabilities, LogLevel};
+use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, Request, RpcError, Version};
 
 use crate::version::{check_method, spoken};
 
@@ -13,7 +13,7 @@ use crate::version::{check_method, spoken};
 #[derive(Clone, Debug)]
 pub(super) enum Caller {
     /// Each of its requests says what is needed to know.
-    Modern(ClientCapabilities),
+    Modern(RequestMeta),
     /// It has opened a session.
     Legacy(Opened),
     /// It has not said yet which era it is of.
@@ -45,7 +45,7 @@ impl Caller {
         let meta = RequestMeta::read(meta)
             .map_err(|flaw| RpcError::invalid_params(format!("`_meta`: {flaw}")))?;
         match meta.version == Version::V2026_07_28 {
-            true => Ok(Self::Modern(meta.capabilities)),
+            true => Ok(Self::Modern(meta)),
             false => Err(RpcError::unsupported_version(&meta.version, &spoken())),
         }
     }
@@ -70,14 +70,39 @@ impl Caller {
     /// What servers may ask of it.
     pub(super) fn answers(&self) -> Answers {
         let capabilities = match self {
-            Self::Modern(capabilities) => capabilities,
+            Self::Modern(meta) => &meta.capabilities,
             Self::Legacy(opened) => &opened.capabilities,
             Self::Stranger => return Answers::default(),
         };
         Answers {
             elicitation: capabilities.elicitation_form() || capabilities.elicitation_url(),
             sampling: capabilities.sampling(),
+            roots: capabilities.roots(),
         }
+    }
+
+    /// How it is asked where servers speak its era: with what it says to their questions of the round before.
+    pub(super) fn rounds(&self, params: &Body, state: Option<Raw>) -> Option<Rounds> {
+        let Self::Modern(meta) = self else { return None };
+        Some(Rounds {
+            capabilities: meta.capabilities.clone(),
+            log_level: meta.log_level,
+            responses: params.get("inputResponses").map(Raw::from),
+            state,
+        })
+    }
+
+    /// The least severe log messages that this request asks for.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        match self {
+            Self::Modern(meta) => meta.log_level,
+            Self::Legacy(_) | Self::Stranger => None,
+        }
+    }
+
+    /// Whether it may be told log messages at all: the modern era has to ask for them.
+    pub(super) fn wants_log(&self) -> bool {
+        !matches!(self, Self::Modern(meta) if meta.log_level.is_none())
     }
 
     /// A complete result with all that this caller's era wants in it; a list may be kept as long as it says.

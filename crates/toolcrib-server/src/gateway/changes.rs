@@ -1,106 +1,138 @@
-//! Telling a client that what it sees has changed.
+//! Telling a client what has changed, on a stream that it has open for that.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+use toolcrib::Dialog;
 use toolcrib::host::{Event, Listening};
-use toolcrib::{Dialog, Turn};
+use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
-use toolcrib_wire::{ObjectWriter, Raw, build, method};
+use toolcrib_wire::{Id, ObjectWriter, Raw, build, method};
 
 use super::client::Client;
-use super::lists::List;
+use super::lists::{List, Prints};
 
-/// What tells one state of each list from the next.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Prints {
-    tools: u64,
-    prompts: u64,
-    resources: u64,
+/// What somebody wants to be told.
+#[derive(Clone, Debug)]
+pub(super) enum Wants {
+    /// What the legacy era tells unasked: all lists, log messages, and the resources that are subscribed to.
+    All,
+    /// What a request of the modern era asks for, under its id.
+    Of(Id, SubscriptionFilter),
 }
 
-/// Runs as long as the client and the host are there. What it saw before its first request is nothing.
-pub(super) async fn tell(client: Arc<Client>) {
+/// One who listens.
+struct Ear<'a> {
+    client: &'a Client,
+    dialog: &'a Dialog,
+    wants: Wants,
+    out: mpsc::Sender<Raw>,
+}
+
+/// Tells until the client or the host has ended. What it saw before its first request is nothing.
+pub(super) async fn tell(client: Arc<Client>, wants: Wants, out: mpsc::Sender<Raw>) {
     let dialog = client.begins().await;
     let mut events = dialog.host().listen();
-    let mut known = Prints::of(&dialog.turn_now());
-    while changed(&client, dialog, &mut events).await {
-        let now = Prints::of(&dialog.turn_now());
-        announce(&client, std::mem::replace(&mut known, now), now).await;
-    }
-}
-
-/// Waits until something else may be offered; false where the host has ended.
-async fn changed(client: &Client, dialog: &Dialog, events: &mut Listening) -> bool {
+    let ear = Ear { client: &client, dialog, wants, out };
+    let mut known = client.seen();
     loop {
-        match events.next().await.as_deref() {
-            Some(Event::Published { .. }) => return true,
-            Some(Event::Told { method, params: Some(params), .. })
-                if method == method::RESOURCE_UPDATED =>
+        ear.announce(&mut known).await;
+        if !ear.changed(&mut events).await {
+            return;
+        }
+    }
+}
+
+impl Ear<'_> {
+    /// Waits until something else may be offered; false where the host has ended.
+    async fn changed(&self, events: &mut Listening) -> bool {
+        loop {
+            match events.next().await.as_deref() {
+                Some(Event::Published { .. }) => return true,
+                Some(Event::Told { dialog, method, params, in_call: false, .. }) => {
+                    self.heed(dialog.as_deref(), method, params.as_ref()).await;
+                }
+                Some(_) => {}
+                // Too slow to hear all, and then anything may have changed; or the host has ended.
+                None => {
+                    *events = self.dialog.host().listen();
+                    return !events.is_over();
+                }
+            }
+        }
+    }
+
+    /// What differs from what the client knows is told, and it knows that then.
+    async fn announce(&self, known: &mut Prints) {
+        let turn = self.dialog.turn_now();
+        let (lists, server) = (&self.client.gateway.lists, self.client.who.server.as_ref());
+        let mut told = None;
+        for list in List::ALL {
+            let now = lists.get(&turn, server, list).print;
+            let is_new = known.get(list).is_some_and(|before| before != now);
+            known.set(list, now);
+            let notification = list.notification();
+            // Resources and their templates are one to the client.
+            if is_new && self.wants_change(list) && told.replace(notification) != Some(notification)
             {
-                updated(client, params).await;
-            }
-            Some(_) => {}
-            // Too slow to hear all, and then anything may have changed; or the host has ended.
-            None => {
-                *events = dialog.host().listen();
-                return !events.is_over();
+                self.send(notification, None).await;
             }
         }
     }
-}
 
-async fn announce(client: &Client, before: Prints, now: Prints) {
-    let changed = [
-        (before.tools != now.tools, method::TOOLS_CHANGED),
-        (before.prompts != now.prompts, method::PROMPTS_CHANGED),
-        (before.resources != now.resources, method::RESOURCES_CHANGED),
-    ];
-    for (_, method) in changed.into_iter().filter(|(changed, _)| *changed) {
-        if client.opened().is_some() {
-            send(client, build::notification(method, None)).await;
-        }
-        for (id, filter) in client.listeners() {
-            if wants(&filter, method) {
-                let meta = subscription_meta(&id);
-                let params = ObjectWriter::new().json("_meta", meta.json()).finish();
-                send(client, build::notification(method, Some(params.json()))).await;
-            }
-        }
-    }
-}
-
-fn wants(filter: &SubscriptionFilter, method: &str) -> bool {
-    match method {
-        method::TOOLS_CHANGED => filter.tools,
-        method::PROMPTS_CHANGED => filter.prompts,
-        _ => filter.resources,
-    }
-}
-
-async fn updated(client: &Client, params: &Raw) {
-    let uri = params.json().get("uri").and_then(|uri| uri.as_str());
-    if uri.is_some_and(|uri| client.is_subscribed(&uri)) {
-        send(client, build::notification(method::RESOURCE_UPDATED, Some(params.json()))).await;
-    }
-}
-
-async fn send(client: &Client, message: Raw) {
-    // A client that has gone ends this elsewhere.
-    let _ = client.out.send(message).await;
-}
-
-impl Prints {
-    fn of(turn: &Turn) -> Self {
-        let print = |lists: &[List]| {
-            let mut hasher = DefaultHasher::new();
-            lists.iter().for_each(|list| list.result(turn).text().hash(&mut hasher));
-            hasher.finish()
+    /// What a server told besides: in whose session, and what.
+    async fn heed(&self, dialog: Option<&str>, called: &str, params: Option<&Raw>) {
+        let is_own = dialog == Some(self.dialog.id());
+        let is_wanted = match called {
+            method::RESOURCE_UPDATED => self.wants_resource(params),
+            method::LOG_MESSAGE => is_own && self.wants_log(params),
+            method::ELICITATION_COMPLETE => is_own,
+            _ => false,
         };
-        Prints {
-            tools: print(&[List::Tools]),
-            prompts: print(&[List::Prompts]),
-            resources: print(&[List::Resources, List::Templates]),
+        if is_wanted {
+            self.send(called, params).await;
         }
+    }
+
+    fn wants_change(&self, list: List) -> bool {
+        match (&self.wants, list) {
+            (Wants::All, _) => true,
+            (Wants::Of(_, filter), List::Tools) => filter.tools,
+            (Wants::Of(_, filter), List::Prompts) => filter.prompts,
+            (Wants::Of(_, filter), List::Resources | List::Templates) => filter.resources,
+        }
+    }
+
+    fn wants_resource(&self, params: Option<&Raw>) -> bool {
+        let Some(uri) = params.and_then(|params| params.json().get("uri")?.as_str()) else {
+            return false;
+        };
+        match &self.wants {
+            Wants::All => self.client.is_subscribed(&uri),
+            Wants::Of(_, filter) => filter.uris.iter().any(|wanted| *wanted == uri),
+        }
+    }
+
+    fn wants_log(&self, params: Option<&Raw>) -> bool {
+        let level = params.and_then(|params| LogMessage::read(params.json()).level);
+        matches!(self.wants, Wants::All)
+            && self.client.log_level().is_none_or(|least| level >= Some(least))
+    }
+
+    async fn send(&self, method: &str, params: Option<&Raw>) {
+        let params = match &self.wants {
+            Wants::All => params.cloned(),
+            Wants::Of(id, _) => {
+                let params = params.cloned().unwrap_or_else(|| ObjectWriter::new().finish());
+                let meta = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
+                let own = subscription_meta(id);
+                let own = own.json().members().map(|(key, value)| (key, Raw::from(value)));
+                let own: Vec<_> = own.collect();
+                let own = own.iter().map(|(key, value)| (&**key, Some(value.clone())));
+                Some(params.with_members([("_meta", Some(meta.with_members(own)))]))
+            }
+        };
+        // A client that has gone ends this elsewhere.
+        let _ = self.out.send(build::notification(method, params.as_ref().map(Raw::json))).await;
     }
 }

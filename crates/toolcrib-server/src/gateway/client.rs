@@ -4,62 +4,105 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
-use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use futures_util::future::AbortHandle;
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
 use toolcrib::host::{DialogRequest, Subscription};
-use toolcrib_wire::subscription::SubscriptionFilter;
-use toolcrib_wire::{Id, Raw, Response, RpcError, build};
+use toolcrib_wire::view::LogLevel;
+use toolcrib_wire::{Id, Malformed, Message, Raw, Response, RpcError, build};
 
 use super::Gateway;
 use super::caller::{Caller, Opened};
+use super::lists::{List, Listed, Prints};
+use super::parked::Parking;
 
 /// Requests of one client that are under way at once; more are refused.
 const AT_ONCE: usize = 256;
 
-/// Calls that wait for an answer of the client; beyond, the oldest are given up.
-const PARKED: usize = 64;
-
 /// How long a first list waits for servers that are just starting.
 const FIRST_LIST: Duration = Duration::from_secs(3);
+
+/// Whose client it is, and what it came for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Who {
+    /// Whoever lets people in knows them by that.
+    pub principal: Option<Arc<str>>,
+    pub agent: Arc<str>,
+    /// The one server that it sees, under the server's own names; all where nothing is said.
+    pub server: Option<Arc<str>>,
+    /// The dialog that it goes on with or begins; one of its own where nothing is said.
+    pub dialog: Option<Arc<str>>,
+}
+
+impl Who {
+    /// One who sees everything that an agent may see.
+    pub fn agent(agent: &str) -> Self {
+        Who { principal: None, agent: agent.into(), server: None, dialog: None }
+    }
+}
 
 /// One client.
 #[derive(Debug)]
 pub struct Client {
     pub(super) gateway: Arc<Gateway>,
-    agent: String,
+    pub(super) who: Who,
     dialog: OnceCell<Dialog>,
     /// Told when there is a dialog.
     began: Notify,
+    /// Told when it has opened a session.
+    opening: Notify,
     settled: OnceCell<()>,
-    /// What it is told besides answers.
-    pub(super) out: mpsc::Sender<Raw>,
+    pub(super) parking: Parking,
+    ended: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     opened: Option<Opened>,
+    log_level: Option<LogLevel>,
     last_question: i64,
     questions: HashMap<Id, oneshot::Sender<Response>>,
     running: HashMap<Id, AbortHandle>,
-    /// Calls under way whose client was asked something, by the state that it gives back; the oldest first.
-    parked: Vec<(String, u64)>,
-    listeners: Vec<(Id, SubscriptionFilter)>,
     subscriptions: HashMap<String, Subscription>,
+    /// Where messages go that come on another way than the stream they are answered on.
+    inbox: Option<Inbox>,
+    seen: Prints,
+    used: Instant,
+    /// Requests and streams that it has open.
+    open: usize,
 }
 
+type Inbox = mpsc::Sender<Result<Message, Malformed>>;
+
+/// While it lives, the client is not idle.
+#[derive(Debug)]
+pub(super) struct Open(Arc<Client>);
+
 impl Client {
-    pub(super) fn new(gateway: &Arc<Gateway>, agent: &str, out: mpsc::Sender<Raw>) -> Arc<Self> {
+    pub(super) fn new(gateway: &Arc<Gateway>, who: Who) -> Arc<Self> {
         Arc::new(Client {
             gateway: Arc::clone(gateway),
-            agent: agent.to_owned(),
+            who,
             dialog: OnceCell::new(),
             began: Notify::new(),
+            opening: Notify::new(),
             settled: OnceCell::new(),
-            out,
-            inner: Mutex::default(),
+            parking: Parking::default(),
+            ended: watch::Sender::new(false),
+            inner: Mutex::new(Inner {
+                opened: None,
+                log_level: None,
+                last_question: 0,
+                questions: HashMap::new(),
+                running: HashMap::new(),
+                subscriptions: HashMap::new(),
+                inbox: None,
+                seen: Prints::default(),
+                used: Instant::now(),
+                open: 0,
+            }),
         })
     }
 
@@ -67,15 +110,20 @@ impl Client {
     pub(super) async fn dialog(&self, caller: &Caller) -> Result<&Dialog, RpcError> {
         let begin = || async {
             let request = DialogRequest {
-                agent: Some(self.agent.clone()),
+                id: self.who.dialog.as_deref().map(str::to_owned),
+                agent: Some(self.who.agent.to_string()),
+                principal: self.who.principal.as_deref().map(str::to_owned),
                 era: Some(caller.era()),
                 answers: Some(caller.answers()),
                 ..DialogRequest::default()
             };
             self.gateway.host.dialog(request).await
         };
+        if let Some(dialog) = self.dialog.get() {
+            return Ok(dialog);
+        }
         let dialog = self.dialog.get_or_try_init(begin).await;
-        self.began.notify_one();
+        self.began.notify_waiters();
         dialog.map_err(|error| RpcError::internal(toolcrib::signals::chain(&error)))
     }
 
@@ -88,13 +136,14 @@ impl Client {
         self.settled.get_or_init(settled).await;
     }
 
-    /// The dialog, once there is one. For one who waits.
+    /// The dialog, once there is one. For any number who wait.
     pub(super) async fn begins(&self) -> &Dialog {
         loop {
-            if let Some(dialog) = self.begun() {
+            let begins = self.began.notified();
+            if let Some(dialog) = self.dialog.get() {
                 return dialog;
             }
-            self.began.notified().await;
+            begins.await;
         }
     }
 
@@ -109,17 +158,71 @@ impl Client {
 
     pub(super) fn open(&self, opened: Opened) {
         self.inner().opened = Some(opened);
+        self.opening.notify_waiters();
+    }
+
+    /// Waits until it has opened a session of the legacy era.
+    pub(super) async fn opens(&self) {
+        loop {
+            let opens = self.opening.notified();
+            if self.opened().is_some() {
+                return;
+            }
+            opens.await;
+        }
+    }
+
+    pub(super) fn hears(&self, inbox: Inbox) {
+        self.inner().inbox = Some(inbox);
+    }
+
+    /// A message that came on another way; false if nobody takes it.
+    pub(super) async fn put(&self, message: Result<Message, Malformed>) -> bool {
+        let inbox = self.inner().inbox.clone();
+        match inbox {
+            Some(inbox) => inbox.send(message).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// The least severe log messages that it wants, if it said so.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        self.inner().log_level
+    }
+
+    pub(super) fn set_log_level(&self, level: LogLevel) {
+        self.inner().log_level = Some(level);
+    }
+
+    /// Something is under way for it.
+    pub(super) fn busy(self: &Arc<Self>) -> Open {
+        let mut inner = self.inner();
+        inner.open += 1;
+        inner.used = Instant::now();
+        drop(inner);
+        Open(Arc::clone(self))
+    }
+
+    /// How long nothing was under way for it.
+    pub(super) fn idle(&self) -> Duration {
+        let inner = self.inner();
+        match inner.open {
+            0 => inner.used.elapsed(),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Whether one more request may be under way.
     pub(super) fn has_room(&self) -> bool {
-        let running = &mut self.inner().running;
-        running.retain(|_, task| !task.is_finished());
-        running.len() < AT_ONCE
+        self.inner().running.len() < AT_ONCE
     }
 
     pub(super) fn started(&self, id: Id, task: AbortHandle) {
         self.inner().running.insert(id, task);
+    }
+
+    pub(super) fn finished(&self, id: &Id) {
+        self.inner().running.remove(id);
     }
 
     pub(super) fn cancel(&self, id: &Id) {
@@ -156,45 +259,6 @@ impl Client {
         }
     }
 
-    /// Keeps a call open until the client comes back with this state, which nobody can guess.
-    pub(super) fn park(&self, call: u64) -> Result<String, RpcError> {
-        let chance = [getrandom::u64(), getrandom::u64()].map(|part| part.ok());
-        let [Some(a), Some(b)] = chance else {
-            return Err(RpcError::internal("no randomness to be had"));
-        };
-        let state = format!("{a:016x}{b:016x}");
-        let mut inner = self.inner();
-        inner.parked.push((state.clone(), call));
-        let over = inner.parked.len().saturating_sub(PARKED);
-        let given_up: Vec<u64> = inner.parked.drain(..over).map(|(_, call)| call).collect();
-        drop(inner);
-        if let Some(dialog) = self.begun() {
-            for call in given_up {
-                dialog.cancel(call);
-            }
-        }
-        Ok(state)
-    }
-
-    /// The call that was parked with this state; once.
-    pub(super) fn unpark(&self, state: &str) -> Option<u64> {
-        let mut inner = self.inner();
-        let place = inner.parked.iter().position(|(known, _)| known == state)?;
-        Some(inner.parked.remove(place).1)
-    }
-
-    pub(super) fn listen(&self, id: Id, filter: SubscriptionFilter) {
-        self.inner().listeners.push((id, filter));
-    }
-
-    pub(super) fn unlisten(&self, id: &Id) {
-        self.inner().listeners.retain(|(known, _)| known != id);
-    }
-
-    pub(super) fn listeners(&self) -> Vec<(Id, SubscriptionFilter)> {
-        self.inner().listeners.clone()
-    }
-
     pub(super) fn subscribe(&self, uri: &str, subscription: Subscription) {
         self.inner().subscriptions.insert(uri.to_owned(), subscription);
     }
@@ -207,16 +271,51 @@ impl Client {
         self.inner().subscriptions.contains_key(uri)
     }
 
+    /// What it was last given of its lists.
+    pub(super) fn seen(&self) -> Prints {
+        self.inner().seen
+    }
+
+    pub(super) fn saw(&self, list: List, listed: &Listed) {
+        self.inner().seen.set(list, listed.print);
+    }
+
+    /// Waits until the client has ended.
+    pub(super) async fn gone(&self) {
+        let mut ended = self.ended.subscribe();
+        // The sender is in the client itself.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+
     /// Ends all that is the client's.
     pub(super) async fn end(&self) {
-        let inner = std::mem::take(&mut *self.inner());
-        drop(inner);
-        if let Some(dialog) = self.begun() {
+        self.ended.send_replace(true);
+        self.let_go();
+        self.parking.clear();
+        if let Some(dialog) = self.dialog.get() {
             dialog.end().await;
         }
     }
 
+    fn let_go(&self) {
+        let mut inner = self.inner();
+        inner.inbox = None;
+        let running = std::mem::take(&mut inner.running);
+        let left = (std::mem::take(&mut inner.questions), std::mem::take(&mut inner.subscriptions));
+        drop(inner);
+        running.into_values().for_each(|task| task.abort());
+        drop(left);
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut inner = self.0.inner();
+        inner.open = inner.open.saturating_sub(1);
+        inner.used = Instant::now();
     }
 }

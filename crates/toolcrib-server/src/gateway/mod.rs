@@ -3,27 +3,42 @@
 //! [`Gateway`] is the same for every client. A client is a [`Client`], which is a dialog of the host; its requests
 //! are answered side by side, each on the stream that it came on. What a server asks within a call goes to the
 //! client that made the call: as a request of its own in the legacy era, inside of an `input_required` result in the
-//! modern one, while the call stays open in the host.
+//! modern one. Where client and server are both of the modern era that result is the server's own; where only the
+//! client is, the call stays open in the host until the client comes back.
 
 mod answer;
 mod call;
 mod caller;
 mod changes;
 mod client;
+mod clients;
+mod http;
 mod lists;
+mod parked;
+mod respond;
+mod sse;
 mod stream;
+mod websocket;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
+use axum::routing::any;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use toolcrib::Host;
+use toolcrib_config::model::host::GatewayLimits;
 use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 
-pub use client::Client;
+pub use client::{Client, Who};
 
 use crate::front::Front;
+use clients::Clients;
+use lists::Lists;
 
 /// What a client may send.
 const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
@@ -31,31 +46,97 @@ const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
 /// Messages that wait for a client; whoever has more waits, and only he.
 const QUEUE: usize = 64;
 
+/// Where a request of the modern era says which dialog it is of: in `_meta`, and as a header.
+const DIALOG: &str = "toolcrib/dialog";
+const DIALOG_HEADER: &str = "toolcrib-dialog";
+
+/// How often is looked for clients that have gone without a word.
+const SWEEP: Duration = Duration::from_secs(15);
+
 /// The host as one server.
 #[derive(Debug)]
 pub struct Gateway {
     host: Host,
     server: Implementation,
+    lists: Lists,
+    clients: Clients,
+    closing: watch::Sender<bool>,
+    /// Conversations that outlive the request that began them.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Gateway {
     pub fn new(host: Host) -> Arc<Self> {
         let server = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
-        Arc::new(Gateway { host, server })
+        Arc::new(Gateway {
+            host,
+            server,
+            lists: Lists::default(),
+            clients: Clients::default(),
+            closing: watch::Sender::new(false),
+            tasks: Mutex::default(),
+        })
     }
 
-    /// Serves one client on a stream, one message a line, until its end. Its dialog is of that agent.
+    /// Serves one client on a stream, one message a line, until its end.
     pub async fn serve(
         self: &Arc<Self>,
-        agent: &str,
+        who: Who,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> std::io::Result<()> {
-        stream::serve(self, agent, input, output).await
+        stream::serve(self, who, input, output).await
+    }
+
+    /// Sessions that are open over HTTP.
+    pub fn sessions(&self) -> usize {
+        self.clients.count()
+    }
+
+    /// Ends clients that have gone without a word, until the gateway closes.
+    pub(crate) async fn sweep(&self) {
+        loop {
+            tokio::select! {
+                () = sleep(SWEEP) => {}
+                () = self.closing() => return,
+            }
+            let idle = self.limits().idle.0;
+            if idle.is_zero() {
+                continue;
+            }
+            for client in self.clients.idle(idle) {
+                client.end().await;
+            }
+        }
+    }
+
+    /// Ends the streams on which clients only wait to be told something; what was asked is still answered.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    async fn closing(&self) {
+        let mut closing = self.closing.subscribe();
+        // The sender is in the gateway itself.
+        let _ = closing.wait_for(|closing| *closing).await;
+    }
+
+    fn limits(&self) -> GatewayLimits {
+        self.host.config().gateway.limits.clone()
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
     }
 }
 
 /// `/mcp` and what else clients may speak.
 pub(crate) fn routes() -> Router<Arc<Front>> {
     Router::new()
+        .route("/mcp", any(http::all))
+        .route("/mcp/{server}", any(http::one))
+        .route("/sse", any(sse::serve))
+        .route("/ws", any(websocket::serve))
 }

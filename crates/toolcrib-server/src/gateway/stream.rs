@@ -1,9 +1,10 @@
-//! A client on a stream: one message a line, many requests at once, one writer.
+//! A client on a stream of messages both ways: many requests at once, one writer.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::abortable;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -11,87 +12,146 @@ use tokio::time::timeout;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Message, Notification, Raw, Request, RpcError, build, method};
 
-use super::client::Client;
-use super::{Gateway, LIMITS, QUEUE, changes};
+use super::changes::{self, Wants};
+use super::client::{Client, Open};
+use super::{Gateway, LIMITS, QUEUE, Who};
 use crate::lines::{Lines, write};
 
 /// How long what is under way may take to say goodbye.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Speaks until the input ends or nobody reads the output any more.
+/// Speaks, one message a line, until the input ends or nobody reads the output any more.
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
-    agent: &str,
+    who: Who,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (out, queue) = mpsc::channel(QUEUE);
     let mut writer = JoinSet::new();
     writer.spawn(write(queue, output));
-    let client = Client::new(gateway, agent, out.clone());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(changes::tell(Arc::clone(&client)));
-    let mut talk = Talk { client: Arc::clone(&client), out, tasks };
+    let mut talk = Talk::new(Client::new(gateway, who), out);
+    let mut lines = Lines::new(input, LIMITS);
+    let reading = async {
+        while let Some(came) = lines.next().await? {
+            talk.hear(came).await;
+        }
+        Ok(())
+    };
     let outcome = tokio::select! {
-        outcome = talk.read(input) => outcome,
+        outcome = reading => outcome,
         _ = writer.join_next() => Ok(()),
     };
-    client.end().await;
-    talk.tasks.shutdown().await;
-    drop((talk, client));
+    talk.end().await;
     // Whoever does not read now will not.
     let _ = timeout(GRACE, writer.join_next()).await;
     outcome
 }
 
-/// One conversation on a stream.
-struct Talk {
-    client: Arc<Client>,
+/// One conversation in which every message of the client comes on one way, and everything goes back on one.
+pub(super) struct Talk {
+    pub(super) client: Arc<Client>,
     out: mpsc::Sender<Raw>,
     tasks: JoinSet<()>,
+    _open: Open,
 }
 
 impl Talk {
-    async fn read(&mut self, input: impl AsyncRead + Unpin) -> io::Result<()> {
-        let mut lines = Lines::new(input, LIMITS);
-        while let Some(came) = lines.next().await? {
-            match came {
-                Ok(Message::Request(request)) => self.begin(request).await,
-                Ok(Message::Notification(told)) => self.heed(&told),
-                Ok(Message::Response(response)) => self.client.answered(response),
-                Err(refusal) => self.say(refusal).await,
-            }
-            while self.tasks.try_join_next().is_some() {}
-        }
-        Ok(())
+    pub(super) fn new(client: Arc<Client>, out: mpsc::Sender<Raw>) -> Self {
+        let mut tasks = JoinSet::new();
+        let telling = Arc::clone(&client);
+        let told = out.clone();
+        tasks.spawn(async move {
+            // In the modern era whoever wants to be told has to ask.
+            telling.opens().await;
+            changes::tell(telling, Wants::All, told).await;
+        });
+        let open = client.busy();
+        Talk { client, out, tasks, _open: open }
     }
 
-    fn heed(&self, told: &Notification) {
-        let cancelled = Cancelled::read(told.params.json());
-        if let (method::CANCELLED, Ok(cancelled)) = (told.method.as_str(), cancelled) {
-            self.client.cancel(&cancelled.request);
+    /// A message, or what is to be said to something that is none.
+    pub(super) async fn hear(&mut self, came: Result<Message, Raw>) {
+        match came {
+            Ok(Message::Request(request)) => self.begin(request).await,
+            Ok(Message::Notification(told)) => self.client.heed(&told),
+            Ok(Message::Response(response)) => self.client.answered(response),
+            Err(refusal) => self.say(refusal).await,
         }
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    pub(super) async fn end(mut self) {
+        self.client.end().await;
+        self.tasks.shutdown().await;
     }
 
     async fn begin(&mut self, request: Request) {
         if !self.client.has_room() {
-            let refusal = RpcError::internal("too many requests at once");
-            return self.say(build::error(Some(&request.id), &refusal)).await;
+            return self.say(build::error(Some(&request.id), &too_many())).await;
         }
-        let (client, out, id) = (Arc::clone(&self.client), self.out.clone(), request.id.clone());
-        let task = self.tasks.spawn(async move {
-            let message = match client.answer(&request, &out).await {
-                Ok(result) => build::response(&request.id, result.json()),
-                Err(error) => build::error(Some(&request.id), &error),
-            };
-            // A client that has gone ends this elsewhere.
-            let _ = out.send(message).await;
+        let (client, out) = (Arc::clone(&self.client), self.out.clone());
+        let answering = self.client.answering(request, out.clone());
+        self.tasks.spawn(async move {
+            if let Some(message) = answering.await {
+                // A client that has gone ends this elsewhere.
+                let _ = out.send(message).await;
+            }
+            drop(client);
         });
-        self.client.started(id, task);
     }
 
     async fn say(&self, message: Raw) {
         // The writer's end ends the conversation elsewhere.
         let _ = self.out.send(message).await;
     }
+}
+
+impl Client {
+    /// The answer to a request as a message; none if the client calls it off. What belongs to it comes on `out`
+    /// before.
+    pub(super) fn answering(
+        self: &Arc<Self>,
+        request: Request,
+        out: mpsc::Sender<Raw>,
+    ) -> impl Future<Output = Option<Raw>> + Send + 'static + use<> {
+        let client = Arc::clone(self);
+        let id = request.id.clone();
+        let (answer, handle) = abortable(async move {
+            match client.answer(&request, &out).await {
+                Ok(result) => build::response(&request.id, result.json()),
+                Err(error) => build::error(Some(&request.id), &error),
+            }
+        });
+        self.started(id.clone(), handle);
+        let running = Running { client: Arc::clone(self), id };
+        async move {
+            let answer = answer.await.ok();
+            drop(running);
+            answer
+        }
+    }
+
+    pub(super) fn heed(&self, told: &Notification) {
+        let cancelled = Cancelled::read(told.params.json());
+        if let (method::CANCELLED, Ok(cancelled)) = (told.method.as_str(), cancelled) {
+            self.cancel(&cancelled.request);
+        }
+    }
+}
+
+/// A request that is known to be under way.
+struct Running {
+    client: Arc<Client>,
+    id: toolcrib_wire::Id,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.client.finished(&self.id);
+    }
+}
+
+pub(super) fn too_many() -> RpcError {
+    RpcError::internal("too many requests at once")
 }

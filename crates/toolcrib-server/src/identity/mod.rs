@@ -1,11 +1,14 @@
 //! Who is asking. Nothing outside of this module decides that.
 
 pub mod gate;
+mod limits;
 
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use toolcrib::access::DEFAULT_AGENT;
+
+pub use limits::Limits;
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub enum Door {
 pub struct Principal {
     /// What tells one from all others; sessions and dialogs are bound to it.
     pub id: Arc<str>,
+    /// How others are told of what it did.
+    pub name: Arc<str>,
     /// The agent that it is where it chooses none.
     pub agent: Arc<str>,
     pub is_owner: bool,
@@ -46,15 +51,16 @@ pub struct Identity {}
 impl Identity {
     /// Who sends a request with these headers.
     pub fn who(&self, _headers: &HeaderMap, door: Door) -> Result<Principal, Refused> {
-        let named = |id: &str, is_owner| Principal {
+        let named = |id: &str, name: &str, is_owner| Principal {
             id: id.into(),
+            name: name.into(),
             agent: DEFAULT_AGENT.into(),
             is_owner,
             chooses: true,
         };
         Ok(match door {
-            Door::Socket => named("owner", true),
-            Door::Tcp => named("default", false),
+            Door::Socket => named("owner", "the command line", true),
+            Door::Tcp => named("default", "default", false),
         })
     }
 }

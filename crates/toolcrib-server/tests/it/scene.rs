@@ -12,7 +12,7 @@ use tokio::io::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib::Host;
-use toolcrib_server::gateway::Gateway;
+use toolcrib_server::gateway::{Gateway, Who};
 use toolcrib_testkit::scripted::{Script, program};
 
 /// Generous, because it only bounds a failure.
@@ -61,7 +61,9 @@ impl Scene {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let mut serving = JoinSet::new();
-        serving.spawn(async move { gateway.serve("default", input, output).await.unwrap() });
+        serving.spawn(
+            async move { gateway.serve(Who::agent("default"), input, output).await.unwrap() },
+        );
         let (read, write) = tokio::io::split(ours);
         Client { lines: BufReader::new(read).lines(), write, last: 0, aside: Vec::new(), serving }
     }

@@ -63,7 +63,11 @@ pub enum News {
         changes: Vec<Change>,
     },
     /// Any other notification of the server.
-    Told(Notification),
+    Told {
+        notification: Notification,
+        /// Whether a call has heard it already.
+        in_call: bool,
+    },
     Odd(Odd),
 }
 

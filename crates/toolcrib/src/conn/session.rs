@@ -37,6 +37,8 @@ struct Inner {
     permits: Option<Semaphore>,
     /// Who may still call on it.
     holders: watch::Sender<u32>,
+    /// What the server was last asked for, where the era has a request for that.
+    log_level: Mutex<Option<LogLevel>>,
 }
 
 /// While it lives, somebody may call on the session.
@@ -55,7 +57,17 @@ impl Session {
         peer.speak(agreed.version.clone());
         let headers = Mutex::default();
         let holders = watch::Sender::new(0);
-        Session(Arc::new(Inner { setup, peer, agreed, capabilities, headers, permits, holders }))
+        let log_level = Mutex::default();
+        Session(Arc::new(Inner {
+            setup,
+            peer,
+            agreed,
+            capabilities,
+            headers,
+            permits,
+            holders,
+            log_level,
+        }))
     }
 
     pub(super) fn hold(&self) -> Hold {
@@ -92,15 +104,41 @@ impl Session {
         }
     }
 
+    /// One request in the modern era whose questions, if there are any, are its answer.
+    pub async fn round(
+        &self,
+        method: &str,
+        params: Raw,
+        mut options: CallOptions,
+        capabilities: &ClientCapabilities,
+        level: Option<LogLevel>,
+    ) -> Result<Body, CallError> {
+        let begun = Instant::now();
+        let _permit = self.permit(method, options.patience).await?;
+        options.patience = options.patience.less(begun.elapsed());
+        let meta = RequestMeta { log_level: level, ..self.meta(Some(capabilities)) };
+        self.ask_with(&meta, method, &params, options).await
+    }
+
     /// One request as the modern era wants it.
     pub(super) async fn ask(
         &self,
         method: &str,
         params: &Raw,
-        mut options: CallOptions,
+        options: CallOptions,
         caller: Option<&Caller>,
     ) -> Result<Body, CallError> {
-        let meta = self.meta(caller);
+        let meta = self.meta(caller.map(|caller| &caller.capabilities));
+        self.ask_with(&meta, method, params, options).await
+    }
+
+    async fn ask_with(
+        &self,
+        meta: &RequestMeta,
+        method: &str,
+        params: &Raw,
+        mut options: CallOptions,
+    ) -> Result<Body, CallError> {
         let given = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
         let members = meta.members();
         let members = members.into_iter().map(|(key, value)| (key, Some(value)));
@@ -146,14 +184,24 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for log messages, where the era has a request for that and the server has messages.
+    /// Asks for the log messages that the configuration wants.
     pub(super) async fn set_log_level(&self) {
-        let wanted = log_level(self.0.setup.spec.policy.client.logging);
-        let (Era::Legacy, true, Some(level)) =
-            (self.0.agreed.era, self.0.agreed.capabilities.logging(), wanted)
-        else {
+        if let Some(level) = log_level(self.0.setup.spec.policy.client.logging) {
+            self.log_from(level).await;
+        }
+    }
+
+    /// Asks for log messages of this level and above, where the era has a request for that, the server has
+    /// messages, and it was not asked for the same before.
+    pub async fn log_from(&self, level: LogLevel) {
+        if self.0.agreed.era == Era::Modern || !self.0.agreed.capabilities.logging() {
             return;
-        };
+        }
+        let known = &self.0.log_level;
+        let before = known.lock().unwrap_or_else(PoisonError::into_inner).replace(level);
+        if before == Some(level) {
+            return;
+        }
         let params = ObjectWriter::new().string("level", level.as_str()).finish();
         let patience = Patience { request: Some(Duration::from_secs(30)), max: None };
         let options = CallOptions { patience, ..CallOptions::default() };
@@ -203,9 +251,9 @@ impl Session {
         }
     }
 
-    fn meta(&self, caller: Option<&Caller>) -> RequestMeta {
+    fn meta(&self, capabilities: Option<&ClientCapabilities>) -> RequestMeta {
         let setup = &self.0.setup;
-        let capabilities = caller.map_or(&self.0.capabilities, |caller| &caller.capabilities);
+        let capabilities = capabilities.unwrap_or(&self.0.capabilities);
         RequestMeta {
             version: self.0.agreed.version.clone(),
             client: Some(setup.world.client.clone()),

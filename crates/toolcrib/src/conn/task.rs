@@ -294,7 +294,7 @@ impl Task {
     fn heard(&mut self, link: Link, heard: Heard) {
         match heard {
             Heard::ListChanged => self.take(Event::ListChanged(link)),
-            Heard::Peer(peer::Event::Notification { notification, .. }) => {
+            Heard::Peer(peer::Event::Notification { notification, in_call }) => {
                 let policy = &self.setup.spec.policy;
                 let declared = self.live.as_ref().map(|live| &live.session.agreed().capabilities);
                 let heeded = declared.is_some_and(|declared| {
@@ -303,7 +303,7 @@ impl Task {
                 if heeded {
                     self.take(Event::ListChanged(link));
                 } else {
-                    self.listener.hear(News::Told(notification));
+                    self.listener.hear(News::Told { notification, in_call });
                 }
             }
             Heard::Peer(peer::Event::Odd(odd)) => self.listener.hear(News::Odd(odd)),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::{Client, Offer, Roots};
@@ -33,6 +33,8 @@ pub struct Answers {
     pub elicitation: bool,
     /// There is a model.
     pub sampling: bool,
+    /// It has folders of its own; the dialog's folder counts where it has none.
+    pub roots: bool,
 }
 
 /// A question of a server that waits for its answer.
@@ -43,14 +45,18 @@ pub struct Question {
     pub call: Option<u64>,
     /// The server's id.
     pub server: Arc<str>,
-    /// `elicitation/create` or `sampling/createMessage`.
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     pub params: Raw,
 }
 
 /// The questions of one dialog.
 #[derive(Debug, Default)]
-pub(super) struct Questions(Mutex<Open>);
+pub(super) struct Questions {
+    open: Mutex<Open>,
+    /// The number of the newest.
+    newest: watch::Sender<u64>,
+}
 
 #[derive(Debug, Default)]
 struct Open {
@@ -91,11 +97,17 @@ impl Questions {
         let question = Question { id: open.last, call, server, method, params };
         let (reply, answer) = oneshot::channel();
         open.waiting.insert(question.id, (question.clone(), reply));
+        self.newest.send_replace(question.id);
         Some((question, answer))
     }
 
+    /// Sees a new number whenever there is a new question.
+    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,6 +134,17 @@ pub(super) fn capabilities(client: &Client, answers: Answers) -> ClientCapabilit
         declared = declared.json("elicitation", ways.json());
     }
     ClientCapabilities::new(declared.finish())
+}
+
+/// What of a caller's own capabilities the server may be told.
+pub(super) fn allowed(client: &Client, own: &ClientCapabilities) -> ClientCapabilities {
+    let off = [
+        ("roots", client.roots == Roots::Off),
+        ("sampling", client.sampling == Offer::Off),
+        ("elicitation", client.elicitation == Offer::Off),
+    ];
+    let off = off.into_iter().filter(|(_, is_off)| *is_off).map(|(name, _)| (name, None));
+    ClientCapabilities::new(own.raw().with_members(off))
 }
 
 fn is_offered(offer: Offer, can: bool) -> bool {
@@ -160,13 +183,15 @@ pub(super) fn take(
     asked: Asked,
 ) -> Option<Answering> {
     let client = &spec.policy.client;
-    if asked.method == method::ROOTS_LIST && client.roots == Roots::Cwd {
+    let has_own = dialog.as_ref().is_some_and(|(dialog, _)| dialog.answers.roots);
+    if asked.method == method::ROOTS_LIST && client.roots == Roots::Cwd && !has_own {
         let roots = roots(cwd);
         return Some(Box::pin(async move { Ok(roots) }));
     }
     let (dialog, call) = dialog?;
     let may_ask = match asked.method.as_str() {
         method::ELICIT => is_offered(client.elicitation, dialog.answers.elicitation),
+        method::ROOTS_LIST => client.roots == Roots::Cwd && dialog.answers.roots,
         method::CREATE_MESSAGE => is_offered(client.sampling, dialog.answers.sampling),
         _ => false,
     };
@@ -223,7 +248,7 @@ mod tests {
     #[test]
     fn dis_42_only_what_can_be_answered_is_declared() {
         let mut client = Client::default();
-        let both = Answers { elicitation: true, sampling: true };
+        let both = Answers { elicitation: true, sampling: true, roots: false };
         let declared = capabilities(&client, both);
         assert!(declared.roots() && declared.sampling());
         assert!(declared.elicitation_form() && declared.elicitation_url());

@@ -62,6 +62,10 @@ impl Jobs {
         self.all().jobs.get(&call)?.outcome.borrow().clone()
     }
 
+    pub(super) fn is_underway(&self, call: u64) -> bool {
+        self.all().jobs.get(&call).is_some_and(|job| job.outcome.borrow().is_none())
+    }
+
     pub(super) async fn wait(&self, call: u64) -> Option<Execution> {
         let mut outcome = self.all().jobs.get(&call)?.outcome.clone();
         // An error means that the call was cancelled: there will be no outcome.

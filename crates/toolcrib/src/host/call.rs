@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use toolcrib_config::Problem;
 use toolcrib_config::model::policy::{Results, Timeouts};
-use toolcrib_wire::view::CallToolResult;
+use toolcrib_wire::view::{CallToolResult, ClientCapabilities, LogLevel, ResultType};
 use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
 use super::note::Note;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
-use crate::conn::peer::{Patience, Sender};
+use crate::conn::peer::{Patience, Remark, Sender};
 use crate::registry::{NativeCall, NativeTool, Tool};
 use crate::shape::{
     Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
@@ -35,8 +35,33 @@ pub struct CallRequest {
     pub meta: Option<Raw>,
     /// Whether arguments are checked against the tool's schema whatever policy says.
     pub check: bool,
-    /// Where the params of each progress notification go, in order, all of them before the result.
-    pub progress: Option<Sender<Raw>>,
+    /// Where progress and log messages go, in order, all of them before the result.
+    pub remarks: Option<Sender<Remark>>,
+    /// The number that it is to be known by, from [`Dialog::number`](super::Dialog::number); otherwise it gets one.
+    pub call: Option<u64>,
+    /// Where questions go, if whoever calls answers them in the way of the modern era.
+    pub rounds: Option<Rounds>,
+}
+
+/// A caller that is asked inside of an answer, and asks again with what it has to say to that. A server of the
+/// legacy era asks the dialog instead.
+#[derive(Clone, Debug)]
+pub struct Rounds {
+    /// What it can be asked.
+    pub capabilities: ClientCapabilities,
+    /// The least severe log messages that it wants, if any.
+    pub log_level: Option<LogLevel>,
+    /// What it says to the questions of the round before.
+    pub responses: Option<Raw>,
+    /// What the server gave it in the round before.
+    pub state: Option<Raw>,
+}
+
+impl Rounds {
+    /// The first round has nothing to say yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.responses.is_none() && self.state.is_none()
+    }
 }
 
 /// What became of a call.
@@ -53,7 +78,16 @@ pub struct Execution {
 impl CallRequest {
     pub fn new(tool: impl Into<String>, arguments: Raw) -> Self {
         let tool = tool.into();
-        CallRequest { tool, arguments, timeout: None, meta: None, check: false, progress: None }
+        CallRequest {
+            tool,
+            arguments,
+            timeout: None,
+            meta: None,
+            check: false,
+            remarks: None,
+            call: None,
+            rounds: None,
+        }
     }
 }
 
@@ -83,7 +117,8 @@ impl Turn {
 
     /// The same; whatever becomes of it is a value. Dropping the future cancels the call.
     pub async fn execute(&self, request: CallRequest) -> Execution {
-        self.execute_as(self.core().next_call(), request).await
+        let call = request.call.unwrap_or_else(|| self.core().next_call());
+        self.execute_as(call, request).await
     }
 
     pub(super) async fn execute_as(&self, call: u64, request: CallRequest) -> Execution {
@@ -105,6 +140,9 @@ impl Turn {
             (None, Some(server)) => self.send(note, tool, server, &arguments, request).await?,
             (None, None) => return Err(CallError::unknown_tool(&request.tool)),
         };
+        if *result.result_type() == ResultType::InputRequired {
+            return Ok(result);
+        }
         self.check_output(tool, &result)?;
         self.cut(note, tool, result)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use super::events::{Event, Events};
 use super::memory::Whole;
 use super::meters::Meter;
 use super::problems::{Changed, Problems};
+use super::reload::Reload;
 use super::serving::{Desk, Serving};
 use super::slot::Slot;
 use super::steward::Order;
@@ -44,6 +45,8 @@ pub(super) struct Core {
     pub(super) published: ArcSwap<Published>,
     /// The newest snapshot's number, for whoever waits for another.
     pub(super) version: watch::Sender<u64>,
+    /// What the newest reload did; nothing before the first.
+    pub(super) last_reload: ArcSwapOption<Reload>,
     pub(super) turns: Turns,
     pub(super) dialogs: Dialogs,
     pub(super) attached: ArcSwap<Attached>,
@@ -128,6 +131,7 @@ impl Core {
             keeps_arguments: parts.keeps_arguments,
             published: ArcSwap::default(),
             version: watch::Sender::new(0),
+            last_reload: ArcSwapOption::default(),
             turns: Turns::default(),
             dialogs: Dialogs::default(),
             attached: ArcSwap::default(),

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
+use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Era, Raw, RpcError};
 
 use super::asking::{Answers, Question, Questions};
@@ -25,6 +27,8 @@ pub struct DialogRequest {
     pub id: Option<String>,
     /// Who asks; `default` where nothing is said.
     pub agent: Option<String>,
+    /// Whose it is, in the words of whoever lets people in: to everybody else the id is taken.
+    pub principal: Option<String>,
     /// The folder that it works in; the host's root where nothing is said.
     pub cwd: Option<PathBuf>,
     /// The era that whoever is behind it speaks, where that matters to servers.
@@ -45,6 +49,7 @@ pub struct Dialog {
 pub(super) struct Inner {
     pub(super) id: Arc<str>,
     pub(super) agent: Arc<str>,
+    pub(super) principal: Option<String>,
     pub(super) cwd: PathBuf,
     pub(super) era: Option<Era>,
     pub(super) answers: Answers,
@@ -53,6 +58,7 @@ pub(super) struct Inner {
     pub(super) jobs: Jobs,
     pub(super) events: Events,
     pub(super) ended: AtomicBool,
+    pub(super) log_level: Mutex<Option<LogLevel>>,
 }
 
 /// A server that a dialog cannot switch, because there is none.
@@ -71,6 +77,11 @@ impl Dialog {
 
     pub fn agent(&self) -> &str {
         &self.inner.agent
+    }
+
+    /// Whose it is, where that was said.
+    pub fn principal(&self) -> Option<&str> {
+        self.inner.principal.as_deref()
     }
 
     pub fn cwd(&self) -> &std::path::Path {
@@ -184,6 +195,22 @@ impl Dialog {
         self.inner.questions.answer(question, answer)
     }
 
+    /// Sees a new number whenever a server has a new question.
+    pub fn asked(&self) -> watch::Receiver<u64> {
+        self.inner.questions.watch()
+    }
+
+    /// The least severe log messages that servers are to send in this dialog; what the configuration says until
+    /// then.
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.inner.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// A number for a call that is still to be made.
+    pub fn number(&self) -> u64 {
+        self.host.core().next_call()
+    }
+
     /// Starts a call and returns its number at once.
     pub fn start(&self, request: CallRequest) -> Result<u64, CallError> {
         self.inner.jobs.start(self.clone(), request)
@@ -194,7 +221,12 @@ impl Dialog {
         self.inner.jobs.poll(call)
     }
 
-    /// The same, and waits for the end. Nothing if there is no such call.
+    /// Whether a call that was started goes on.
+    pub fn is_underway(&self, call: u64) -> bool {
+        self.inner.jobs.is_underway(call)
+    }
+
+    /// How a call that was started ended, and waits for the end. Nothing if there is no such call.
     pub async fn wait(&self, call: u64) -> Option<Execution> {
         self.inner.jobs.wait(call).await
     }
@@ -213,6 +245,10 @@ impl Dialog {
 impl Inner {
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn switches(&self) -> Arc<Switches> {

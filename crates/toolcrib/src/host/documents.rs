@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::view::ReadResourceResult;
-use toolcrib_wire::{Body, Era, ObjectWriter, Raw, method};
+use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
 
-use super::call::{deadline, patience};
+use super::call::{Rounds, deadline, patience};
 use super::matching;
 use super::send::{Errand, refused, unsent};
 use super::serving::Held;
@@ -48,18 +48,39 @@ impl Turn {
     /// Reads a resource: the result of `resources/read`, whole. The server is named where several have the URI.
     /// Whole results of which a caller got a part are read here, too.
     pub async fn read(&self, uri: &str, server: Option<&str>) -> Result<Raw, CallError> {
+        self.read_by(uri, server, None).await
+    }
+
+    /// The same for a caller that is asked in rounds.
+    pub async fn read_by(
+        &self,
+        uri: &str,
+        server: Option<&str>,
+        rounds: Option<&Rounds>,
+    ) -> Result<Raw, CallError> {
         if let Some(whole) = self.core().whole.get(&self.inner().id, uri) {
             return Ok(whole_result(uri, &whole));
         }
         let of = self.owner(uri, server)?;
         let params = ObjectWriter::new().string("uri", uri).finish();
-        let answer = self.ask(&of, method::RESOURCES_READ, params).await?;
+        let answer = self.ask(&of, method::RESOURCES_READ, params, rounds).await?;
+        let is_question = answer.result_type().as_deref() == Some("input_required");
         let raw = answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
-        within_limits(&of, uri, raw)
+        if is_question { Ok(raw) } else { within_limits(&of, uri, raw) }
     }
 
     /// A prompt with its arguments filled in: the result of `prompts/get`, whole.
     pub async fn prompt(&self, name: &str, arguments: Raw) -> Result<Raw, CallError> {
+        self.prompt_by(name, arguments, None).await
+    }
+
+    /// The same for a caller that is asked in rounds.
+    pub async fn prompt_by(
+        &self,
+        name: &str,
+        arguments: Raw,
+        rounds: Option<&Rounds>,
+    ) -> Result<Raw, CallError> {
         let unknown =
             || CallError::new(ErrorKind::UnknownTool, format!("prompt not found: {name}"));
         let prompt = self.view().prompt(name).filter(|it| self.may_use(it.server()));
@@ -68,7 +89,33 @@ impl Turn {
             .string("name", prompt.original_name())
             .json("arguments", arguments.json())
             .finish();
-        let answer = self.ask(prompt.server(), method::PROMPTS_GET, params).await?;
+        let answer = self.ask(prompt.server(), method::PROMPTS_GET, params, rounds).await?;
+        answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
+    }
+
+    /// What an argument of a prompt or of a template of resources may be: the result of `completion/complete`, whole.
+    /// The params are those of that request, with the names that are listed here.
+    pub async fn complete(&self, params: Raw) -> Result<Raw, CallError> {
+        let reference = params.json().get("ref").unwrap_or(Json::EMPTY);
+        let [kind, name, uri] = reference.pick(["type", "name", "uri"]);
+        let [kind, name, uri] = [kind, name, uri].map(|it| it.and_then(Json::as_str));
+        let (server, params) = match (kind.as_deref(), name, uri) {
+            (Some("ref/prompt"), Some(name), _) => {
+                let unknown =
+                    || CallError::new(ErrorKind::UnknownTool, format!("prompt not found: {name}"));
+                let prompt = self.view().prompt(&name).filter(|it| self.may_use(it.server()));
+                let prompt = prompt.ok_or_else(unknown)?;
+                let own = Raw::string(prompt.original_name());
+                let reference = Raw::from(reference).with_members([("name", Some(own))]);
+                (Arc::clone(prompt.server()), params.with_members([("ref", Some(reference))]))
+            }
+            (Some("ref/resource"), _, Some(uri)) => (self.owner(&uri, None)?, params.clone()),
+            _ => {
+                let text = "`ref` names neither a prompt nor a resource";
+                return Err(CallError::new(ErrorKind::InvalidArguments, text));
+            }
+        };
+        let answer = self.ask(&server, method::COMPLETE, params, None).await?;
         answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
     }
 
@@ -128,13 +175,15 @@ impl Turn {
         server: &Server,
         method: &'static str,
         params: Raw,
+        rounds: Option<&Rounds>,
     ) -> Result<Body, CallError> {
         let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
         let errand = Errand {
             method,
             params,
             patience: patience(None, &server.spec.policy.timeouts),
-            progress: None,
+            remarks: None,
+            rounds,
             call: self.core().next_call(),
         };
         self.run_errand(serving, &errand).await.map_err(|missed| missed.error)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use toolcrib_wire::Notification;
 
 use super::events::{Event, Events};
 use crate::conn::{Change, ChangeKind, News, State, View};
@@ -24,6 +25,8 @@ struct Known {
     key: Arc<str>,
     state: Option<State>,
     restarts: u32,
+    /// The dialog that has the main connection for itself.
+    lessee: Option<Arc<str>>,
 }
 
 impl Ears {
@@ -33,8 +36,15 @@ impl Ears {
 
     /// From now on news of this server has a name.
     pub(super) fn learn(&self, number: u64, key: Arc<str>, view: &View) {
-        self.known().entry(number).or_insert(Known { key, state: None, restarts: 0 });
+        self.known().entry(number).or_insert(Known { key, state: None, restarts: 0, lessee: None });
         self.state(number, view);
+    }
+
+    /// What is told on the server's main connection is told to this dialog from now on.
+    pub(super) fn lent(&self, number: u64, dialog: Option<Arc<str>>) {
+        if let Some(known) = self.known().get_mut(&number) {
+            known.lessee = dialog;
+        }
     }
 
     pub(super) fn forget(&self, number: u64) {
@@ -62,13 +72,27 @@ impl Ears {
         self.known().get(&number).map(|known| Arc::clone(&known.key))
     }
 
+    fn told(&self, of: u64, whose: &Whose, notification: Notification, in_call: bool) {
+        let known = self.known();
+        let Some(server) = known.get(&of) else { return };
+        let dialog = match whose {
+            Whose::Main => server.lessee.clone(),
+            Whose::Spare(dialog) => dialog.clone(),
+        };
+        let server = Arc::clone(&server.key);
+        drop(known);
+        let params = notification.params.raw();
+        let method = notification.method;
+        self.events.tell(Event::Told { server, dialog, method, params, in_call });
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watcher for Ears {
-    fn hear(&self, of: u64, whose: Whose, news: News) {
+    fn hear(&self, of: u64, whose: &Whose, news: News) {
         match (news, whose) {
             (News::State(view), Whose::Main) => self.state(of, &view),
             (News::Listed { changes, .. }, Whose::Main) => {
@@ -77,15 +101,11 @@ impl Watcher for Ears {
                     self.events.tell(Event::Listed { server, changes });
                 }
             }
-            (News::Told(notification), _) => {
-                if let Some(server) = self.key(of) {
-                    let params = notification.params.raw();
-                    self.events.tell(Event::Told { server, method: notification.method, params });
-                }
-                return;
+            (News::Told { notification, in_call }, _) => {
+                return self.told(of, whose, notification, in_call);
             }
             // A lease's connection has no lists of its own, and its state is nobody else's.
-            (News::State(_) | News::Listed { .. }, Whose::Spare) => return,
+            (News::State(_) | News::Listed { .. }, Whose::Spare(_)) => return,
             (News::Odd(_), _) => {}
         }
         self.news.notify_one();

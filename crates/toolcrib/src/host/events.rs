@@ -63,8 +63,12 @@ pub enum Event {
     /// A server wrote a log message, or any other notification.
     Told {
         server: Arc<str>,
+        /// Whose session it was told in; nobody's where all share it.
+        dialog: Option<Arc<str>>,
         method: String,
         params: Option<Raw>,
+        /// Whether whoever made a call heard it as part of that.
+        in_call: bool,
     },
     Problem(Problem),
     /// A problem that is no more, by its id.

@@ -112,6 +112,24 @@ impl Host {
         self.order(Order::Reload).await
     }
 
+    /// What the newest reload did. Starting is one, too, and its end is waited for; nothing if the host ends
+    /// before.
+    pub async fn last_reload(&self) -> Option<Arc<Reload>> {
+        let mut events = self.listen();
+        loop {
+            if let Some(reload) = self.core().last_reload.load_full() {
+                return Some(reload);
+            }
+            if events.next().await.is_none() {
+                // Too slow to hear all, or the host has ended.
+                events = self.listen();
+                if events.is_over() {
+                    return None;
+                }
+            }
+        }
+    }
+
     /// The number of the newest snapshot.
     pub fn version(&self) -> u64 {
         *self.core().version.borrow()
@@ -127,7 +145,8 @@ impl Host {
         let core = self.core();
         let id: Arc<str> = request.id.unwrap_or_else(fresh_id).into();
         let agent: Arc<str> = request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into();
-        let own = |inner: Arc<Inner>| match inner.agent == agent {
+        let principal = request.principal;
+        let own = |inner: Arc<Inner>| match inner.agent == agent && inner.principal == principal {
             true => Ok(Dialog { host: self.clone(), inner }),
             false => Err(DialogError::Taken),
         };
@@ -138,6 +157,7 @@ impl Host {
         let switches = core.store.switches(&id).await.map_err(DialogError::Store)?;
         let inner = Arc::new(Inner {
             agent: Arc::clone(&agent),
+            principal: principal.clone(),
             era: request.era,
             answers: request.answers.unwrap_or(core.answers),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
@@ -145,6 +165,7 @@ impl Host {
             jobs: Jobs::default(),
             events: core.events.clone(),
             ended: AtomicBool::new(false),
+            log_level: Mutex::default(),
             cwd,
             id,
         });
@@ -204,6 +225,23 @@ impl Host {
         let published = self.core().published.load_full();
         let all = published.snapshot.servers();
         all.filter_map(|server| server_status(&published, server)).collect()
+    }
+
+    /// One server, by its id or key.
+    pub fn server(&self, name: &str) -> Result<ServerStatus, super::ops::OpError> {
+        let key = Arc::clone(&self.find(name)?.key);
+        let gone = || super::ops::OpError::NoServer { name: name.to_owned(), known: Vec::new() };
+        self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
+    }
+
+    /// Whether there is one server of that id or key.
+    pub fn has_server(&self, name: &str) -> bool {
+        self.find(name).is_ok()
+    }
+
+    /// The folder that the host is of.
+    pub fn root(&self) -> &std::path::Path {
+        &self.core().workspace.root
     }
 
     /// Everything that is wrong now.

@@ -38,7 +38,7 @@ mod watching;
 
 pub use asking::{Answers, Question};
 pub use builder::{HostBuilder, StartError};
-pub use call::{CallRequest, Execution};
+pub use call::{CallRequest, Execution, Rounds};
 pub use dialog::{Dialog, DialogRequest, SwitchError};
 pub use documents::Subscription;
 pub use events::{Event, Listening};
@@ -48,4 +48,4 @@ pub use meters::{BOUNDS, Counts};
 pub use ops::OpError;
 pub use reload::{Outcome, Reload, Step};
 pub use status::{ServerStatus, Status};
-pub use turn::{Turn, Why};
+pub use turn::{Sight, Turn, Why};

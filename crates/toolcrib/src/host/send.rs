@@ -1,18 +1,21 @@
 //! A call to a server: on which session, how often, and what its failure means.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
+use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::CallRetry;
-use toolcrib_wire::view::CallToolResult;
+use toolcrib_wire::view::{CallToolResult, ResultType};
 use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
 use super::asking::{self, During};
-use super::call::{CallRequest, deadline, params, patience, read};
+use super::call::{CallRequest, Rounds, deadline, params, patience, read};
 use super::events::Event;
 use super::note::Note;
 use super::serving::{NoSession, Serving};
 use super::turn::Turn;
-use crate::conn::peer::{self, CallOptions, Patience, ProgressWish, Sender, mailbox};
-use crate::conn::{Failure, FailureKind};
+use crate::conn::peer::{self, CallOptions, Patience, ProgressWish, Remark, Sender, mailbox};
+use crate::conn::{Failure, FailureKind, Session};
 use crate::lease::TakeError;
 use crate::registry::{Server, Tool};
 use crate::shape::{CallError, ErrorKind, Retry};
@@ -21,8 +24,8 @@ use crate::signals::chain;
 /// A call is made this often at most, also if policy lets it be made again.
 const MOST_ATTEMPTS: u32 = 4;
 
-/// Progress that waits to be told; then the oldest is dropped.
-const PROGRESS: usize = 64;
+/// Remarks that wait to be told; then the oldest are dropped.
+const REMARKS: usize = 64;
 
 /// A request that got no answer.
 pub(super) struct Missed {
@@ -38,7 +41,8 @@ pub(super) struct Errand<'a> {
     pub(super) method: &'static str,
     pub(super) params: Raw,
     pub(super) patience: Patience,
-    pub(super) progress: Option<&'a Sender<Raw>>,
+    pub(super) remarks: Option<&'a Sender<Remark>>,
+    pub(super) rounds: Option<&'a Rounds>,
     /// The call that it is part of.
     pub(super) call: u64,
 }
@@ -60,7 +64,9 @@ impl Turn {
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
         let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
+        let is_first = request.rounds.as_ref().is_none_or(Rounds::is_first);
         let asked = serving.results.asked(&self.inner().id, tool.original_name(), arguments);
+        let asked = asked.filter(|_| is_first);
         if let Some(known) = asked.as_ref().and_then(|asked| serving.results.get(asked)) {
             return Ok(known);
         }
@@ -68,14 +74,16 @@ impl Turn {
             method: method::TOOLS_CALL,
             params: params(tool, arguments, request.meta.as_ref()),
             patience: patience(request.timeout, &server.spec.policy.timeouts),
-            progress: request.progress.as_ref(),
+            remarks: request.remarks.as_ref(),
+            rounds: request.rounds.as_ref(),
             call: note.call(),
         };
         let answer = self.send_by_policy(note, tool, serving, &errand).await?;
         let answer =
             answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
         let result = read(answer)?;
-        if let Some(asked) = asked {
+        let is_complete = *result.result_type() != ResultType::InputRequired;
+        if let Some(asked) = asked.filter(|_| is_complete) {
             serving.results.keep(asked, &result);
         }
         Ok(result)
@@ -122,39 +130,70 @@ impl Turn {
         let begun = Instant::now();
         let place = serving.place(self.inner(), errand.call, deadline(errand.patience)).await;
         let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
-        let (told, mut progress) = mailbox(PROGRESS);
+        let (told, mut remarks) = mailbox(REMARKS);
         let options = CallOptions {
             // The wait for a session counts.
             patience: errand.patience.less(begun.elapsed()),
             progress: ProgressWish::Deliver(told),
             tag: Some(errand.call),
+            is_alone: place.is_leased(),
             ..CallOptions::default()
         };
         let session = &place.ticket.session;
-        // Before that era a session has one caller for all its calls.
-        let modern = session.agreed().era == Era::Modern;
-        let caller = modern.then(|| asking::caller(self.inner(), spec, During::Call(errand.call)));
-        let call = session.call(errand.method, errand.params.clone(), options, caller.as_ref());
+        if let Some(level) = self.inner().log_level().filter(|_| place.is_leased()) {
+            session.log_from(level).await;
+        }
+        let call = self.ask_on(session, spec, errand, options);
         tokio::pin!(call);
         let answer = loop {
             tokio::select! {
                 biased;
-                Some(params) = progress.next() => self.progressed(errand, params),
+                Some(remark) = remarks.next() => self.remarked(errand, remark),
                 answer = &mut call => break answer,
             }
         };
-        while let Some(params) = progress.try_next() {
-            self.progressed(errand, params);
+        while let Some(remark) = remarks.try_next() {
+            self.remarked(errand, remark);
         }
         answer.map_err(|error| Missed::failed(&spec.id, &error))
     }
 
-    fn progressed(&self, errand: &Errand<'_>, params: Raw) {
-        if let Some(progress) = errand.progress {
-            progress.push(params.clone(), params.text().len());
+    /// Before the modern era a session has one caller for all its calls.
+    async fn ask_on(
+        &self,
+        session: &Session,
+        spec: &Arc<ServerSpec>,
+        errand: &Errand<'_>,
+        options: CallOptions,
+    ) -> Result<Body, peer::CallError> {
+        let (method, params) = (errand.method, errand.params.clone());
+        match (session.agreed().era, errand.rounds) {
+            (Era::Legacy, _) => session.call(method, params, options, None).await,
+            (Era::Modern, None) => {
+                let caller = asking::caller(self.inner(), spec, During::Call(errand.call));
+                session.call(method, params, options, Some(&caller)).await
+            }
+            (Era::Modern, Some(rounds)) => {
+                let said = [
+                    ("inputResponses", rounds.responses.clone()),
+                    ("requestState", rounds.state.clone()),
+                ];
+                let params = params.with_members(said.into_iter().filter(|(_, it)| it.is_some()));
+                let capabilities = asking::allowed(&spec.policy.client, &rounds.capabilities);
+                session.round(method, params, options, &capabilities, rounds.log_level).await
+            }
         }
-        let dialog = std::sync::Arc::clone(&self.inner().id);
-        self.core().events.tell(Event::Progress { dialog, call: errand.call, params });
+    }
+
+    fn remarked(&self, errand: &Errand<'_>, remark: Remark) {
+        if let Remark::Progress(params) = &remark {
+            let (dialog, params) = (Arc::clone(&self.inner().id), params.clone());
+            self.core().events.tell(Event::Progress { dialog, call: errand.call, params });
+        }
+        if let Some(remarks) = errand.remarks {
+            let bytes = remark.params().text().len();
+            remarks.push(remark, bytes);
+        }
     }
 }
 

@@ -59,6 +59,11 @@ pub(super) struct Held {
 }
 
 impl Place {
+    /// Whether the session is this dialog's or this call's alone.
+    pub(super) fn is_leased(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Gives up the call and keeps the session; the lease too, where it is of this call alone.
     pub(super) fn hold(self, is_per_call: bool) -> Held {
         Held { _ticket: self.ticket, _guard: self.guard.filter(|_| is_per_call) }
@@ -258,26 +263,27 @@ impl Sessions for Maker {
         let server = self.server.upgrade().ok_or_else(gone)?;
         let core = self.core.upgrade().ok_or_else(gone)?;
         let dialog = order.dialog.and_then(|id| core.dialogs.get(&id));
-        if let Some(main) = self.lend(&server, order.era, dialog.as_ref(), core.answers) {
+        if let Some(main) = self.lend(&core, &server, order.era, dialog.as_ref()) {
             return opened(main).await;
         }
+        let whose = dialog.as_ref().map(|dialog| Arc::clone(&dialog.id));
         let desk = || During::Any(Arc::clone(&self.desk));
         let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
         if order.era == Era::Legacy {
-            let spare = server.spare(caller.clone(), Some(Protocol::Legacy));
+            let spare = server.spare(caller.clone(), Some(Protocol::Legacy), whose.clone());
             match opened(spare).await {
                 // It has only the other era; what it asks is translated.
                 Err(failure) if failure.kind == FailureKind::Protocol => {}
                 outcome => return outcome,
             }
         }
-        opened(server.spare(caller, None)).await
+        opened(server.spare(caller, None, whose)).await
     }
 
     async fn end(&self, session: Arc<Spare>) {
         session.end().await;
         if session.is_main() {
-            self.desk.lend_to(None);
+            self.lend_to(None);
         }
     }
 }
@@ -286,17 +292,25 @@ impl Maker {
     /// The main connection, where it is what the dialog would have opened itself.
     fn lend(
         &self,
+        core: &Core,
         server: &Arc<Server>,
         era: Era,
         dialog: Option<&Arc<Inner>>,
-        answers: Answers,
     ) -> Option<Spare> {
         let spoken = server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
         let fits = era == Era::Modern || spoken == Some(Era::Legacy);
-        let is_alike = dialog.is_none_or(|it| it.answers == answers && it.cwd == self.desk.cwd);
+        let is_alike =
+            dialog.is_none_or(|it| it.answers == core.answers && it.cwd == self.desk.cwd);
         let main = (fits && is_alike).then(|| server.lend())??;
-        self.desk.lend_to(dialog);
+        self.lend_to(dialog);
         Some(main)
+    }
+
+    fn lend_to(&self, dialog: Option<&Arc<Inner>>) {
+        self.desk.lend_to(dialog);
+        if let Some((core, server)) = self.core.upgrade().zip(self.server.upgrade()) {
+            core.ears.lent(server.number(), dialog.map(|dialog| Arc::clone(&dialog.id)));
+        }
     }
 }
 

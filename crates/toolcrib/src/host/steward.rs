@@ -239,6 +239,7 @@ impl Steward {
             core.listed().await;
             let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
             tracing::info!(version, took = ?reload.took, "configuration loaded");
+            core.last_reload.store(Some(Arc::clone(&reload)));
             core.events.tell(Event::Reloaded(Arc::clone(&reload)));
             let (Cause::Asked(reply) | Cause::Noticed(reply)) = cause;
             if let Some(reply) = reply {

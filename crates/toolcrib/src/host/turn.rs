@@ -1,6 +1,7 @@
 //! One step of a dialog: everything in it is of one snapshot, whatever is published meanwhile.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::admin;
@@ -23,6 +24,35 @@ pub struct Turn {
     attached: Arc<Attached>,
     overrides: Arc<BTreeMap<String, Override>>,
     _reading: Reading,
+}
+
+/// What the lists of a turn depend on.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    published: Arc<Published>,
+    agent: Arc<str>,
+    cwd: PathBuf,
+    switches: Arc<Switches>,
+    attached: Arc<Attached>,
+    holds_leases: bool,
+}
+
+impl Sight {
+    /// The number of the snapshot.
+    pub fn version(&self) -> u64 {
+        self.published.snapshot.version()
+    }
+}
+
+impl PartialEq for Sight {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.published, &other.published)
+            && self.holds_leases == other.holds_leases
+            && self.agent == other.agent
+            && Arc::ptr_eq(&self.attached, &other.attached)
+            && self.switches == other.switches
+            && self.cwd == other.cwd
+    }
 }
 
 /// Which gates a tool passes, for a person.
@@ -92,6 +122,32 @@ impl Turn {
         match self.decide(tool) {
             Decision::Permitted | Decision::Away(_) => Some(Arc::clone(tool)),
             Decision::Denied(_) => None,
+        }
+    }
+
+    /// The tools of one server that the agent sees, by the server's id or key.
+    pub fn tools_of(&self, server: &str) -> Vec<Arc<Tool>> {
+        let Some(server) = self.view().server(server) else { return Vec::new() };
+        let is_of = |tool: &Arc<Tool>| tool.server().is_some_and(|of| Arc::ptr_eq(of, server));
+        self.tools().into_iter().filter(is_of).collect()
+    }
+
+    /// A tool that the agent sees, by its server's id or key and the name that it has there.
+    pub fn tool_of(&self, server: &str, original_name: &str) -> Option<Arc<Tool>> {
+        let mut own = self.view().tools_of(server);
+        let tool = own.find(|tool| tool.original_name() == original_name)?;
+        self.tool(tool.name())
+    }
+
+    /// What this turn's lists depend on: turns of equal sight list the same.
+    pub fn sight(&self) -> Sight {
+        Sight {
+            published: Arc::clone(&self.published),
+            agent: Arc::clone(&self.dialog.inner.agent),
+            cwd: self.dialog.inner.cwd.clone(),
+            switches: Arc::clone(&self.switches),
+            attached: Arc::clone(&self.attached),
+            holds_leases: !self.dialog.leases().is_empty(),
         }
     }
 

@@ -35,16 +35,16 @@ struct Inner {
 /// Whoever wants to know what happens to servers. Must not block.
 pub trait Watcher: Send + Sync {
     /// `of` is the server's number.
-    fn hear(&self, of: u64, whose: Whose, news: News);
+    fn hear(&self, of: u64, whose: &Whose, news: News);
 }
 
 /// Which connection of a server news is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// The one in which its lists are read; its state is the server's.
     Main,
-    /// One that was made for a dialog or a call.
-    Spare,
+    /// One that was made for the dialog of that id, or for a call.
+    Spare(Option<Arc<str>>),
 }
 
 /// What taking a server in needs besides its configuration.

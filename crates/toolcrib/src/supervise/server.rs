@@ -82,13 +82,18 @@ impl Server {
     }
 
     /// A connection for one dialog or one call, which is connected when it is first wanted; with another caller
-    /// or another protocol than the main one's where they are given.
-    pub fn spare(self: &Arc<Self>, caller: Option<Caller>, protocol: Option<Protocol>) -> Spare {
+    /// or another protocol than the main one's where they are given. What happens to it is told as the dialog's.
+    pub fn spare(
+        self: &Arc<Self>,
+        caller: Option<Caller>,
+        protocol: Option<Protocol>,
+        dialog: Option<Arc<str>>,
+    ) -> Spare {
         let mut setup = self.setup.clone();
         setup.caller = caller.unwrap_or(setup.caller);
         setup.protocol = protocol.unwrap_or(setup.protocol);
         let watcher = Arc::clone(&self.watcher);
-        let ear = Ear { number: self.number, whose: Whose::Spare, watcher };
+        let ear = Ear { number: self.number, whose: Whose::Spare(dialog), watcher };
         let conn = Conn::start(setup, Arc::new(ear));
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.spares().push((number, conn.clone()));
@@ -177,7 +182,7 @@ struct Ear {
 
 impl Listener for Ear {
     fn hear(&self, news: News) {
-        self.watcher.hear(self.number, self.whose, news);
+        self.watcher.hear(self.number, &self.whose, news);
     }
 }
 

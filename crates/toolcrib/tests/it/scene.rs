@@ -179,7 +179,7 @@ impl Listener for Heard {
             News::Listed { catalog, changes } => {
                 format!("listed {} ({} changes)", catalog.tools.len(), changes.len())
             }
-            News::Told(notification) => format!("told {}", notification.method),
+            News::Told { notification, .. } => format!("told {}", notification.method),
             News::Odd(odd) => format!("odd {}", odd.code()),
         };
         self.news.lock().unwrap().push(text);

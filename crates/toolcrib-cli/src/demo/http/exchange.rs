@@ -178,7 +178,7 @@ impl Shop {
                 }
             }
         }
-        reply::events(queue, tasks)
+        reply::events(None, queue, tasks)
     }
 }
 

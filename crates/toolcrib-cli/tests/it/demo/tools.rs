@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use toolcrib::conn::peer::{Answering, Asked, Event, Handler, ProgressWish, Receiver, mailbox};
+use toolcrib::conn::peer::{
+    Answering, Asked, Event, Handler, ProgressWish, Receiver, Remark, mailbox,
+};
 use toolcrib_wire::view::{ElicitAction, elicit_result};
 use toolcrib_wire::{Raw, method};
 
@@ -60,7 +62,7 @@ async fn the_counter_counts_in_its_session_or_by_its_handle() {
 async fn slow_reports_progress_and_holds_nobody_up() {
     for way in WAYS {
         let client = Client::new(way).await;
-        let (sender, mut progress) = mailbox::<Raw>(16);
+        let (sender, mut progress) = mailbox(16);
         let params = json!({"name": "slow", "arguments": {"seconds": 0.4}});
         let slow = client.ask_with("tools/call", params, ProgressWish::Deliver(sender));
         let others = async {
@@ -73,7 +75,7 @@ async fn slow_reports_progress_and_holds_nobody_up() {
         let (slow, ()) = tokio::join!(slow, others);
         assert_eq!(text(&slow.unwrap()), "That took 0.4 seconds.");
         let steps: Vec<Value> = std::iter::from_fn(|| progress.try_next())
-            .map(|step| step.json().read().unwrap())
+            .map(|step: Remark| step.params().json().read().unwrap())
             .collect();
         let seen: Vec<i64> = steps.iter().map(|step| step["progress"].as_i64().unwrap()).collect();
         assert_eq!(seen, [1, 2, 3, 4]);

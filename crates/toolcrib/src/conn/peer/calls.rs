@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use toolcrib_wire::{Body, Id, Raw};
+use toolcrib_wire::{Body, Id};
 
 use super::deadline::Clock;
 use super::error::CallError;
-use super::mailbox;
 use super::oddity::Odd;
+use super::{Remark, mailbox};
 
 /// How many calls that were given up are remembered, to tell late answers from second ones.
 const REMEMBERED: usize = 1024;
@@ -29,7 +29,8 @@ pub(super) struct Calls {
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
     pub(super) clock: Arc<Clock>,
-    pub(super) progress: Option<mailbox::Sender<Raw>>,
+    pub(super) remarks: Option<mailbox::Sender<Remark>>,
+    pub(super) is_alone: bool,
     pub(super) tag: Option<u64>,
     pub(super) acknowledged: Option<mpsc::Sender<()>>,
 }
@@ -59,13 +60,19 @@ impl Calls {
         self.under_way.get(&self.meant(id)?.0)
     }
 
+    /// Whom a remark is for that came on no call's stream: the first of those that have the session for themselves.
+    pub(super) fn alone(&self) -> Option<&Waiting> {
+        let alone = self.under_way.iter().filter(|(_, it)| it.is_alone && it.remarks.is_some());
+        alone.min_by_key(|(number, _)| **number).map(|(_, waiting)| waiting)
+    }
+
     /// Ends a call. The outcome is dropped where the caller has just gone.
     pub(super) fn settle(&mut self, number: i64, outcome: Outcome) -> bool {
         let Some(waiting) = self.under_way.remove(&number) else {
             return false;
         };
-        // Progress first: its reader sees the end before the caller goes on.
-        drop(waiting.progress);
+        // Remarks first: their reader sees the end before the caller goes on.
+        drop(waiting.remarks);
         let _ = waiting.answer.send(outcome);
         true
     }
@@ -121,7 +128,8 @@ mod tests {
         Waiting {
             answer: oneshot::channel().0,
             clock: Clock::start(Patience::default()),
-            progress: None,
+            remarks: None,
+            is_alone: false,
             tag: None,
             acknowledged: None,
         }

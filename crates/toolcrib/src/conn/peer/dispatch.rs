@@ -12,11 +12,12 @@ use toolcrib_wire::{
 };
 
 use super::asks::{Asks, Taken, Ticket};
+use super::calls::Waiting;
 use super::error::{BadAnswer, CallError};
 use super::mailbox;
 use super::oddity::Odd;
 use super::shared::Shared;
-use super::{Event, Outcome};
+use super::{Event, Outcome, Remark};
 use crate::transport::{CloseReason, Incoming, LinkFault, Outgoing, Outward, What};
 
 pub(super) struct Dispatch {
@@ -99,9 +100,13 @@ impl Dispatch {
             method::CANCELLED => self.cancelled(&notification),
             method::SUBSCRIPTION_ACKNOWLEDGED => {
                 self.acknowledged(&notification, on);
-                self.notice(notification, on);
+                self.notice(notification, false);
             }
-            _ => self.notice(notification, on),
+            method::LOG_MESSAGE => {
+                let in_call = self.log(&notification, on);
+                self.notice(notification, in_call);
+            }
+            _ => self.notice(notification, false),
         }
     }
 
@@ -113,12 +118,17 @@ impl Dispatch {
             return self.odd(Odd::UnknownProgress, &example(notification.params.message()));
         };
         waiting.clock.progress();
-        if let Some(progress) = &waiting.progress
-            && let Some(params) = notification.params.raw()
-        {
-            let bytes = notification.params.message().text().len();
-            progress.push(params, bytes);
-        }
+        remark(waiting, notification, Remark::Progress);
+    }
+
+    /// Whether a call was told.
+    fn log(&self, notification: &Notification, on: Option<&Id>) -> bool {
+        let state = self.shared.state();
+        let waiting = match on {
+            Some(on) => state.calls.get(on),
+            None => state.calls.alone(),
+        };
+        waiting.is_some_and(|waiting| remark(waiting, notification, Remark::Log))
     }
 
     /// In the legacy era a server calls off its own request, in the modern era it ends one of ours.
@@ -147,14 +157,14 @@ impl Dispatch {
         }
     }
 
-    fn notice(&self, notification: Notification, on: Option<&Id>) {
+    fn notice(&self, notification: Notification, in_call: bool) {
         // That a list has changed says as much once as many times. Only methods that are known: there is no end
         // to what a server can make up.
         let once = [method::TOOLS_CHANGED, method::PROMPTS_CHANGED, method::RESOURCES_CHANGED]
             .contains(&notification.method.as_str());
         let bytes = notification.params.message().text().len();
         let method = notification.method.clone();
-        let event = Event::Notification { notification, on: on.cloned() };
+        let event = Event::Notification { notification, in_call };
         if once {
             self.events.push_once(event, |queued| queued.is(&method));
         } else {
@@ -286,6 +296,15 @@ fn outcome(response: &Response) -> Outcome {
         return Err(CallError::Malformed(BadAnswer::NotAnObject(kind)));
     }
     Ok(body.clone())
+}
+
+/// Whether somebody listens to what is said about the call.
+fn remark(waiting: &Waiting, notification: &Notification, kind: fn(Raw) -> Remark) -> bool {
+    let (Some(remarks), Some(params)) = (&waiting.remarks, notification.params.raw()) else {
+        return false;
+    };
+    remarks.push(kind(params), notification.params.message().text().len());
+    true
 }
 
 fn example(message: &Raw) -> String {

@@ -66,6 +66,8 @@ pub struct CallOptions {
     pub headers: Vec<Header>,
     /// What whoever calls knows the call by; a question on its stream carries it.
     pub tag: Option<u64>,
+    /// Whether all calls of the session are of one caller: what comes on no call's stream is then for one of them.
+    pub is_alone: bool,
     /// Told when the server acknowledges what this subscribes to. Nobody waits for room in it.
     pub acknowledged: Option<mpsc::Sender<()>>,
 }
@@ -77,8 +79,23 @@ pub enum ProgressWish {
     None,
     /// Only so that it extends the deadline.
     Extend,
-    /// The params of each notification, in order; all that came before the answer are there when the call ends.
-    Deliver(Sender<Raw>),
+    /// Each remark, in order; all that came before the answer are there when the call ends.
+    Deliver(Sender<Remark>),
+}
+
+/// What a server says about a call while it is under way: the params of a notification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    Progress(Raw),
+    Log(Raw),
+}
+
+impl Remark {
+    pub fn params(&self) -> &Raw {
+        match self {
+            Remark::Progress(params) | Remark::Log(params) => params,
+        }
+    }
 }
 
 /// What happens besides calls.
@@ -91,8 +108,8 @@ pub enum Event {
     /// Any notification but progress and cancellation.
     Notification {
         notification: Notification,
-        /// The call on whose stream it came, where the transport knows.
-        on: Option<Id>,
+        /// Whether a call has heard it as a remark.
+        in_call: bool,
     },
     /// The first of its kind; [`Peer::oddities`] tells more.
     Odd(Odd),
@@ -251,7 +268,8 @@ impl Peer {
         let waiting = Waiting {
             answer: sender,
             clock: Arc::clone(clock),
-            progress,
+            remarks: progress,
+            is_alone: options.is_alone,
             tag: options.tag,
             acknowledged: options.acknowledged,
         };

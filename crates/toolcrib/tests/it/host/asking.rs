@@ -15,7 +15,7 @@ fn asking(method: &str, params: Value) -> Script {
     Script { legacy_only: true, ..Script::default() }.on("tools/call ask", [ask, Step::Answer])
 }
 
-const EVERYTHING: Answers = Answers { elicitation: true, sampling: true };
+const EVERYTHING: Answers = Answers { elicitation: true, sampling: true, roots: false };
 
 async fn able(stage: &Stage) -> Host {
     let host = within(stage.builder().answers(EVERYTHING).start()).await.unwrap();

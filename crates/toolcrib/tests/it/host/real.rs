@@ -54,7 +54,7 @@ fn workspace(stage: &Stage) {
 async fn start(stage: &Stage) -> Host {
     #[expect(clippy::disallowed_methods, reason = "node is where the machine has it")]
     let env = std::env::vars();
-    let answers = Answers { elicitation: true, sampling: false };
+    let answers = Answers { elicitation: true, sampling: false, roots: false };
     let host = within(stage.builder().env(env).answers(answers).start()).await.unwrap();
     within(host.settled()).await;
     host
@@ -136,7 +136,7 @@ async fn dis_41_a_question_of_a_real_server_reaches_the_dialog_and_is_answered()
     let entry = json!({"command": npm("everything"), "args": ["stdio"]});
     stage.servers(&json!({"everything": entry}));
     let host = start(&stage).await;
-    let answers = Some(Answers { elicitation: true, sampling: false });
+    let answers = Some(Answers { elicitation: true, sampling: false, roots: false });
     let asked = DialogRequest { answers, ..DialogRequest::default() };
     let dialog = within(host.dialog(asked)).await.unwrap();
     let tool = "everything__trigger-elicitation-request";

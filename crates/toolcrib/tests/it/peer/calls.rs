@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib::conn::peer::{
-    BadAnswer, CallError, CallOptions, Limit, NoRequests, Odd, Patience, ProgressWish, mailbox,
+    BadAnswer, CallError, CallOptions, Limit, NoRequests, Odd, Patience, ProgressWish, Remark,
+    mailbox,
 };
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_wire::{Raw, Version};
+use toolcrib_wire::Version;
 
 use super::{AT_ONCE, Hand, LIMIT, Served, echo, patience, raw, seen, text, tool, within};
 
@@ -96,7 +97,7 @@ async fn initialize_is_never_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn dkr_39_progress_comes_before_the_result_and_extends_the_deadline() {
     let (peer, _events, mut hand) = Hand::start(NoRequests);
-    let (sender, mut progress) = mailbox::<Raw>(8);
+    let (sender, mut progress) = mailbox::<Remark>(8);
     let options = CallOptions { progress: ProgressWish::Deliver(sender), ..patience(MINUTE) };
     let params = raw(&json!({"name": "slow", "_meta": {"kept": true}}));
     let call = peer.call("tools/call", params, options);
@@ -119,7 +120,9 @@ async fn dkr_39_progress_comes_before_the_result_and_extends_the_deadline() {
     outcome.unwrap();
     assert_eq!(start.elapsed().as_secs(), 150);
     let steps: Vec<Value> = std::iter::from_fn(|| progress.try_next())
-        .map(|params| serde_json::from_str::<Value>(params.text()).unwrap()["progress"].clone())
+        .map(|params| {
+            serde_json::from_str::<Value>(params.params().text()).unwrap()["progress"].clone()
+        })
         .collect();
     assert_eq!(steps, [1, 2, 3]);
     assert!(progress.next().await.is_none());

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib::conn::peer::{Answering, Asked, CallError, Event, Handler, NoRequests};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_wire::Raw;
 
 use super::{Hand, Served, patience, raw, text, tool, within};
 
@@ -132,7 +131,7 @@ async fn a_hundred_thousand_notifications_hold_nothing_up_and_are_bounded() {
 async fn progress_that_nobody_takes_is_bounded() {
     let steps = [Step::Progress { times: 1000, every: 0 }, Step::Answer];
     let served = Served::new(Script::default().on("tools/call busy", steps)).await;
-    let (sender, mut progress) = toolcrib::conn::peer::mailbox::<Raw>(10);
+    let (sender, mut progress) = toolcrib::conn::peer::mailbox(10);
     let options = toolcrib::conn::peer::CallOptions {
         progress: toolcrib::conn::peer::ProgressWish::Deliver(sender),
         ..patience(super::LIMIT)
@@ -141,7 +140,7 @@ async fn progress_that_nobody_takes_is_bounded() {
     within(call).await.unwrap();
     assert_eq!(progress.lost(), 990);
     let last = std::iter::from_fn(|| progress.try_next()).last().unwrap();
-    assert!(last.text().contains("\"progress\":1000"), "{}", last.text());
+    assert!(last.params().text().contains("\"progress\":1000"), "{last:?}");
     served.end().await;
 }
 

@@ -111,7 +111,7 @@ impl Guest {
         let body = within(self.session().call("tools/call", params, options, None)).await.unwrap();
         let mut steps = Vec::new();
         while let Some(params) = within(heard.next()).await {
-            let params: Value = serde_json::from_str(params.text()).unwrap();
+            let params: Value = serde_json::from_str(params.params().text()).unwrap();
             steps.push(params["progress"].as_f64().unwrap());
         }
         (steps, serde_json::from_str(body.json().text()).unwrap())

@@ -1,0 +1,104 @@
+//! What signals do to a host.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+use toolcrib_testkit::scripted::{Script, Step};
+
+use super::{Client, Served, tell, text, within};
+use crate::Place;
+use crate::hosted::{Shim, is_alive, native, until};
+
+/// A workspace with a server whose tool `slow` takes this long, and how to see that it began.
+fn slow(millis: u64) -> (Place, Shim) {
+    let place = native(&json!({}));
+    let (shim, log) = (place.shim("slow"), place.beside("messages"));
+    let script = Script { log: Some(log), ..Script::default() }
+        .on("tools/call slow", [Step::Sleep(millis), Step::Answer]);
+    let entry =
+        json!({"command": shim.path, "env": {"SCRIPT": script.to_json().replace('$', "$$")}});
+    let file = json!({"version": 1, "servers": {"s": entry}});
+    (place.file("toolcrib.yaml", &file.to_string()), shim)
+}
+
+fn has_begun(place: &Place) -> bool {
+    let log = std::fs::read_to_string(place.beside("messages")).unwrap_or_default();
+    log.contains("tools/call")
+}
+
+#[tokio::test]
+async fn a_call_that_is_under_way_is_answered_before_the_end() {
+    for of_the_host in [true, false] {
+        let (place, shim) = slow(1000);
+        let served = match of_the_host {
+            true => None,
+            false => Some(Served::start(&place).await),
+        };
+        let mut client = Client::start(&place).await;
+        let call = client.send("tools/call", json!({"name": "s__slow", "arguments": {}})).await;
+        until("the call has begun", || has_begun(&place));
+        let socket = super::state(&place).join("socket");
+        assert!(socket.exists());
+        tell(served.as_ref().map_or(client.pid(), Served::pid), Signal::TERM);
+        let answer = client.answer(call).await;
+        assert!(answer.get("result").is_some(), "{of_the_host}: {answer}");
+        let (code, _) = client.ended().await;
+        assert_eq!(code, Some(if of_the_host { 0 } else { 1 }));
+        if let Some(mut served) = served {
+            assert_eq!(within(served.child.wait()).await.unwrap().code(), Some(0));
+        }
+        assert!(!socket.exists() && !is_alive(shim.started().unwrap().0));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_cut_off_and_a_second_signal_does_not_wait() {
+    for signals in [1, 2] {
+        let (place, shim) = slow(60_000);
+        let served = Served::start(&place).await;
+        let mut client = Client::start(&place).await;
+        client.send("tools/call", json!({"name": "s__slow", "arguments": {}})).await;
+        until("the call has begun", || has_begun(&place));
+        let (begun, pid, socket) = (Instant::now(), served.pid(), served.socket());
+        let ended = served.end(Signal::TERM);
+        if signals == 2 {
+            let again = async {
+                // The first one must have been taken, and nothing tells of that but time.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                tell(pid, Signal::INT);
+            };
+            assert_eq!(tokio::join!(ended, again).0, Some(0));
+            assert!(begun.elapsed() < Duration::from_secs(4), "it waited for the call");
+        } else {
+            assert_eq!(ended.await, Some(0));
+        }
+        let server = shim.started().unwrap().0;
+        until("the server is gone", || !is_alive(server));
+        assert!(!socket.exists());
+    }
+}
+
+#[tokio::test]
+async fn a_hangup_reads_the_files_anew() {
+    let place = native(&json!({}));
+    // Nobody watches the files, so that only the signal can be it.
+    let file = |servers| {
+        json!({"version": 1, "host": {"reload": {"mode": "manual"}}, "servers": servers})
+            .to_string()
+    };
+    let place = place.file("toolcrib.yaml", &file(json!({})));
+    let served = Served::start(&place).await;
+    let mut client = Client::start(&place).await;
+    assert_eq!(client.ask("tools/list", json!({})).await["tools"], json!([]));
+    let place = place.file("toolcrib.yaml", &file(json!({"demo": crate::hosted::demo()})));
+    tell(served.pid(), Signal::HUP);
+    let begun = Instant::now();
+    while client.ask("tools/list", json!({})).await["tools"] == json!([]) {
+        assert!(begun.elapsed() < crate::hosted::PATIENCE, "the file was not read");
+        // What is waited for happens in another process.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(text(&client.call("demo__echo", json!({"text": "new"})).await), "new");
+    drop(place);
+}

@@ -1,0 +1,225 @@
+//! The only place where an error becomes a status.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use toolcrib::host::{DialogError, OpError, SwitchError};
+use toolcrib::shape::{CallError, ErrorKind};
+use toolcrib::signals::chain;
+use toolcrib::store::StoreError;
+
+use super::shape::{Fault, Faulted};
+use crate::identity::Refused;
+
+/// Why a request was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fail {
+    pub(crate) status: StatusCode,
+    pub(crate) fault: Fault,
+}
+
+impl Fail {
+    pub(crate) fn new(kind: Kind, code: &str, message: impl Into<String>) -> Self {
+        let fault = Fault {
+            kind: kind.as_str().to_owned(),
+            code: code.to_owned(),
+            message: message.into(),
+        };
+        Fail { status: kind.status(), fault }
+    }
+
+    /// To whoever may not know that there is one, there is none.
+    pub(crate) fn no_dialog(id: &str) -> Self {
+        Fail::new(Kind::NotFound, "dialog.unknown", format!("there is no dialog `{id}`"))
+    }
+
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
+        Fail::new(Kind::Call(ErrorKind::InvalidArguments), "request.invalid", message)
+    }
+
+    pub(crate) fn ending() -> Self {
+        Fail::new(Kind::Ending, "host.ending", "the host is ending")
+    }
+}
+
+/// What an error is about: those of calls, and what only the API knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Call(ErrorKind),
+    NotFound,
+    NotAllowed,
+    Conflict,
+    TooLarge,
+    TooMany,
+    Ending,
+    Internal,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Call(kind) => kind.as_str(),
+            Kind::NotFound | Kind::NotAllowed => "not_found",
+            Kind::Conflict => "conflict",
+            Kind::TooLarge => ErrorKind::InvalidArguments.as_str(),
+            Kind::TooMany => ErrorKind::Resource.as_str(),
+            Kind::Ending | Kind::Internal => "internal",
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Kind::Call(kind) => match kind {
+                ErrorKind::UnknownTool => StatusCode::NOT_FOUND,
+                ErrorKind::Denied => StatusCode::FORBIDDEN,
+                ErrorKind::InvalidArguments => StatusCode::BAD_REQUEST,
+                ErrorKind::Cancelled => StatusCode::CONFLICT,
+                ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+                ErrorKind::Resource => StatusCode::SERVICE_UNAVAILABLE,
+                ErrorKind::Config
+                | ErrorKind::Connection
+                | ErrorKind::Authentication
+                | ErrorKind::Protocol
+                | ErrorKind::Tool => StatusCode::BAD_GATEWAY,
+            },
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Kind::Conflict => StatusCode::CONFLICT,
+            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            Kind::Ending => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl From<&CallError> for Fail {
+    fn from(error: &CallError) -> Self {
+        Fail::new(Kind::Call(error.kind()), error.code(), error.chain())
+    }
+}
+
+impl From<OpError> for Fail {
+    fn from(error: OpError) -> Self {
+        let (kind, code) = match &error {
+            OpError::NoServer { .. } => (Kind::NotFound, "server.unknown"),
+            OpError::NotConnected(_) => (Kind::Conflict, "connection.down"),
+            OpError::Failed { cause, .. } => {
+                use toolcrib::conn::FailureKind as F;
+                let kind = match cause.kind {
+                    F::Config => ErrorKind::Config,
+                    F::Connection => ErrorKind::Connection,
+                    F::Authentication => ErrorKind::Authentication,
+                    F::Protocol => ErrorKind::Protocol,
+                    F::Timeout => ErrorKind::Timeout,
+                    F::Resource => ErrorKind::Resource,
+                };
+                (Kind::Call(kind), cause.code)
+            }
+            OpError::AlreadyConnected(_) => (Kind::Conflict, "server.connected"),
+            OpError::BadEntry { .. } => {
+                (Kind::Call(ErrorKind::InvalidArguments), "server.entry.invalid")
+            }
+            OpError::InFile(_) => (Kind::Conflict, "server.in_file"),
+            OpError::Store(_) => (Kind::Internal, "store"),
+            OpError::TooMany(_) => (Kind::Conflict, "server.limit"),
+            OpError::Ending => return Fail::ending(),
+        };
+        Fail::new(kind, code, chain(&error))
+    }
+}
+
+impl From<DialogError> for Fail {
+    fn from(error: DialogError) -> Self {
+        let (kind, code) = match &error {
+            DialogError::NoFolder(_) => {
+                (Kind::Call(ErrorKind::InvalidArguments), "dialog.folder.missing")
+            }
+            DialogError::Store(_) => (Kind::Internal, "store"),
+            DialogError::Taken => (Kind::Conflict, "dialog.taken"),
+            DialogError::Ending => return Fail::ending(),
+        };
+        Fail::new(kind, code, chain(&error))
+    }
+}
+
+impl From<SwitchError> for Fail {
+    fn from(error: SwitchError) -> Self {
+        let (kind, code) = match &error {
+            SwitchError::NoServer(_) => (Kind::NotFound, "server.unknown"),
+            SwitchError::Store(_) => (Kind::Internal, "store"),
+        };
+        Fail::new(kind, code, chain(&error))
+    }
+}
+
+impl From<StoreError> for Fail {
+    fn from(error: StoreError) -> Self {
+        Fail::new(Kind::Internal, "store", chain(&error))
+    }
+}
+
+/// Only for whoever is in already: at the door it is 401.
+impl From<Refused> for Fail {
+    fn from(refused: Refused) -> Self {
+        Fail::new(Kind::Call(ErrorKind::Denied), "denied", refused.to_string())
+    }
+}
+
+impl IntoResponse for Fail {
+    fn into_response(self) -> Response {
+        (self.status, Json(Faulted { error: self.fault })).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use toolcrib::conn::{Failure, FailureKind};
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_status() {
+        let failed = |kind| OpError::Failed { server: "s".into(), cause: Failure::new(kind, "m") };
+        let call = |kind| Fail::from(&CallError::new(kind, "m"));
+        let table: [(Fail, u16, &str); 23] = [
+            (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
+            (call(ErrorKind::Denied), 403, "denied"),
+            (call(ErrorKind::InvalidArguments), 400, "invalid_arguments"),
+            (call(ErrorKind::Config), 502, "config"),
+            (call(ErrorKind::Connection), 502, "connection"),
+            (call(ErrorKind::Authentication), 502, "authentication"),
+            (call(ErrorKind::Timeout), 504, "timeout"),
+            (call(ErrorKind::Cancelled), 409, "cancelled"),
+            (call(ErrorKind::Protocol), 502, "protocol"),
+            (call(ErrorKind::Tool), 502, "tool"),
+            (call(ErrorKind::Resource), 503, "resource"),
+            (OpError::NoServer { name: "s".into(), known: vec![] }.into(), 404, "not_found"),
+            (OpError::NotConnected("s".into()).into(), 409, "conflict"),
+            (failed(FailureKind::Connection).into(), 502, "connection"),
+            (failed(FailureKind::Timeout).into(), 504, "timeout"),
+            (OpError::AlreadyConnected("s".into()).into(), 409, "conflict"),
+            (
+                OpError::BadEntry { id: "s".into(), text: "t".into() }.into(),
+                400,
+                "invalid_arguments",
+            ),
+            (OpError::InFile("s".into()).into(), 409, "conflict"),
+            (OpError::Ending.into(), 503, "internal"),
+            (DialogError::NoFolder(PathBuf::from("/x")).into(), 400, "invalid_arguments"),
+            (DialogError::Taken.into(), 409, "conflict"),
+            (SwitchError::NoServer("s".into()).into(), 404, "not_found"),
+            (Refused::NotThatAgent("a".into()).into(), 403, "denied"),
+        ];
+        for (fail, status, kind) in table {
+            assert_eq!(
+                (fail.status.as_u16(), fail.fault.kind.as_str()),
+                (status, kind),
+                "{fail:?}"
+            );
+            assert!(!fail.fault.message.is_empty() && !fail.fault.code.is_empty());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Which dialog a request is of, and whose.
+
+use std::path::Path;
+
+use toolcrib::Dialog;
+use toolcrib::host::DialogRequest;
+
+use super::fail::{Fail, Kind};
+use super::shape::NewDialog;
+use crate::front::Front;
+use crate::identity::Principal;
+
+/// Ids that begin with this are of dialogs that nobody named: nobody else can take them.
+const UNNAMED: &str = "api:";
+
+/// The longest id that somebody may choose.
+const LONGEST: usize = 128;
+
+/// A dialog that is there, by its id. Others' dialogs are only the owner's to see.
+pub(crate) fn own(front: &Front, who: &Principal, id: &str) -> Result<Dialog, Fail> {
+    let dialog = front.host.dialog_of(id).filter(|dialog| is_of(dialog, who));
+    dialog.ok_or_else(|| Fail::no_dialog(id))
+}
+
+pub(crate) fn is_of(dialog: &Dialog, who: &Principal) -> bool {
+    who.is_owner || dialog.principal() == Some(&*who.id)
+}
+
+/// The dialog that a request names, or the one that whoever asks has where none is named.
+pub(crate) async fn dialog(
+    front: &Front,
+    who: &Principal,
+    agent: Option<&str>,
+    named: Option<String>,
+) -> Result<Dialog, Fail> {
+    let chosen = who.agent(agent)?;
+    if let Some(there) = named.as_deref().and_then(|id| front.host.dialog_of(id)) {
+        return match agent.is_none_or(|agent| agent == there.agent()) {
+            true => own(front, who, there.id()),
+            false => Err(Fail::no_dialog(there.id())),
+        };
+    }
+    let id = match named {
+        Some(id) => checked(id)?,
+        None => format!("{UNNAMED}{}:{chosen}", who.id),
+    };
+    begin(
+        front,
+        who,
+        DialogRequest { id: Some(id), agent: Some(chosen.to_string()), ..DialogRequest::default() },
+    )
+    .await
+}
+
+/// A dialog as somebody asks for it.
+pub(crate) async fn create(front: &Front, who: &Principal, new: NewDialog) -> Result<Dialog, Fail> {
+    let agent = who.agent(new.agent.as_deref())?.to_string();
+    let cwd = new.cwd.as_deref().map(|cwd| front.host.root().join(cwd));
+    if let Some(cwd) =
+        cwd.as_deref().filter(|cwd| !who.is_owner && !is_below(front.host.root(), cwd))
+    {
+        let text = format!("only the owner may work in `{}`, outside of the root", cwd.display());
+        return Err(Fail::new(Kind::Call(toolcrib::shape::ErrorKind::Denied), "denied.cwd", text));
+    }
+    let answers = new.answers.map(|it| toolcrib::host::Answers {
+        elicitation: it.elicitation,
+        sampling: it.sampling,
+        roots: false,
+    });
+    let id = new.id.map(checked).transpose()?;
+    begin(
+        front,
+        who,
+        DialogRequest { id, agent: Some(agent), cwd, answers, ..DialogRequest::default() },
+    )
+    .await
+}
+
+/// So many dialogs at a time, for each principal.
+async fn begin(front: &Front, who: &Principal, request: DialogRequest) -> Result<Dialog, Fail> {
+    let most = front.limits().sessions;
+    let is_there = request.id.as_deref().is_some_and(|id| front.host.dialog_of(id).is_some());
+    let count =
+        || front.host.dialogs().iter().filter(|it| it.principal() == Some(&*who.id)).count();
+    if !who.is_owner && !is_there && count() >= most {
+        let text = format!("{most} dialogs are the most at a time (gateway.limits.sessions)");
+        return Err(Fail::new(Kind::TooMany, "dialog.limit", text));
+    }
+    let principal = Some(who.id.to_string());
+    Ok(front.host.dialog(DialogRequest { principal, ..request }).await?)
+}
+
+fn checked(id: String) -> Result<String, Fail> {
+    let is_good = !id.is_empty()
+        && id.len() <= LONGEST
+        && !id.starts_with(UNNAMED)
+        && !id.chars().any(char::is_control);
+    match is_good {
+        true => Ok(id),
+        false => Err(Fail::bad(format!(
+            "the id of a dialog has 1 to {LONGEST} characters and does not begin with `{UNNAMED}`"
+        ))),
+    }
+}
+
+/// As things are on disk, so that neither `..` nor a link leads out.
+fn is_below(root: &Path, cwd: &Path) -> bool {
+    match (root.canonicalize(), cwd.canonicalize()) {
+        (Ok(root), Ok(cwd)) => cwd.starts_with(root),
+        // What is not there cannot be worked in, and whether it is there is nobody else's business.
+        _ => false,
+    }
+}

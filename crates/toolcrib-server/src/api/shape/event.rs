@@ -1,0 +1,84 @@
+//! Events, each as one JSON object.
+
+use serde_json::{Value, json};
+use toolcrib::Event;
+use toolcrib::conn::{Change, ChangeKind};
+use toolcrib::signals::timestamp;
+use toolcrib_wire::{ObjectWriter, Raw};
+
+use super::{Leased, Reloaded, Requested, millis};
+
+/// What is told of an event. What servers wrote stays as it is.
+pub fn event(event: &Event) -> Raw {
+    let number = |call: u64| i64::try_from(call).unwrap_or(i64::MAX);
+    match event {
+        Event::Progress { dialog, call, params } => ObjectWriter::new()
+            .string("dialog", dialog)
+            .integer("call", number(*call))
+            .json("params", params.json())
+            .finish(),
+        Event::Told { server, dialog, method, params, .. } => ObjectWriter::new()
+            .string("server", server)
+            .string_if("dialog", dialog.as_deref())
+            .string("method", method)
+            .json_if("params", params.as_ref().map(Raw::json))
+            .finish(),
+        Event::Asked { dialog, question } => {
+            let request = raw(&Requested::from(question.clone()));
+            ObjectWriter::new().string("dialog", dialog).json("request", request.json()).finish()
+        }
+        Event::Reloaded(reload) => raw(&Reloaded::from(&**reload)),
+        Event::Problem(problem) => raw(problem),
+        other => raw(&plain(other)),
+    }
+}
+
+/// What has nothing in it that others wrote as JSON.
+fn plain(event: &Event) -> Value {
+    match event {
+        Event::State { server, state, error } => {
+            json!({"server": **server, "state": state.as_str(), "error": error})
+        }
+        Event::Restarted { server, restarts } => json!({"server": **server, "restarts": restarts}),
+        Event::Listed { server, changes } => {
+            let changes: Vec<Value> = changes.iter().map(change).collect();
+            json!({"server": **server, "changes": changes})
+        }
+        Event::Published { version } => json!({"version": version}),
+        Event::Leases { server, leases } => {
+            let leases: Vec<Leased> = leases.iter().map(Leased::from).collect();
+            json!({"server": **server, "leases": leases})
+        }
+        Event::Called { call, record } => json!({
+            "call": call,
+            "agent": *record.agent,
+            "dialog": record.dialog.as_deref(),
+            "server": record.server.as_deref(),
+            "tool": *record.tool,
+            "started": timestamp(record.started),
+            "duration_ms": millis(record.duration),
+            "ended": record.ended,
+        }),
+        Event::Solved(id) => json!({"id": id}),
+        Event::Reloaded(_)
+        | Event::Progress { .. }
+        | Event::Asked { .. }
+        | Event::Told { .. }
+        | Event::Problem(_) => Value::Null,
+    }
+}
+
+fn change(change: &Change) -> Value {
+    let (kind, to) = match &change.kind {
+        ChangeKind::Added => ("added", None),
+        ChangeKind::Removed => ("removed", None),
+        ChangeKind::Renamed { to } => ("renamed", Some(to)),
+        ChangeKind::Schema => ("schema", None),
+        ChangeKind::Text => ("text", None),
+    };
+    json!({"list": change.list.to_string(), "name": change.name, "kind": kind, "to": to})
+}
+
+fn raw<T: serde::Serialize>(value: &T) -> Raw {
+    Raw::of(value).unwrap_or_else(|_| ObjectWriter::new().finish())
+}

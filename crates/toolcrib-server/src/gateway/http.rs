@@ -1,0 +1,340 @@
+//! Streamable HTTP: requests of the modern era that stand for themselves, and sessions of the legacy one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body as HttpBody;
+use axum::extract::{Path, Query, Request as HttpRequest, State};
+use http_body_util::{BodyExt, Limited};
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode, header as http};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
+use toolcrib_wire::{
+    Json, Malformed, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
+};
+
+use super::changes::{self, Wants};
+use super::client::Client;
+use super::clients::TooMany;
+use super::respond::{Work, respond};
+use super::stream::too_many;
+use super::{DIALOG, DIALOG_HEADER, Gateway, LIMITS, QUEUE, Who};
+use crate::front::Front;
+use crate::front::reply::{self, Reply};
+use crate::identity::Principal;
+use crate::lines::refusal;
+
+/// How long the body of a request may take.
+const BODY: Duration = Duration::from_secs(30);
+
+/// The longest name of a dialog.
+const HANDLE: usize = 128;
+
+/// What an address may say besides its path.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    agent: Option<String>,
+}
+
+pub(super) async fn all(
+    State(front): State<Arc<Front>>,
+    Extension(principal): Extension<Principal>,
+    Query(asked): Query<Asked>,
+    request: HttpRequest,
+) -> Reply {
+    match who(&principal, &asked, None) {
+        Ok(who) => answer(&front.gateway, who, request).await,
+        Err(refused) => *refused,
+    }
+}
+
+pub(super) async fn one(
+    State(front): State<Arc<Front>>,
+    Extension(principal): Extension<Principal>,
+    Query(asked): Query<Asked>,
+    Path(server): Path<String>,
+    request: HttpRequest,
+) -> Reply {
+    if !front.host.has_server(&server) {
+        return reply::refuse(StatusCode::NOT_FOUND, "there is no such server");
+    }
+    match who(&principal, &asked, Some(server.into())) {
+        Ok(who) => answer(&front.gateway, who, request).await,
+        Err(refused) => *refused,
+    }
+}
+
+/// As whom somebody asks, or why he may not.
+pub(super) fn who(
+    principal: &Principal,
+    asked: &Asked,
+    server: Option<Arc<str>>,
+) -> Result<Who, Box<Reply>> {
+    let agent = principal
+        .agent(asked.agent.as_deref())
+        .map_err(|refused| Box::new(reply::refuse(StatusCode::FORBIDDEN, &refused.to_string())))?;
+    Ok(Who { principal: Some(Arc::clone(&principal.id)), agent, server, dialog: None })
+}
+
+async fn answer(gateway: &Arc<Gateway>, who: Who, request: HttpRequest) -> Reply {
+    let (head, body) = request.into_parts();
+    match head.method {
+        Method::POST => post(gateway, who, &head, body).await,
+        Method::GET => listen(gateway, &who, &head),
+        Method::DELETE => delete(gateway, &who, &head).await,
+        _ => reply::not_allowed("GET, POST, DELETE"),
+    }
+}
+
+async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) -> Reply {
+    let packet = match read(gateway, head, body).await {
+        Ok(packet) => packet,
+        Err(refusal) => return *refusal,
+    };
+    let version = text(head, header::PROTOCOL_VERSION).map(Version::from);
+    let is_modern = version.as_ref().is_some_and(Version::is_modern);
+    match packet {
+        Packet::One(Message::Request(request)) if is_modern || says_modern(&request) => {
+            modern(gateway, who, head, request).await
+        }
+        Packet::One(Message::Notification(_)) if is_modern => reply::empty(StatusCode::ACCEPTED),
+        _ if is_modern => {
+            reply::refuse(StatusCode::BAD_REQUEST, "a request or a notification is wanted")
+        }
+        _ if matches!(version, Some(Version::Unknown(_))) => {
+            reply::refuse(StatusCode::BAD_REQUEST, "this protocol version is not spoken here")
+        }
+        packet => legacy(gateway, who, head, packet).await,
+    }
+}
+
+/// A request that stands for itself.
+async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) -> Reply {
+    let checked = header::check_standard(&request, |name| text(head, name))
+        .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()));
+    if let Err(error) = checked.and_then(|()| says_all(&request)) {
+        return reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error));
+    }
+    let meta = request.params.meta().unwrap_or(Json::EMPTY);
+    let named = text(head, DIALOG_HEADER).map(Into::into);
+    let named = named.or_else(|| Some(meta.get(DIALOG)?.as_str()?.as_ref().into()));
+    let named: Option<Arc<str>> = named.filter(|name: &Arc<str>| name.len() <= HANDLE);
+    let client = meta.get(CLIENT_INFO).and_then(|client| client.get("name"));
+    let client = client.and_then(|name| name.as_str()).unwrap_or_default();
+    let handle =
+        named.clone().unwrap_or_else(|| client.chars().take(HANDLE).collect::<String>().into());
+    let who = Who { dialog: named, ..who };
+    match gateway.clients.handle(gateway, who, handle) {
+        Ok(client) => run(&client, head, request, true).await,
+        Err(TooMany) => full(&request),
+    }
+}
+
+/// Whatever belongs to a session, or opens one.
+async fn legacy(gateway: &Arc<Gateway>, who: Who, head: &Parts, packet: Packet) -> Reply {
+    let Some(id) = text(head, header::SESSION_ID) else {
+        return match packet {
+            Packet::One(Message::Request(request)) if request.method == method::INITIALIZE => {
+                open(gateway, who, head, request).await
+            }
+            _ => reply::refuse(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing"),
+        };
+    };
+    let Some(client) = gateway.clients.session(id, &who) else {
+        return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
+    };
+    match packet {
+        Packet::One(Message::Request(request)) => run(&client, head, request, false).await,
+        Packet::One(Message::Notification(told)) => {
+            client.heed(&told);
+            reply::empty(StatusCode::ACCEPTED)
+        }
+        Packet::One(Message::Response(response)) => {
+            client.answered(response);
+            reply::empty(StatusCode::ACCEPTED)
+        }
+        batch => together(&client, head, batch).await,
+    }
+}
+
+async fn open(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) -> Reply {
+    let client = Client::new(gateway, who);
+    let id = request.id.clone();
+    let answer = run(&client, head, request, false).await;
+    if client.opened().is_none() {
+        return answer;
+    }
+    match gateway.clients.keep(gateway, &client) {
+        Ok(session) => reply::with_session(answer, &session),
+        Err(TooMany) => {
+            let error = RpcError::internal("too many sessions; end one, or wait until one ends");
+            reply::json(StatusCode::TOO_MANY_REQUESTS, &build::error(Some(&id), &error))
+        }
+    }
+}
+
+/// One request of a client.
+async fn run(client: &Arc<Client>, head: &Parts, request: Request, is_modern: bool) -> Reply {
+    if !client.has_room() {
+        return reply::json(
+            StatusCode::TOO_MANY_REQUESTS,
+            &build::error(Some(&request.id), &too_many()),
+        );
+    }
+    let (out, queue) = mpsc::channel(QUEUE);
+    let answering = client.answering(request, out);
+    let answer = Box::pin(async move {
+        let message = answering.await?;
+        Some((status(&message, is_modern), message))
+    });
+    respond(Work { answer, queue, streams: takes_events(head), _open: client.busy() }).await
+}
+
+/// Several messages at once, as an early version of the protocol had it.
+async fn together(client: &Arc<Client>, head: &Parts, batch: Packet) -> Reply {
+    let (out, queue) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    for message in batch.into_messages() {
+        match message {
+            Ok(Message::Request(request)) => {
+                let (answering, out) = (client.answering(request, out.clone()), out.clone());
+                tasks.spawn(async move { say(&out, answering.await).await });
+            }
+            Ok(Message::Notification(told)) => client.heed(&told),
+            Ok(Message::Response(response)) => client.answered(response),
+            Err(malformed) => {
+                let (said, out) = (refusal(&malformed), out.clone());
+                tasks.spawn(async move { say(&out, said).await });
+            }
+        }
+    }
+    if tasks.is_empty() {
+        return reply::empty(StatusCode::ACCEPTED);
+    }
+    drop(out);
+    let answer = Box::pin(async move {
+        while tasks.join_next().await.is_some() {}
+        None
+    });
+    let streams = takes_events(head);
+    respond(Work { answer, queue, streams, _open: client.busy() }).await
+}
+
+async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {
+    if let Some(message) = message {
+        // A client that has gone ends this elsewhere.
+        let _ = out.send(message).await;
+    }
+}
+
+/// The stream on which a session of the legacy era is told what it did not ask for.
+fn listen(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
+    let Some(id) = text(head, header::SESSION_ID) else {
+        return reply::not_allowed("POST");
+    };
+    let Some(client) = gateway.clients.session(id, who) else {
+        return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
+    };
+    if !takes_events(head) {
+        return reply::empty(StatusCode::NOT_ACCEPTABLE);
+    }
+    let (out, queue) = mpsc::channel(QUEUE);
+    let open = client.busy();
+    let gateway = Arc::clone(gateway);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _open = open;
+        tokio::select! {
+            () = changes::tell(Arc::clone(&client), Wants::All, out) => {}
+            () = client.gone() => {}
+            () = gateway.closing() => {}
+        }
+    });
+    reply::events(None, queue, tasks)
+}
+
+async fn delete(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
+    let Some(id) = text(head, header::SESSION_ID) else {
+        return reply::not_allowed("POST");
+    };
+    let own = gateway.clients.session(id, who).and_then(|_| gateway.clients.remove(id));
+    match own {
+        Some(client) => {
+            client.end().await;
+            reply::empty(StatusCode::NO_CONTENT)
+        }
+        None => reply::empty(StatusCode::NOT_FOUND),
+    }
+}
+
+/// What was posted, or why it is not taken.
+pub(super) async fn read(
+    gateway: &Gateway,
+    head: &Parts,
+    body: HttpBody,
+) -> Result<Packet, Box<Reply>> {
+    let kind = text(head, http::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
+    }
+    let most = usize::try_from(gateway.limits().body.0).unwrap_or(usize::MAX);
+    let most = if most == 0 { LIMITS.size } else { most.min(LIMITS.size) };
+    let read = timeout(BODY, Limited::new(body, most).collect()).await;
+    let status = match read {
+        Ok(Ok(body)) => return parse(body.to_bytes(), &LIMITS).map_err(malformed),
+        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+        Err(_) => StatusCode::REQUEST_TIMEOUT,
+    };
+    Err(Box::new(reply::empty(status)))
+}
+
+fn malformed(malformed: Malformed) -> Box<Reply> {
+    let bad = StatusCode::BAD_REQUEST;
+    Box::new(match refusal(&malformed) {
+        Some(said) => reply::json(bad, &said),
+        None => reply::empty(bad),
+    })
+}
+
+fn says_modern(request: &Request) -> bool {
+    let meta = request.params.meta().unwrap_or(Json::EMPTY);
+    meta.get(PROTOCOL_VERSION).is_some() || request.method == method::DISCOVER
+}
+
+/// The header alone makes a request modern; then the body has to say the same.
+fn says_all(request: &Request) -> Result<(), RpcError> {
+    let meta = request.params.meta().unwrap_or(Json::EMPTY);
+    match meta.get(PROTOCOL_VERSION) {
+        Some(_) => Ok(()),
+        None => Err(RpcError::invalid_params(format!("`_meta` has no `{PROTOCOL_VERSION}`"))),
+    }
+}
+
+/// In the modern era an error that is alone has a status of its own.
+fn status(message: &Raw, is_modern: bool) -> StatusCode {
+    let code = message.json().get("error").and_then(|error| error.get("code")?.as_i64());
+    match code.filter(|_| is_modern) {
+        Some(code) => reply::status_of(&RpcError::new(code, "")),
+        None => StatusCode::OK,
+    }
+}
+
+fn full(request: &Request) -> Reply {
+    let error = RpcError::internal("too many dialogs; end one, or wait until one ends");
+    reply::json(StatusCode::TOO_MANY_REQUESTS, &build::error(Some(&request.id), &error))
+}
+
+fn takes_events(head: &Parts) -> bool {
+    let accepted = text(head, http::ACCEPT.as_str());
+    accepted.is_none_or(|kinds| kinds.contains("text/event-stream") || kinds.contains("*/*"))
+}
+
+pub(super) fn text<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
+    head.headers.get(name).and_then(|value| value.to_str().ok())
+}

@@ -1,0 +1,103 @@
+//! What a client is to come back for: by a state that nobody can guess, each once, so many and so long.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use toolcrib_wire::{Raw, RpcError};
+
+use super::call::Underway;
+
+/// What waits for one client; beyond, the oldest are given up.
+const MOST: usize = 64;
+
+/// Who has not come back by then does not.
+const LONGEST: Duration = Duration::from_secs(900);
+
+/// What is gone on with.
+#[derive(Debug)]
+pub(super) enum Parked {
+    /// A call that a server of the legacy era has a question in.
+    Call(Underway),
+    /// What a server of the modern era wants to be told again.
+    State(Raw),
+}
+
+/// All that one client may come back for, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Parking(Mutex<Vec<Place>>);
+
+#[derive(Debug)]
+struct Place {
+    state: String,
+    since: Instant,
+    what: Parked,
+}
+
+impl Parking {
+    /// Keeps something; the state that it can be had with.
+    pub(super) fn park(&self, what: Parked) -> Result<String, RpcError> {
+        let state = random_name().ok_or_else(|| RpcError::internal("no randomness to be had"))?;
+        let mut places = self.places();
+        let over = (places.len() + 1).saturating_sub(MOST);
+        let late = places.iter().take_while(|place| place.since.elapsed() > LONGEST).count();
+        let given_up: Vec<Place> = places.drain(..over.max(late)).collect();
+        places.push(Place { state: state.clone(), since: Instant::now(), what });
+        drop(places);
+        // Not under the lock: to give up a call is to cancel it.
+        drop(given_up);
+        Ok(state)
+    }
+
+    /// What was parked with this state; once.
+    pub(super) fn take(&self, state: &str) -> Option<Parked> {
+        let mut places = self.places();
+        let place = places.iter().position(|place| place.state == state)?;
+        Some(places.remove(place).what)
+    }
+
+    pub(super) fn clear(&self) {
+        let all = std::mem::take(&mut *self.places());
+        drop(all);
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Thirty-two digits that nobody can guess.
+pub(super) fn random_name() -> Option<String> {
+    let (a, b) = (getrandom::u64().ok()?, getrandom::u64().ok()?);
+    Some(format!("{a:016x}{b:016x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(number: usize) -> Parked {
+        Parked::State(Raw::string(&number.to_string()))
+    }
+
+    fn taken(parking: &Parking, name: &str) -> Option<String> {
+        match parking.take(name)? {
+            Parked::State(raw) => Some(raw.text().to_owned()),
+            Parked::Call(_) => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_parked_is_had_once_and_not_for_ever() {
+        let parking = Parking::default();
+        let names: Vec<String> = (0..=MOST).map(|it| parking.park(state(it)).unwrap()).collect();
+        assert_eq!(taken(&parking, &names[0]), None, "the oldest is given up");
+        assert_eq!(taken(&parking, &names[1]).as_deref(), Some("\"1\""));
+        assert_eq!(taken(&parking, &names[1]), None, "once");
+        assert_eq!(taken(&parking, "guessed"), None);
+        tokio::time::advance(LONGEST + Duration::from_secs(1)).await;
+        let newest = parking.park(state(99)).unwrap();
+        assert_eq!(taken(&parking, &names[2]), None, "too late");
+        assert!(taken(&parking, &newest).is_some());
+    }
+}

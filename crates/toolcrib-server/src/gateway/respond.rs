@@ -1,0 +1,98 @@
+//! The answer to one posted message: plain where nothing is said before it, a stream of events where something is.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use hyper::{Response, StatusCode};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use toolcrib_wire::{KEEP_ALIVE, Raw};
+
+use super::client::Open;
+use crate::front::reply::{self, Reply};
+
+/// A silent answer becomes a stream, and a silent stream says that it is alive, this often.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// What is being answered.
+pub(super) struct Work {
+    /// The last message, with the status that it has where it is alone.
+    pub(super) answer: Pin<Box<dyn Future<Output = Option<(StatusCode, Raw)>> + Send>>,
+    /// What comes before it.
+    pub(super) queue: mpsc::Receiver<Raw>,
+    /// Whether the client takes events.
+    pub(super) streams: bool,
+    pub(super) _open: Open,
+}
+
+/// Waits for the first thing that is said, which decides how all is.
+pub(super) async fn respond(mut work: Work) -> Reply {
+    if !work.streams {
+        return plain(work).await;
+    }
+    tokio::select! {
+        biased;
+        Some(first) = work.queue.recv() => events(work, Some(first)),
+        answer = &mut work.answer => match (work.queue.try_recv(), answer) {
+            (Ok(first), answer) => {
+                work.answer = Box::pin(std::future::ready(answer));
+                events(work, Some(first))
+            }
+            (Err(_), answer) => whole(answer),
+        },
+        () = sleep(ALIVE) => events(work, None),
+    }
+}
+
+/// Who takes no events hears only the answer.
+async fn plain(mut work: Work) -> Reply {
+    loop {
+        tokio::select! {
+            Some(_) = work.queue.recv() => {}
+            answer = &mut work.answer => return whole(answer),
+        }
+    }
+}
+
+fn whole(answer: Option<(StatusCode, Raw)>) -> Reply {
+    match answer {
+        Some((status, message)) => reply::json(status, &message),
+        None => reply::empty(StatusCode::ACCEPTED),
+    }
+}
+
+/// The work goes on for as long as somebody reads.
+fn events(work: Work, first: Option<Raw>) -> Reply {
+    let first = first.map(|message| reply::event(&message));
+    let state = (Some(work), first.unwrap_or_else(|| KEEP_ALIVE.to_vec()));
+    let body = stream::unfold(state, |(work, ready)| async move {
+        if !ready.is_empty() {
+            return Some((Ok::<_, Infallible>(Bytes::from(ready)), (work, Vec::new())));
+        }
+        let mut work = work?;
+        let (bytes, work) = tokio::select! {
+            biased;
+            Some(message) = work.queue.recv() => (reply::event(&message), Some(work)),
+            answer = &mut work.answer => (last(&mut work.queue, answer), None),
+            () = sleep(ALIVE) => (KEEP_ALIVE.to_vec(), Some(work)),
+        };
+        Some((Ok(Bytes::from(bytes)), (work, Vec::new())))
+    });
+    reply::stream(Response::new(Body::from_stream(body)))
+}
+
+/// What was said just before the answer, and the answer.
+fn last(queue: &mut mpsc::Receiver<Raw>, answer: Option<(StatusCode, Raw)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Ok(message) = queue.try_recv() {
+        bytes.extend(reply::event(&message));
+    }
+    if let Some((_, message)) = answer {
+        bytes.extend(reply::event(&message));
+    }
+    bytes
+}

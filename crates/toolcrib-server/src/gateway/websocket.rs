@@ -1,0 +1,167 @@
+//! WebSocket: one message a frame, both ways.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Query, Request as HttpRequest, State};
+use futures_util::stream::SplitSink;
+use futures_util::{SinkExt, StreamExt};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY};
+use hyper::header::{SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{HeaderMap, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message as Frame};
+use toolcrib_wire::{Raw, parse};
+
+use super::client::Client;
+use super::http::{Asked, who};
+use super::stream::Talk;
+use super::{Gateway, LIMITS, QUEUE, Who};
+use crate::front::Front;
+use crate::front::reply::{self, Reply};
+use crate::identity::Principal;
+use crate::lines::refusal;
+
+/// What the protocol is called among others on a socket.
+const SUBPROTOCOL: &str = "mcp";
+
+/// A silent client is asked this often whether it is alive.
+const ALIVE: Duration = Duration::from_secs(30);
+
+/// How long the last words may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+type Sink = SplitSink<WebSocketStream<TokioIo<Upgraded>>, Frame>;
+
+/// How long a client may take to read one message.
+const SLOWEST: Duration = Duration::from_secs(60);
+
+pub(super) async fn serve(
+    State(front): State<Arc<Front>>,
+    Extension(principal): Extension<Principal>,
+    Query(asked): Query<Asked>,
+    mut request: HttpRequest,
+) -> Reply {
+    let who = match who(&principal, &asked, None) {
+        Ok(who) => who,
+        Err(refused) => return *refused,
+    };
+    let Some(accepted) = accept(request.headers()) else {
+        let reason = "a WebSocket is spoken here: `Upgrade: websocket`, version 13";
+        return reply::refuse(StatusCode::UPGRADE_REQUIRED, reason);
+    };
+    let upgrade = hyper::upgrade::on(&mut request);
+    let gateway = Arc::clone(&front.gateway);
+    front.gateway.spawn(converse(gateway, who, upgrade));
+    accepted
+}
+
+/// The answer to a handshake; nothing to what is none.
+fn accept(headers: &HeaderMap) -> Option<Reply> {
+    let said = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let has = |name, word: &str| {
+        let words = said(name).unwrap_or_default().split(',');
+        words.map(str::trim).any(|it| it.eq_ignore_ascii_case(word))
+    };
+    let is_handshake = has(CONNECTION, "upgrade")
+        && has(UPGRADE, "websocket")
+        && said(SEC_WEBSOCKET_VERSION) == Some("13");
+    let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| is_handshake)?;
+    let mut reply = Response::new(Body::empty());
+    *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let own = reply.headers_mut();
+    own.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    own.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let accepted = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()?;
+    own.insert(SEC_WEBSOCKET_ACCEPT, accepted);
+    if has(SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
+        own.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    }
+    Some(reply)
+}
+
+/// Until either side ends it.
+async fn converse(gateway: Arc<Gateway>, who: Who, upgrade: OnUpgrade) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(LIMITS.size))
+        .max_frame_size(Some(LIMITS.size));
+    let socket = TokioIo::new(upgraded);
+    let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
+    let (sink, mut frames) = socket.split();
+    let (out, queue) = mpsc::channel::<Raw>(QUEUE);
+    let mut writer = JoinSet::new();
+    writer.spawn(write(sink, queue));
+    let mut talk = Talk::new(Client::new(&gateway, who), out);
+    loop {
+        let goes_on = tokio::select! {
+            frame = frames.next() => match frame {
+                Some(Ok(frame)) => take(&mut talk, frame).await,
+                _ => false,
+            },
+            _ = writer.join_next() => false,
+            () = gateway.closing() => false,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    talk.end().await;
+    // Whoever does not read the farewell has gone.
+    let _ = timeout(FAREWELL, writer.join_next()).await;
+}
+
+/// Until there is nothing more to write, or nobody who reads it.
+async fn write(mut sink: Sink, mut queue: mpsc::Receiver<Raw>) {
+    let mut alive = interval(ALIVE);
+    loop {
+        let frame = tokio::select! {
+            message = queue.recv() => match message {
+                Some(message) => Frame::text(message.text().to_owned()),
+                None => break,
+            },
+            _ = alive.tick() => Frame::Ping(tungstenite::Bytes::new()),
+        };
+        if !matches!(timeout(SLOWEST, sink.send(frame)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+    // Only politeness is lost.
+    let _ = sink.close().await;
+}
+
+/// Whether the conversation goes on.
+async fn take(talk: &mut Talk, frame: Frame) -> bool {
+    let bytes = match frame {
+        Frame::Text(text) => tungstenite::Bytes::from(text),
+        Frame::Binary(bytes) => bytes,
+        Frame::Close(_) => return false,
+        Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_) => return true,
+    };
+    match parse(bytes, &LIMITS) {
+        Ok(packet) => {
+            for message in packet.into_messages() {
+                match message.map_err(|malformed| refusal(&malformed)) {
+                    Ok(message) => talk.hear(Ok(message)).await,
+                    Err(Some(said)) => talk.hear(Err(said)).await,
+                    Err(None) => {}
+                }
+            }
+        }
+        Err(malformed) => {
+            if let Some(said) = refusal(&malformed) {
+                talk.hear(Err(said)).await;
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,33 @@
+//! What one principal may use.
+
+use std::time::Duration;
+
+use toolcrib_config::model::host::GatewayLimits;
+
+/// Limits for each principal; what is not limited is as large as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest request, in bytes.
+    pub body: usize,
+    /// The most sessions, and the most dialogs of the control API.
+    pub sessions: usize,
+    /// The most requests in a second, where there is a limit.
+    pub rate: Option<u32>,
+    /// A session that is not used ends after this time, where there is a limit.
+    pub idle: Option<Duration>,
+}
+
+impl Limits {
+    pub fn of(keys: &GatewayLimits) -> Self {
+        let most = |number: u64| match number {
+            0 => usize::MAX,
+            number => usize::try_from(number).unwrap_or(usize::MAX),
+        };
+        Limits {
+            body: most(keys.body.0),
+            sessions: most(keys.sessions.into()),
+            rate: Some(keys.rate).filter(|rate| *rate > 0),
+            idle: Some(keys.idle.0).filter(|idle| !idle.is_zero()),
+        }
+    }
+}
