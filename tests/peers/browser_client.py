@@ -11,11 +11,17 @@ from mcp import Client
 from mcp_types import Implementation
 
 
+NAMES = ["ada", "grace"]
+
+
 class Pages(http.server.BaseHTTPRequestHandler):
     """`/NAME` is a page with that heading, and keeps a cookie of that name."""
 
     def do_GET(self):
         name = self.path.strip("/")
+        # Browsers ask for an icon on their own account.
+        if name not in NAMES:
+            return self.send_error(404)
         seen = self.headers.get("Cookie", "no cookie")
         body = f"<title>{name}</title><h1>The page of {name}</h1><p>{seen}</p>".encode()
         self.send_response(200)
@@ -70,7 +76,7 @@ async def main(mode, url):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     pages, together = f"http://127.0.0.1:{server.server_port}", Together()
     async with asyncio.TaskGroup() as group:
-        for name, other in [("ada", "grace"), ("grace", "ada")]:
+        for name, other in [NAMES, reversed(NAMES)]:
             group.create_task(browse(mode, url, pages, name, other, together))
 
 

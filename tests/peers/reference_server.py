@@ -30,7 +30,10 @@ def main(transport: str) -> None:
 
 
 def listen(app, path: str) -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
+    # Only of a socket that says that it is TCP does asyncio know that nothing is to be held back.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
     print(f"http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)
     threading.Thread(target=end_with_stdin, daemon=True).start()
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use toolcrib_config::{Client, Dialect};
 
+use crate::clients;
+
 pub(crate) use hosted::{Call, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why};
 
 /// The counter where AI agents check out tools: every MCP server you have, from one place.
@@ -114,6 +116,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the\nprotocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads\nthem anew; SIGINT and SIGTERM let running calls end first, a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client\non to it."
     )]
     Serve(Serve),
+    /// Write Toolcrib into the configuration of a client, or take it out again
+    #[command(
+        after_help = "Examples:\n  toolcrib connect                  which clients there are, and where their files\n  toolcrib connect claude-code      Claude Code starts `toolcrib serve --stdio` for this workspace\n  toolcrib connect cursor --http    Cursor asks the host that runs, in a dialog of its own\n  toolcrib connect vscode --print   what to paste, and where\n  toolcrib connect codex --undo\n\nComments and everything else in the file stay; there is a backup beside it. --undo makes the file what\nit was before, or takes only the entry out if the file has changed since."
+    )]
+    Connect(Connect),
     /// Take over the servers that other clients have configured
     #[command(
         after_help = "Examples:\n  toolcrib import                   from every client that is found\n  toolcrib import cursor            from Cursor only\n  toolcrib import --user            into your own toolcrib.yaml, for all folders\n\nAn existing file is kept unless --force is given, and then there is a backup beside it."
@@ -152,6 +159,29 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Connect {
+    /// claude-code, claude-desktop, cursor, vscode, codex, goose, windsurf, zed, gemini-cli or opencode
+    /// [default: all are listed]
+    #[arg(value_parser = connectable)]
+    pub(crate) client: Option<clients::Client>,
+    /// Ask the host that runs, instead of starting one
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Take it back
+    #[arg(long, conflicts_with_all = ["http", "print"])]
+    pub(crate) undo: bool,
+    /// Only print what is to be pasted
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Into your own file, which every workspace sees; this is the default
+    #[arg(long, conflicts_with = "project")]
+    pub(crate) user: bool,
+    /// Into the file of this workspace
+    #[arg(long)]
+    pub(crate) project: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Doctor {
     /// Only this server, by its id or its key `FILE#ID`
     pub(crate) server: Option<String>,
@@ -160,7 +190,7 @@ pub(crate) struct Doctor {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Import {
     /// Only this client: claude, claude-code, claude-desktop, vscode, cursor, codex, gemini or opencode
-    #[arg(value_parser = clients)]
+    #[arg(value_parser = importable)]
     pub(crate) client: Option<Clients>,
     /// Write your own file, which every folder sees, instead of the workspace's
     #[arg(long)]
@@ -198,11 +228,17 @@ fn dialect(word: &str) -> Result<Dialect, String> {
     Dialect::from_word(word).ok_or_else(|| format!("there is no such format; there are {words}"))
 }
 
+fn connectable(word: &str) -> Result<clients::Client, String> {
+    let words: Vec<&str> = clients::CLIENTS.iter().map(|client| client.word).collect();
+    clients::Client::from_word(word)
+        .ok_or_else(|| format!("there is no such client; there are {}", words.join(", ")))
+}
+
 /// One or several programs that one word stands for.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients(pub(crate) Vec<Client>);
 
-fn clients(word: &str) -> Result<Clients, String> {
+fn importable(word: &str) -> Result<Clients, String> {
     if word == "claude" {
         return Ok(Clients(vec![Client::ClaudeCode, Client::ClaudeDesktop]));
     }

@@ -1,4 +1,4 @@
-//! A host for the length of one command: started, waited for, and ended in good order whatever happens.
+//! The host that a command talks to: the one that runs for its root, else one for the length of the command.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -6,29 +6,39 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
-use toolcrib::conn::State;
-use toolcrib::host::DialogRequest;
 use toolcrib::signals::chain;
-use toolcrib::{Dialog, Host, HostBuilder, ServerStatus, Turn};
+use toolcrib::{Host, HostBuilder};
+use toolcrib_server::api::shape::{DialogStatus, Fault, NewDialog, ServerShape, Servers};
+use toolcrib_server::front::Front;
+use toolcrib_server::identity::Identity;
 
 use crate::Exit;
+use crate::api::{Answer, Api, path};
 use crate::args::Who;
 use crate::out::Out;
 use crate::report::{count, no_such_server};
+use crate::running::{self, Running};
 use crate::settings::Settings;
-use crate::shown::{few, reason};
+use crate::shown::{few, lines, reason};
 
 /// How often is told what is waited for.
-const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(50);
 
-/// A running host, and the command that it runs for.
+/// The dialog of commands that name none. A running host keeps it, so that what a server remembers of one command
+/// is there for the next.
+const DIALOG: &str = "command-line";
+
+/// A host, and the command that it works for.
 pub(crate) struct Hosted<'a> {
-    pub(crate) host: Host,
+    pub(crate) api: Api,
     pub(crate) out: &'a Out,
+    pub(crate) settings: &'a Settings,
+    /// The host that runs, if it is no host of the command's own.
+    pub(crate) running: Option<Running>,
 }
 
-/// Does a command's work on a host of its own. A signal ends the work, the host always ends after it; a second
-/// signal ends both at once.
+/// Does a command's work. A signal ends the work, and a host of its own always ends after it; a second signal ends
+/// both at once.
 pub(crate) fn run(
     settings: &Settings,
     out: &Out,
@@ -39,41 +49,58 @@ pub(crate) fn run(
         .build()
         .map_err(|error| format!("cannot start: {error}"))
         .and_then(|runtime| {
-            let done = runtime.block_on(start_and_work(settings, out, work));
+            let done = runtime.block_on(begin_and_work(settings, out, work));
             // What still reads files cannot be called off, so its end is not waited for.
             runtime.shutdown_background();
             done
         });
     done.unwrap_or_else(|text| {
-        out.error(&text);
+        out.error(&lines(&text));
         Exit::Failed
     })
 }
 
-async fn start_and_work(
+async fn begin_and_work(
     settings: &Settings,
     out: &Out,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Result<Exit, String> {
     let mut stop = Stop::new()?;
-    let host = tokio::select! {
-        started = builder(settings)?.start() => started.map_err(|error| chain(&error))?,
+    let (hosted, own) = tokio::select! {
+        begun = begin(settings, out) => begun?,
         () = stop.heard() => return Ok(Exit::Interrupted),
     };
-    let hosted = Hosted { host, out };
     let done = tokio::select! {
         done = work(&hosted) => done,
         () = stop.heard() => Ok(Exit::Interrupted),
     };
     out.progress("");
-    tokio::select! {
-        () = hosted.host.close() => {}
-        () = stop.heard() => {}
+    if let Some(own) = own {
+        tokio::select! {
+            () = own.close() => {}
+            () = stop.heard() => {}
+        }
     }
     if done == Ok(Exit::Interrupted) {
         out.note("interrupted");
     }
     done
+}
+
+/// The host, and the handle to end it by if it is the command's own.
+async fn begin<'a>(
+    settings: &'a Settings,
+    out: &'a Out,
+) -> Result<(Hosted<'a>, Option<Host>), String> {
+    if let Some(running) = running::find(settings).await {
+        tracing::info!(host = %running.told(), "a host of this root runs and is used");
+        let api = Api::running(&running);
+        return Ok((Hosted { api, out, settings, running: Some(running) }, None));
+    }
+    tracing::info!("no host of this root runs: one of its own is used");
+    let host = builder(settings)?.start().await.map_err(|error| chain(&error))?;
+    let front = Front::new(host.clone(), Identity::default());
+    Ok((Hosted { api: Api::own(&front), out, settings, running: None }, Some(host)))
 }
 
 /// A host for these settings, which is not started yet.
@@ -90,131 +117,184 @@ pub(crate) fn builder(settings: &Settings) -> Result<HostBuilder, String> {
 }
 
 impl Hosted<'_> {
-    pub(crate) async fn dialog(&self, who: &Who) -> Result<Dialog, String> {
-        let request = DialogRequest {
-            id: who.dialog.clone(),
-            agent: who.agent.clone(),
-            ..DialogRequest::default()
-        };
-        self.host.dialog(request).await.map_err(|error| chain(&error))
-    }
-
-    /// Waits until each server has told what it offers or has failed once, or until enough is known. What starts
-    /// only when it is wanted is started only if the others do not know enough.
-    pub(crate) async fn settled(&self, dialog: &Dialog, is_enough: impl Fn(&Turn) -> bool) -> Turn {
-        if !self.wait(dialog, self.host.settled(), &is_enough).await {
-            let listed = async { drop(dialog.turn().await) };
-            self.wait(dialog, listed, &is_enough).await;
-        }
-        self.out.progress("");
-        dialog.turn_now()
-    }
-
-    /// The same, for one server or for all.
-    pub(crate) async fn settled_of(&self, dialog: &Dialog, server: Option<&str>) -> Turn {
-        let is_settled = |turn: &Turn, name: &str| {
-            let listed = turn.snapshot().servers().find(|server| server.is_called(name));
-            let is_listed = listed.is_some_and(|server| server.is_discovered && !server.from_cache);
-            // Before anything is published, nobody knows which servers there are.
-            let is_nobody = turn.version() > 0 && self.server(name).is_none();
-            is_nobody || is_listed || self.server(name).is_some_and(|server| is_away(&server))
-        };
-        self.settled(dialog, |turn| server.is_some_and(|name| is_settled(turn, name))).await
-    }
-
-    /// Whether enough was known before the work was done.
-    async fn wait(
+    /// Asks for what somebody sees, when each server has told what it offers or has failed once.
+    pub(crate) async fn list(
         &self,
-        dialog: &Dialog,
-        work: impl Future<Output = ()>,
-        is_enough: &impl Fn(&Turn) -> bool,
-    ) -> bool {
-        let mut events = self.host.listen();
+        segments: &[&str],
+        who: &Who,
+        more: &[(&str, Option<&str>)],
+    ) -> Result<Answer, String> {
+        let path = listing(segments, who, more);
+        self.waited(self.api.get(&path)).await
+    }
+
+    /// The id of the dialog that is meant, which is there from now on.
+    pub(crate) async fn dialog(&self, who: &Who) -> Result<String, String> {
+        let id = Some(dialog_of(who));
+        let new = NewDialog { id, agent: who.agent.clone(), ..NewDialog::default() };
+        let answer = self.waited(self.api.post("/dialogs", &new)).await?;
+        answer.good::<DialogStatus>()?.map(|it| it.id).map_err(|fault| fault.message)
+    }
+
+    /// Whether to wait for servers before telling how they are: a host that runs tells how it is.
+    pub(crate) fn wait(&self) -> Option<&'static str> {
+        self.running.is_none().then_some("true")
+    }
+
+    /// How servers are now; nothing is started or waited for.
+    pub(crate) async fn servers(&self) -> Result<Vec<ServerShape>, String> {
+        let answer = self.api.get("/servers").await?;
+        answer.good::<Servers>()?.map(|it| it.servers).map_err(|fault| fault.message)
+    }
+
+    /// Does something that may take as long as servers take to start, and tells of that.
+    pub(crate) async fn waited<T>(&self, work: impl Future<Output = T>) -> T {
+        if !self.out.shows_progress() {
+            return work.await;
+        }
         let mut work = pin!(work);
-        loop {
-            if is_enough(&dialog.turn_now()) {
-                return true;
-            }
-            self.out.progress(&waiting(&self.host.servers()));
+        let mut told = String::new();
+        let done = loop {
             tokio::select! {
-                () = &mut work => return is_enough(&dialog.turn_now()),
-                heard = events.next() => if heard.is_none() { events = self.host.listen() },
+                biased;
+                done = &mut work => break done,
+                servers = self.servers() => {
+                    let now = waiting(&servers.unwrap_or_default());
+                    if now != told {
+                        self.out.progress(&now);
+                        told = now;
+                    }
+                }
+            }
+            tokio::select! {
+                done = &mut work => break done,
                 () = sleep(TICK) => {}
             }
-        }
+        };
+        self.out.progress("");
+        done
     }
 
-    /// A server by its id or key, if just one is meant.
-    pub(crate) fn server(&self, name: &str) -> Option<ServerStatus> {
-        let servers = self.host.servers();
-        let mut found = servers.iter().filter(|server| server.spec.id == name);
-        match (found.next(), found.next()) {
-            (Some(server), None) => Some(server.clone()),
-            _ => servers.iter().find(|server| &*server.key == name).cloned(),
+    /// Tells that something was refused. What is wrong with a server's entry says more than that it is missing.
+    pub(crate) fn refused(&self, fault: &Fault, server: Option<&str>) -> Exit {
+        if let (Some(name), "server.unknown") = (server, fault.code.as_str()) {
+            let config = self.settings.compile();
+            if config.problems.iter().any(|problem| problem.server.as_deref() == Some(name)) {
+                return no_such_server(&config, self.out, name);
+            }
         }
+        self.out.error(&lines(&fault.message));
+        Exit::Failed
     }
 
-    /// Tells that there is no such server, and why.
-    pub(crate) fn no_server(&self, name: &str) -> Exit {
-        no_such_server(&self.host.config(), self.out, name)
+    /// Tells that something could not be had of servers, and who of them is missing.
+    pub(crate) async fn failed(&self, fault: &Fault, server: Option<&str>) -> Result<Exit, String> {
+        if self.settings.json {
+            self.out.json(&serde_json::json!({"error": fault}));
+        } else {
+            self.out.error(&lines(&fault.message));
+            self.footnotes().await?;
+        }
+        let unreached = self.is_unreached(fault, server).await? || self.is_cut_off().await?;
+        Ok(if unreached { Exit::Unreached } else { Exit::Failed })
+    }
+
+    /// Whether nothing was sent because there is nobody to send it to. A tool may be known of a server that was
+    /// never there: from an earlier time.
+    pub(crate) async fn is_unreached(
+        &self,
+        fault: &Fault,
+        server: Option<&str>,
+    ) -> Result<bool, String> {
+        let of_connection =
+            matches!(fault.kind.as_str(), "connection" | "timeout" | "authentication");
+        let servers = self.servers().await?;
+        let mut meant = servers.iter().filter(|it| server.is_some_and(|name| is_called(it, name)));
+        let was_never_there = meant.any(|server| server.last_connected.is_none());
+        Ok(is_down(fault) || (of_connection && was_never_there))
     }
 
     /// Whether there are servers to be asked and none of them answers.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        let servers = self.host.servers();
-        let mut on = servers.iter().filter(|server| server.state != State::Disabled).peekable();
-        on.peek().is_some() && on.all(is_away)
+    pub(crate) async fn is_cut_off(&self) -> Result<bool, String> {
+        let servers = self.servers().await?;
+        let mut on = servers.iter().filter(|server| server.state != "disabled").peekable();
+        Ok(on.peek().is_some() && on.all(is_away))
     }
 
     /// How a command ends that has nothing to show.
-    pub(crate) fn exit_of_nothing(&self) -> Exit {
-        match (self.is_cut_off(), self.host.config().has_errors()) {
+    pub(crate) async fn exit_of_nothing(&self) -> Result<Exit, String> {
+        Ok(match (self.is_cut_off().await?, self.settings.compile().has_errors()) {
             (true, _) => Exit::Unreached,
             (false, true) => Exit::Failed,
             (false, false) => Exit::Done,
-        }
+        })
     }
 
     /// What a list does not show: who is missing from it, and why.
-    pub(crate) fn footnotes(&self, turn: &Turn) {
-        let servers = self.host.servers();
+    pub(crate) async fn footnotes(&self) -> Result<(), String> {
+        let servers = self.servers().await?;
         for server in servers.iter().filter(|server| is_away(server)) {
             let why = server.last_error.as_deref().map(reason).unwrap_or_default();
-            let (id, state) = (&server.spec.id, server.state.as_str());
-            self.out.note(&format!("server `{id}` is {state}: {why}"));
+            self.out.note(&format!("server `{}` is {}: {why}", server.id, server.state));
         }
-        let off = servers.iter().filter(|server| server.state == State::Disabled);
-        let off: Vec<&str> = off.map(|server| server.spec.id.as_str()).collect();
-        if !off.is_empty() {
-            self.out.note(&format!("disabled: {}", few(off.into_iter())));
+        let names = |is_so: fn(&ServerShape) -> bool| {
+            let found = servers.iter().filter(|server| is_so(server));
+            let found: Vec<&str> = found.map(|server| server.id.as_str()).collect();
+            (!found.is_empty()).then(|| few(found.into_iter()))
+        };
+        if let Some(off) = names(|server| server.state == "disabled") {
+            self.out.note(&format!("disabled: {off}"));
         }
-        let stale = turn.snapshot().servers().filter(|server| server.from_cache);
-        let stale: Vec<&str> = stale.map(|server| server.id()).collect();
-        if !stale.is_empty() {
+        if let Some(stale) = names(|server| server.tools > 0 && server.last_connected.is_none()) {
             self.out.note(&format!(
-                "not started, shown as last seen: {} (`toolcrib server refresh ID` asks anew)",
-                few(stale.into_iter())
+                "not started, shown as last seen: {stale} (`toolcrib server refresh ID` asks anew)"
             ));
         }
-        let config = self.host.config();
+        let config = self.settings.compile();
         if config.has_errors() {
             self.out.note(&format!("{}: see `toolcrib check`", count(&config.problems)));
         }
+        Ok(())
     }
 }
 
-pub(crate) fn is_up(server: &ServerStatus) -> bool {
-    matches!(server.state, State::Ready | State::Degraded)
+/// The path of a list, for whoever asks, that waits for servers.
+pub(crate) fn listing(segments: &[&str], who: &Who, more: &[(&str, Option<&str>)]) -> String {
+    let dialog = dialog_of(who);
+    let asked =
+        [("agent", who.agent.as_deref()), ("dialog", Some(&*dialog)), ("wait", Some("true"))];
+    path(segments, &[&asked, more].concat())
 }
 
-fn is_away(server: &ServerStatus) -> bool {
-    use State::{Backoff, Failed, Reconnecting, Stopped};
-    matches!(server.state, Backoff | Failed | Reconnecting | Stopped)
+/// The dialog that is named, or the one that all commands of that agent have.
+fn dialog_of(who: &Who) -> String {
+    let own = || match &who.agent {
+        Some(agent) => format!("{DIALOG}:{agent}"),
+        None => DIALOG.to_owned(),
+    };
+    who.dialog.clone().unwrap_or_else(own)
 }
 
-fn waiting(servers: &[ServerStatus]) -> String {
-    let coming = servers.iter().filter(|server| server.state == State::Connecting);
-    let coming: Vec<&str> = coming.map(|server| server.spec.id.as_str()).collect();
+/// Whether it failed because a server is down.
+pub(crate) fn is_down(fault: &Fault) -> bool {
+    fault.code == "connection.down"
+}
+
+pub(crate) fn is_up(server: &ServerShape) -> bool {
+    matches!(server.state.as_str(), "ready" | "degraded")
+}
+
+fn is_away(server: &ServerShape) -> bool {
+    matches!(server.state.as_str(), "backoff" | "failed" | "reconnecting" | "stopped")
+}
+
+fn is_called(server: &ServerShape, name: &str) -> bool {
+    server.id == name || server.key == name
+}
+
+fn waiting(servers: &[ServerShape]) -> String {
+    let coming = servers.iter().filter(|server| server.state == "connecting");
+    let coming: Vec<&str> = coming.map(|server| server.id.as_str()).collect();
     if coming.is_empty() {
         return "starting".to_owned();
     }

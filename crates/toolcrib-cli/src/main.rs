@@ -1,6 +1,8 @@
 //! The `toolcrib` command: arguments become settings, settings become one command's work.
 
+mod api;
 mod args;
+mod clients;
 mod cmd;
 mod demo;
 mod file;
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Reload => cmd::reload::run(&settings, &out),
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
+        Command::Connect(args) => cmd::connect::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
         Command::Serve(args) => cmd::serve::run(&settings, &out, &args),
         Command::Doctor(args) => cmd::doctor::run(&settings, &out, &args),

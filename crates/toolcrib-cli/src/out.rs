@@ -71,12 +71,17 @@ impl Out {
         }
     }
 
+    /// Whether anybody would see how far slow work has come.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
+    }
+
     /// How far slow work has come: one line on a terminal that the next one takes the place of, and nothing
     /// elsewhere. An empty one leaves the line free.
     pub(crate) fn progress(&self, text: &str) {
         let is_telling = self.is_telling.swap(!text.is_empty(), Ordering::Relaxed);
         let is_news = is_telling || !text.is_empty();
-        if is_news && !self.quiet && std::io::stderr().is_terminal() {
+        if is_news && self.shows_progress() {
             let mut err = anstream::stderr().lock();
             let _ = write!(err, "\r\x1b[2K{text}");
             let _ = err.flush();

@@ -5,4 +5,5 @@ pub mod front;
 pub mod gateway;
 pub mod identity;
 pub mod lines;
+mod metrics;
 pub mod version;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest text of one error; what servers write into theirs has no end.
 const LONGEST: usize = 2000;
@@ -34,6 +34,21 @@ pub fn timestamp(time: SystemTime) -> String {
     )
 }
 
+/// The time that such a text tells; nothing for any other text.
+pub fn moment(text: &str) -> Option<SystemTime> {
+    let parts = text.strip_suffix('Z')?.split(['-', 'T', ':', '.']);
+    let small = |part: &str| part.parse().ok().filter(|number: &u64| *number < 10_000);
+    let parts: Vec<u64> = parts.map(small).collect::<Option<_>>()?;
+    let [year, month, day, hour, minute, second, millis] = parts[..] else { return None };
+    // Years begin in March to have leap days last.
+    let year = year.checked_sub(u64::from(month <= 2))?;
+    let month = if month > 2 { month - 3 } else { month + 9 };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
+    let days = days.checked_sub(719_469)?;
+    let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
+    Some(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
+}
+
 /// The day of the calendar, so many days after 1970-01-01; years begin in March to have leap days last.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
@@ -48,8 +63,6 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -88,6 +101,10 @@ mod tests {
         ] {
             let time = UNIX_EPOCH + Duration::from_millis(seconds * 1_000 + 7);
             assert_eq!(timestamp(time), expected);
+            assert_eq!(moment(expected), Some(time));
+        }
+        for text in ["", "Z", "now", "1969-12-31T00:00:00.000Z", "2026-11-16", "1-1-1T1:1:1.1"] {
+            assert_eq!(moment(text), None, "{text}");
         }
     }
 }

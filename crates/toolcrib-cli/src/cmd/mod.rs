@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod check;
+pub(crate) mod connect;
 pub(crate) mod demo_server;
 pub(crate) mod doctor;
 pub(crate) mod explain;

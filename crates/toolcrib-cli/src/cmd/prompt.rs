@@ -1,9 +1,10 @@
 //! `toolcrib prompt`: a prompt with its arguments filled in.
 
+use serde::de::IgnoredAny;
+use toolcrib_server::api::shape::PromptArguments;
+use toolcrib_wire::Raw;
 use toolcrib_wire::view::{Content, GetPromptResult, Part};
-use toolcrib_wire::{ObjectWriter, Raw};
 
-use super::call::failed;
 use crate::Exit;
 use crate::args::Prompt;
 use crate::hosted;
@@ -13,23 +14,16 @@ use crate::shown::printable;
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Prompt) -> Exit {
     hosted::run(settings, out, async |hosted| {
-        let dialog = hosted.dialog(&args.who).await?;
-        let is_listed =
-            |turn: &toolcrib::Turn| turn.prompts().iter().any(|it| it.name() == args.name);
-        let turn = hosted.settled(&dialog, is_listed).await;
-        match turn.prompt(&args.name, arguments(&args.words)).await {
-            Ok(raw) if settings.json => out.raw(&raw),
-            Ok(raw) => print(out, raw)?,
-            Err(error) => return Ok(failed(hosted, &turn, settings.json, &error)),
+        let path = hosted::listing(&["prompts", &args.name], &args.who, &[]);
+        let filled_in = PromptArguments { arguments: args.words.iter().cloned().collect() };
+        let answer = hosted.waited(hosted.api.post(&path, &filled_in)).await?;
+        match answer.good::<IgnoredAny>()? {
+            Err(fault) => return hosted.failed(&fault, None).await,
+            Ok(_) if settings.json => out.raw(&answer.body),
+            Ok(_) => print(out, answer.body)?,
         }
         Ok(Exit::Done)
     })
-}
-
-/// They are text, whatever they look like.
-fn arguments(words: &[(String, String)]) -> Raw {
-    let writer = ObjectWriter::new();
-    words.iter().fold(writer, |writer, (name, value)| writer.string(name, value)).finish()
 }
 
 fn print(out: &Out, raw: Raw) -> Result<(), String> {

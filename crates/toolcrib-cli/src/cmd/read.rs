@@ -1,9 +1,9 @@
 //! `toolcrib read`: what a resource holds.
 
+use serde::de::IgnoredAny;
 use toolcrib_wire::view::{ReadResourceResult, ResourceContents};
 use toolcrib_wire::{Raw, base64};
 
-use super::call::failed;
 use crate::Exit;
 use crate::args::Read;
 use crate::hosted;
@@ -13,15 +13,13 @@ use crate::shown::printable;
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Read) -> Exit {
     hosted::run(settings, out, async |hosted| {
-        let dialog = hosted.dialog(&args.who).await?;
-        let is_listed = |turn: &toolcrib::Turn| {
-            turn.resources().iter().any(|it| it.uri() == args.uri && args.server.is_none())
-        };
-        let turn = hosted.settled(&dialog, is_listed).await;
-        match turn.read(&args.uri, args.server.as_deref()).await {
-            Ok(raw) if settings.json => out.raw(&raw),
-            Ok(raw) => return print(out, raw),
-            Err(error) => return Ok(failed(hosted, &turn, settings.json, &error)),
+        let server = args.server.as_deref();
+        let asked = [("uri", Some(args.uri.as_str())), ("server", server)];
+        let answer = hosted.list(&["resources", "content"], &args.who, &asked).await?;
+        match answer.good::<IgnoredAny>()? {
+            Err(fault) => return hosted.failed(&fault, server).await,
+            Ok(_) if settings.json => out.raw(&answer.body),
+            Ok(_) => return print(out, answer.body),
         }
         Ok(Exit::Done)
     })

@@ -1,12 +1,10 @@
-//! `toolcrib reload`: the configuration read as a host reads it, and what becomes of each server.
+//! `toolcrib reload`: the configuration read by the host, and what becomes of each server.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use serde_json::{Value as Json, json};
-use toolcrib::host::{Outcome, Step};
-use toolcrib::{Event, Reload};
-use toolcrib_config::{Action, Problem};
+use toolcrib_config::Problem;
+use toolcrib_server::api::shape::Reloaded;
 
 use crate::Exit;
 use crate::hosted::{self, Hosted};
@@ -17,83 +15,45 @@ use crate::shown::{Table, bold, plain, printable, reason};
 
 pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
     hosted::run(settings, out, async |hosted| {
-        out.progress("starting");
-        let reload = first_load(hosted).await?;
-        out.progress("");
-        let failed = reload.steps.iter().any(|step| matches!(step.outcome, Outcome::Failed(_)));
-        let wrong = reload.problems.iter().any(Problem::is_error);
+        let asked = async {
+            match hosted.running {
+                Some(_) => hosted.api.post("/reload", &serde_json::json!({})).await,
+                // A host of the command's own has only just read everything.
+                None => hosted.api.get("/reload").await,
+            }
+        };
+        let answer = hosted.waited(asked).await?;
+        let reload = match answer.good::<Reloaded>()? {
+            Ok(reload) => reload,
+            Err(fault) => return Ok(hosted.refused(&fault, None)),
+        };
         match settings.json {
-            true => out.json(&to_json(&reload, !failed && !wrong)),
+            true => out.json(&answer.read()?),
             false => human(hosted, &reload),
         }
-        Ok(if failed || wrong { Exit::Failed } else { Exit::Done })
+        Ok(if reload.ok { Exit::Done } else { Exit::Failed })
     })
 }
 
-/// The first load of this host. Nothing was awaited since it was started, so that it cannot have been told yet.
-async fn first_load(hosted: &Hosted<'_>) -> Result<Arc<Reload>, String> {
-    let mut events = hosted.host.listen();
-    while let Some(event) = events.next().await {
-        if let Event::Reloaded(reload) = &*event {
-            return Ok(Arc::clone(reload));
-        }
-    }
-    hosted.host.reload().await.ok_or_else(|| "the host is ending".to_owned())
-}
-
-fn to_json(reload: &Reload, ok: bool) -> Json {
-    let steps = reload.steps.iter().map(|step| {
-        json!({
-            "server": &*step.server,
-            "action": action(step.action),
-            "outcome": step.outcome.as_str(),
-            "error": error(step),
-        })
-    });
-    json!({
-        "ok": ok,
-        "version": reload.version,
-        "steps": steps.collect::<Vec<Json>>(),
-        "problems": reload.problems,
-        "duration_ms": u64::try_from(reload.took.as_millis()).unwrap_or(u64::MAX),
-    })
-}
-
-fn human(hosted: &Hosted<'_>, reload: &Reload) {
+fn human(hosted: &Hosted<'_>, reload: &Reloaded) {
     let shown: Vec<&Problem> = reload.problems.iter().collect();
-    hosted.out.result(&problems(&hosted.host.config(), &shown));
+    hosted.out.result(&problems(&hosted.settings.compile(), &shown));
     let mut table = Table::new(&["SERVER", "ACTION", "OUTCOME", ""]);
     for step in &reload.steps {
-        let style = match step.outcome {
-            Outcome::Done => bold(AnsiColor::Green),
-            Outcome::Coming => Style::new().dimmed(),
-            Outcome::Failed(_) => bold(AnsiColor::Red),
+        let style = match step.outcome.as_str() {
+            "done" => bold(AnsiColor::Green),
+            "failed" => bold(AnsiColor::Red),
+            _ => Style::new().dimmed(),
         };
         table.row([
             plain(printable(&step.server)),
-            plain(action(step.action)),
-            (step.outcome.as_str().to_owned(), style),
-            plain(error(step).map(reason).unwrap_or_default()),
+            plain(step.action.as_str()),
+            (step.outcome.clone(), style),
+            plain(step.error.as_deref().map(reason).unwrap_or_default()),
         ]);
     }
     hosted.out.result(&table.text());
     let (servers, problems) = (plural(reload.steps.len(), "server"), count(&reload.problems));
-    hosted.out.note(&format!("{servers} in {:.2} s: {problems}", reload.took.as_secs_f64()));
-}
-
-fn error(step: &Step) -> Option<&str> {
-    match &step.outcome {
-        Outcome::Failed(why) => Some(why),
-        Outcome::Done | Outcome::Coming => None,
-    }
-}
-
-fn action(action: Action) -> &'static str {
-    match action {
-        Action::Keep => "keep",
-        Action::KeepLastGood => "keep_last_good",
-        Action::Start => "start",
-        Action::Replace => "replace",
-        Action::Stop => "stop",
-    }
+    let took = Duration::from_millis(reload.duration_ms).as_secs_f64();
+    hosted.out.note(&format!("{servers} in {took:.2} s: {problems}"));
 }

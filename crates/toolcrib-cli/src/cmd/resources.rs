@@ -1,12 +1,7 @@
 //! `toolcrib resources`: what can be read, and the templates of what else can.
 
-use std::sync::Arc;
+use toolcrib_server::api::shape::Resources as Listed;
 
-use toolcrib::Turn;
-use toolcrib::registry::{Resource, Template};
-use toolcrib_wire::{ObjectWriter, Raw};
-
-use super::tools::or_null;
 use crate::Exit;
 use crate::args::Resources;
 use crate::hosted;
@@ -17,67 +12,39 @@ use crate::shown::{Table, brief, plain, printable};
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Resources) -> Exit {
     hosted::run(settings, out, async |hosted| {
-        let dialog = hosted.dialog(&args.who).await?;
-        let turn = hosted.settled(&dialog, |_| false).await;
-        let (resources, templates) = (turn.resources(), turn.templates());
+        let answer = hosted.list(&["resources"], &args.who, &[]).await?;
+        let listed = match answer.good::<Listed>()? {
+            Ok(listed) => listed,
+            Err(fault) => return Ok(hosted.refused(&fault, None)),
+        };
+        let (resources, templates) = (listed.resources.len(), listed.templates.len());
         match settings.json {
-            true => out.raw(&document(&turn, &resources, &templates)),
+            true => out.raw(&answer.body),
             false => {
-                out.result(&table(&resources, &templates));
-                hosted.footnotes(&turn);
-                let (listed, more) = (resources.len(), templates.len());
-                out.note(&format!("{}, {}", plural(listed, "resource"), plural(more, "template")));
+                out.result(&table(&listed));
+                hosted.footnotes().await?;
+                let templates = plural(templates, "template");
+                out.note(&format!("{}, {templates}", plural(resources, "resource")));
             }
         }
-        let is_empty = resources.is_empty() && templates.is_empty();
-        Ok(if is_empty { hosted.exit_of_nothing() } else { Exit::Done })
+        match resources + templates {
+            0 => hosted.exit_of_nothing().await,
+            _ => Ok(Exit::Done),
+        }
     })
 }
 
-fn document(turn: &Turn, resources: &[Arc<Resource>], templates: &[Arc<Template>]) -> Raw {
-    let resources = resources.iter().map(|it| {
-        let writer = ObjectWriter::new().string("uri", it.uri()).string("name", it.name());
-        finish(writer, it.server().id(), it.item().raw(), it.standing().is_available())
-    });
-    let templates = templates.iter().map(|it| {
-        let writer = ObjectWriter::new().string("uri_template", it.uri()).string("name", it.name());
-        finish(writer, it.server().id(), it.item().raw(), it.standing().is_available())
-    });
-    ObjectWriter::new()
-        .integer("version", i64::try_from(turn.version()).unwrap_or(i64::MAX))
-        .array("resources", resources)
-        .array("templates", templates)
-        .finish()
-}
-
-fn finish(writer: ObjectWriter, server: &str, raw: &Raw, available: bool) -> Raw {
-    let [title, description, mime] = ["title", "description", "mimeType"].map(|key| raw.get(key));
-    writer
-        .string("server", server)
-        .json("title", or_null(title.as_ref()))
-        .json("description", or_null(description.as_ref()))
-        .json("mime_type", or_null(mime.as_ref()))
-        .bool("available", available)
-        .finish()
-}
-
-fn table(resources: &[Arc<Resource>], templates: &[Arc<Template>]) -> String {
+fn table(listed: &Listed) -> String {
+    let resources = listed.resources.iter().map(|it| (&it.uri, &it.name, &it.rest));
+    let templates = listed.templates.iter().map(|it| (&it.uri_template, &it.name, &it.rest));
     let mut table = Table::new(&["URI", "SERVER", "TYPE", "DESCRIPTION"]);
-    let mut row = |uri: &str, server: &str, mime: Option<&str>, text: Option<&str>, name: &str| {
+    for (uri, name, rest) in resources.chain(templates) {
         table.row([
             plain(printable(uri)),
-            plain(printable(server)),
-            plain(mime.map(printable).unwrap_or_default()),
-            plain(brief(text.unwrap_or(name))),
+            plain(printable(&rest.server)),
+            plain(rest.mime_type.as_deref().map(printable).unwrap_or_default()),
+            plain(brief(rest.description.as_deref().unwrap_or(name))),
         ]);
-    };
-    for it in resources {
-        let (mime, text) = (it.item().mime_type(), it.item().description());
-        row(it.uri(), it.server().id(), mime.as_deref(), text.as_deref(), it.name());
-    }
-    for it in templates {
-        let (mime, text) = (it.item().mime_type(), it.item().description());
-        row(it.uri(), it.server().id(), mime.as_deref(), text.as_deref(), it.name());
     }
     table.text()
 }

@@ -1,72 +1,93 @@
 //! `toolcrib server`: something is done to one server.
 
 use serde_json::json;
-use toolcrib::host::OpError;
-use toolcrib::signals::chain;
+use toolcrib_server::api::shape::{Fault, Operated, ServerShape};
 
-use super::servers::{colour, to_json};
+use super::servers::colour;
 use crate::Exit;
+use crate::api::{Answer, path};
 use crate::args::{Server, Target};
-use crate::hosted::{self, Hosted, is_up};
+use crate::hosted::{self, Hosted, is_down, is_up};
 use crate::out::Out;
 use crate::settings::Settings;
 use crate::shown::lines;
 
-/// Who enables and disables servers here, as others are told.
-const WHO: &str = "the command line";
-
 pub(crate) fn run(settings: &Settings, out: &Out, what: &Server) -> Exit {
     hosted::run(settings, out, async |hosted| {
-        hosted.host.ready().await;
         let Target { id } = what.target();
-        let Some(server) = hosted.server(id) else { return Ok(hosted.no_server(id)) };
-        let done = perform(hosted, what, &server.key).await;
-        out.progress("");
-        let now = hosted.server(&server.key).unwrap_or(server);
+        let looked = hosted.waited(hosted.api.get(&path(&["servers", id], &[]))).await?;
+        let server = match looked.good::<ServerShape>()? {
+            Ok(server) => server,
+            Err(fault) => return Ok(hosted.refused(&fault, Some(id))),
+        };
+        let done = hosted.waited(perform(hosted, what, &server)).await?;
         if settings.json {
-            let error = done.as_ref().err().map(|error| chain(error));
-            out.json(&json!({"ok": done.is_ok(), "server": to_json(&now), "error": error}));
-        } else if let Err(error) = &done {
-            out.error(&lines(&chain(error)));
+            out.json(&json!(done));
+        } else if let Some(fault) = &done.error {
+            out.error(&lines(&fault.message));
         } else {
-            let (style, state) = (colour(now.state), now.state.as_str());
+            let style = colour(&done.server.state);
             // Whether it comes up is not what was asked for.
-            let state = if matches!(what, Server::Enable(_)) { "enabled" } else { state };
-            out.result(&format!("{} {style}{state}{style:#}\n", now.spec.id));
+            let is_enabled = matches!(what, Server::Enable(_));
+            let state = if is_enabled { "enabled" } else { done.server.state.as_str() };
+            out.result(&format!("{} {style}{state}{style:#}\n", done.server.id));
         }
-        Ok(match done {
-            Ok(()) => Exit::Done,
-            Err(OpError::Failed { .. } | OpError::NotConnected(_)) => Exit::Unreached,
-            Err(_) => Exit::Failed,
-        })
+        Ok(exit(done.error.as_ref()))
     })
 }
 
-async fn perform(hosted: &Hosted<'_>, what: &Server, key: &str) -> Result<(), OpError> {
-    let host = &hosted.host;
+async fn perform(
+    hosted: &Hosted<'_>,
+    what: &Server,
+    server: &ServerShape,
+) -> Result<Operated, String> {
+    let key = server.key.as_str();
     match what {
-        Server::Connect(_) => connect(hosted, key).await,
-        Server::Disconnect(_) => host.disconnect(key).await,
-        Server::Restart(_) => {
-            hosted.out.progress("restarting");
-            host.restart(key).await
-        }
+        Server::Connect(_) => connect(hosted, server).await,
+        Server::Disconnect(_) => operate(hosted, key, "disconnect").await,
+        Server::Restart(_) => operate(hosted, key, "restart").await,
         Server::Refresh(_) => {
-            connect(hosted, key).await?;
-            host.refresh(key).await
+            // A host of its own has nobody who would have connected it.
+            let connected = match hosted.running {
+                Some(_) => None,
+                None => connect(hosted, server).await?.error,
+            };
+            match connected {
+                Some(error) => {
+                    Ok(Operated { ok: false, server: server.clone(), error: Some(error) })
+                }
+                None => operate(hosted, key, "refresh").await,
+            }
         }
-        Server::Enable(_) => host.enable(key, WHO).await,
-        Server::Disable(_) => host.disable(key, WHO).await,
+        Server::Enable(_) => operate(hosted, key, "enable").await,
+        Server::Disable(_) => operate(hosted, key, "disable").await,
     }
 }
 
-/// This host has begun to connect it already, or would when it is first wanted: what counts is that it is up.
-async fn connect(hosted: &Hosted<'_>, key: &str) -> Result<(), OpError> {
-    hosted.out.progress("connecting");
-    let connected = hosted.host.connect(key).await;
-    match hosted.server(key) {
-        Some(server) if is_up(&server) => Ok(()),
-        _ => connected,
+/// The host may have begun to connect it already, or may have it: what counts is that it is up.
+async fn connect(hosted: &Hosted<'_>, server: &ServerShape) -> Result<Operated, String> {
+    let up = |server: ServerShape| Operated { ok: true, server, error: None };
+    if is_up(server) {
+        return Ok(up(server.clone()));
+    }
+    let done = operate(hosted, &server.key, "connect").await?;
+    Ok(if is_up(&done.server) { up(done.server) } else { done })
+}
+
+async fn operate(hosted: &Hosted<'_>, key: &str, what: &str) -> Result<Operated, String> {
+    let answer: Answer = hosted.api.post(&path(&["servers", key, what], &[]), &json!({})).await?;
+    answer.read()
+}
+
+fn exit(fault: Option<&Fault>) -> Exit {
+    const OF_SERVERS: [&str; 6] =
+        ["config", "connection", "authentication", "timeout", "protocol", "resource"];
+    match fault {
+        None => Exit::Done,
+        Some(fault) if is_down(fault) || OF_SERVERS.contains(&fault.kind.as_str()) => {
+            Exit::Unreached
+        }
+        Some(_) => Exit::Failed,
     }
 }
 

@@ -4,6 +4,7 @@
 mod check;
 mod clients;
 mod conformance;
+mod connect;
 mod demo;
 mod doctor;
 mod explain;
@@ -104,10 +105,12 @@ fn every_command_helps_with_an_example() {
     let place = Place::new();
     for command in [
         "check",
+        "connect",
         "explain",
         "import",
         "demo-server",
         "doctor",
+        "serve",
         "servers",
         "tools",
         "why",
@@ -144,7 +147,11 @@ fn wrong_usage_ends_with_two() {
         vec![],
         vec!["check", "--root", "nowhere"],
         vec!["check", "--config", "x", "--dialect", "esperanto"],
+        vec!["connect", "emacs"],
+        vec!["connect", "cursor", "--undo", "--http"],
+        vec!["connect", "cursor", "--user", "--project"],
         vec!["import", "emacs"],
+        vec!["serve", "--listen", "example.com:80"],
         vec!["demo-server", "--http", "0.0.0.0:0"],
         vec!["demo-server", "--http", "example.com:80"],
         vec!["call"],

@@ -64,7 +64,7 @@ pub(crate) struct Upstream {
 impl Upstream {
     pub(crate) async fn start(program: &Path, args: &[&str]) -> Self {
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::piped());
+        command.args(args).stdin(Stdio::piped()).stderr(Stdio::null());
         let (child, url) = first_line(command).await;
         Self { _child: child, url }
     }

@@ -31,7 +31,7 @@ pub(crate) const MAX_FLAWS: usize = 1000;
 
 /// The syntax of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Syntax {
+pub enum Syntax {
     Yaml,
     /// JSON; comments and trailing commas are accepted.
     Json,

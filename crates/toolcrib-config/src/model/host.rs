@@ -155,6 +155,8 @@ group! {
     Gateway, GatewayKeys {
         /// The address to listen on.
         listen: String = "127.0.0.1:7420".to_string(),
+        /// Names besides the address by which clients may call it.
+        hosts: Vec<String> = Vec::new(),
         /// Bearer tokens, by their hash.
         tokens: Vec<Token> = Vec::new(),
         /// An issuer whose tokens are accepted.

@@ -135,7 +135,7 @@ fn stream(underway: Underway, mut remarks: Receiver<Remark>, with: Vec<Extra>) -
         while let Some(remark) = remarks.try_next() {
             let _ = queue.send(remarked(&remark)).await;
         }
-        underway.is_over();
+        underway.ended();
         let told = ended.map(|done| Reported::raw(&done, &with));
         let _ = queue.send(last(told)).await;
     });
@@ -186,11 +186,11 @@ impl Underway {
 
     async fn end(self) -> Option<Execution> {
         let ended = self.dialog.wait(self.call).await;
-        self.is_over();
+        self.ended();
         ended
     }
 
-    fn is_over(mut self) {
+    fn ended(mut self) {
         self.goes_on = false;
     }
 }

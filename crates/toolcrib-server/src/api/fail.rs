@@ -46,6 +46,8 @@ impl Fail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Call(ErrorKind),
+    /// It is not known who asks.
+    Unknown,
     NotFound,
     NotAllowed,
     Conflict,
@@ -59,6 +61,7 @@ impl Kind {
     fn as_str(self) -> &'static str {
         match self {
             Kind::Call(kind) => kind.as_str(),
+            Kind::Unknown => ErrorKind::Authentication.as_str(),
             Kind::NotFound | Kind::NotAllowed => "not_found",
             Kind::Conflict => "conflict",
             Kind::TooLarge => ErrorKind::InvalidArguments.as_str(),
@@ -82,6 +85,7 @@ impl Kind {
                 | ErrorKind::Protocol
                 | ErrorKind::Tool => StatusCode::BAD_GATEWAY,
             },
+            Kind::Unknown => StatusCode::UNAUTHORIZED,
             Kind::NotFound => StatusCode::NOT_FOUND,
             Kind::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Kind::Conflict => StatusCode::CONFLICT,
@@ -159,10 +163,15 @@ impl From<StoreError> for Fail {
     }
 }
 
-/// Only for whoever is in already: at the door it is 401.
 impl From<Refused> for Fail {
     fn from(refused: Refused) -> Self {
-        Fail::new(Kind::Call(ErrorKind::Denied), "denied", refused.to_string())
+        let (kind, code) = match refused {
+            Refused::NoToken => (Kind::Unknown, "token.missing"),
+            Refused::BadToken => (Kind::Unknown, "token.unknown"),
+            Refused::NotThatAgent(_) => (Kind::Call(ErrorKind::Denied), "denied.agent"),
+            Refused::TooFast(_) => (Kind::TooMany, "rate.limit"),
+        };
+        Fail::new(kind, code, refused.to_string())
     }
 }
 
@@ -184,7 +193,7 @@ mod tests {
     fn each_error_has_its_status() {
         let failed = |kind| OpError::Failed { server: "s".into(), cause: Failure::new(kind, "m") };
         let call = |kind| Fail::from(&CallError::new(kind, "m"));
-        let table: [(Fail, u16, &str); 23] = [
+        let table: [(Fail, u16, &str); 26] = [
             (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
             (call(ErrorKind::Denied), 403, "denied"),
             (call(ErrorKind::InvalidArguments), 400, "invalid_arguments"),
@@ -212,6 +221,9 @@ mod tests {
             (DialogError::Taken.into(), 409, "conflict"),
             (SwitchError::NoServer("s".into()).into(), 404, "not_found"),
             (Refused::NotThatAgent("a".into()).into(), 403, "denied"),
+            (Refused::NoToken.into(), 401, "authentication"),
+            (Refused::BadToken.into(), 401, "authentication"),
+            (Refused::TooFast(1).into(), 429, "resource"),
         ];
         for (fail, status, kind) in table {
             assert_eq!(

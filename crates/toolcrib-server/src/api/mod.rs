@@ -11,6 +11,7 @@ mod events;
 mod fail;
 mod host;
 mod lists;
+mod openapi;
 mod scope;
 mod servers;
 mod settle;
@@ -23,7 +24,10 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 
 use crate::front::{Front, route};
-use fail::{Fail, Kind};
+use fail::Kind;
+
+pub(crate) use fail::Fail;
+pub use openapi::document as openapi;
 
 /// The API by itself, for a program that has a host and needs no network: requests carry a
 /// [`Door`](crate::identity::Door) among their extensions.

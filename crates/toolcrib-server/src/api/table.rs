@@ -9,7 +9,7 @@ use super::shape::{
     NewDialog, Operated, Problems, PromptArguments, Prompts, Reloaded, Reminders, Reported,
     Requests, Resources, ServerShape, Servers, Switch, Switched, Tools,
 };
-use super::{calls, dialogs, events, host, lists, servers};
+use super::{calls, dialogs, events, host, lists, openapi, servers};
 
 const GET: MethodFilter = MethodFilter::GET;
 const POST: MethodFilter = MethodFilter::POST;
@@ -25,6 +25,8 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 
 fn of_host() -> Vec<Endpoint> {
     vec![
+        Endpoint::new(GET, "/openapi.json", "This description", openapi::serve)
+            .answers::<Value>(200),
         Endpoint::new(GET, "/status", "The host in figures", host::status)
             .query::<servers::ServersAsked>()
             .answers::<HostStatus>(200),

@@ -1,6 +1,7 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
 mod listen;
+mod page;
 pub mod pipe;
 pub mod reply;
 pub(crate) mod route;
@@ -35,8 +36,14 @@ impl Front {
 
     /// Serves an address until the front closes.
     pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
+        // Whatever cannot be told is taken for what others can reach.
+        let door = match listener.local_addr().map(|address| address.ip()) {
+            Ok(address) if address.is_loopback() => Door::Tcp,
+            Ok(address) => Door::Net(address),
+            Err(_) => Door::Net(std::net::Ipv4Addr::UNSPECIFIED.into()),
+        };
         tokio::select! {
-            () = listen::serve(self, listener, Door::Tcp) => {}
+            () = listen::serve(self, listener, door) => {}
             () = self.sweep() => {}
         }
     }

@@ -2,41 +2,60 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Json, Router};
+use toolcrib_config::model::host::GatewayOAuth;
 
 use super::reply::{self, Reply};
-use super::{Front, pipe};
-use crate::identity::{Door, gate};
-use crate::{api, gateway};
+use super::{Front, page, pipe};
+use crate::api::Fail;
+use crate::identity::gate::{self, Names};
+use crate::identity::{Door, Metadata, Refused};
+use crate::{api, gateway, metrics};
 
 /// Everything that is served.
 pub(super) fn router(front: &Arc<Front>) -> Router {
     let known = Router::new()
         .merge(gateway::routes())
         .merge(pipe::routes())
+        .merge(metrics::routes())
         .nest("/api/v1", api::routes())
         .layer(from_fn_with_state(Arc::clone(front), identify));
-    let open = Router::new().route("/healthz", get(alive)).route("/readyz", get(ready));
-    known.merge(open).layer(from_fn(guard)).with_state(Arc::clone(front))
+    let open = Router::new()
+        .route("/", get(page::show))
+        .route("/healthz", get(alive))
+        .route("/readyz", get(ready))
+        .route("/.well-known/oauth-protected-resource", get(resource))
+        .route("/.well-known/oauth-protected-resource/{*path}", get(resource));
+    known
+        .merge(open)
+        .layer(from_fn_with_state(Arc::clone(front), guard))
+        .with_state(Arc::clone(front))
 }
 
 /// Pages of elsewhere are kept out, whoever shows them.
-async fn guard(request: Request, next: Next) -> Reply {
-    if !is_meant(&request) {
-        let reason = "this server answers programs of this machine only";
+async fn guard(State(front): State<Arc<Front>>, request: Request, next: Next) -> Reply {
+    if !is_meant(&front, &request) {
+        let reason = "this server answers only to its own names (gateway.hosts)";
         return reply::refuse(StatusCode::FORBIDDEN, reason);
     }
     next.run(request).await
 }
 
-fn is_meant(request: &Request) -> bool {
+fn is_meant(front: &Front, request: &Request) -> bool {
     let said = |name| text(request.headers(), name);
-    request.extensions().get() == Some(&Door::Socket)
-        || gate::admits(said(header::HOST), said(header::ORIGIN))
+    let address = match door(request) {
+        Door::Socket => return true,
+        Door::Tcp => None,
+        Door::Net(address) => Some(address),
+    };
+    let config = front.host.config();
+    let names = Names { address, hosts: &config.gateway.hosts };
+    gate::admits(names, said(header::HOST), said(header::ORIGIN))
 }
 
 /// From here on it is known who asks.
@@ -45,13 +64,60 @@ pub(crate) async fn identify(
     mut request: Request,
     next: Next,
 ) -> Reply {
-    let door = request.extensions().get().copied().unwrap_or(Door::Tcp);
-    match front.identity.who(request.headers(), door) {
+    let config = front.host.config();
+    let who = front.identity.who(&config.gateway, request.headers(), door(&request)).await;
+    match who {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(refused) => reply::refuse(StatusCode::UNAUTHORIZED, &refused.to_string()),
+        Err(refused) => refuse(&config.gateway.oauth, &request, &refused),
+    }
+}
+
+fn door(request: &Request) -> Door {
+    let unknown = Door::Net(std::net::Ipv4Addr::UNSPECIFIED.into());
+    request.extensions().get().copied().unwrap_or(unknown)
+}
+
+/// In the words of what was asked; with the way in, where there is one.
+fn refuse(oauth: &GatewayOAuth, request: &Request, refused: &Refused) -> Reply {
+    let is_api = request.uri().path().starts_with("/api/");
+    let status = Fail::from(refused.clone()).status;
+    let mut reply = match is_api {
+        true => Fail::from(refused.clone()).into_response(),
+        false => reply::refuse(status, &refused.to_string()),
+    };
+    let (name, value) = match refused {
+        Refused::TooFast(_) => (header::RETRY_AFTER, "1".to_owned()),
+        _ => {
+            let host = text(request.headers(), header::HOST).unwrap_or("localhost");
+            (header::WWW_AUTHENTICATE, challenge(oauth, host, refused))
+        }
+    };
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        reply.headers_mut().insert(name, value);
+    }
+    reply
+}
+
+fn challenge(oauth: &GatewayOAuth, host: &str, refused: &Refused) -> String {
+    let mut challenge = "Bearer realm=\"toolcrib\"".to_owned();
+    if *refused == Refused::BadToken {
+        challenge += ", error=\"invalid_token\"";
+    }
+    if let Some(address) = Metadata::address(oauth, host) {
+        challenge += &format!(", resource_metadata=\"{address}\"");
+    }
+    challenge
+}
+
+/// Whose tokens are taken.
+async fn resource(State(front): State<Arc<Front>>, headers: HeaderMap) -> Reply {
+    let host = text(&headers, header::HOST).unwrap_or("localhost");
+    match Metadata::of(&front.host.config().gateway.oauth, host) {
+        Some(metadata) => Json(metadata).into_response(),
+        None => reply::empty(StatusCode::NOT_FOUND),
     }
 }
 

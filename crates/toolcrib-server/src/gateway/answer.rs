@@ -9,7 +9,7 @@ use toolcrib::shape::{CallError, ErrorKind};
 use toolcrib_wire::handshake::{DiscoverResult, Initialize, InitializeResult};
 use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::{Cache, LogLevel, ServerCapabilities};
-use toolcrib_wire::{Body, Id, Json, ObjectWriter, Raw, Request, RpcError, code, method};
+use toolcrib_wire::{Body, Era, Id, Json, ObjectWriter, Raw, Request, RpcError, code, method};
 
 use super::caller::{Caller, Opened};
 use super::changes::{self, Wants};
@@ -125,7 +125,7 @@ impl Client {
         let turn = self.dialog(caller).await?.turn().await;
         let server = self.who.server.as_deref();
         let read = turn.read_by(&uri, server, rounds.as_ref()).await;
-        self.finish(caller, &read.map_err(|error| refusal(&error))?, true)
+        self.finish(caller, &read.map_err(|error| unread(caller, &uri, &error))?, true)
     }
 
     async fn prompt(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
@@ -203,6 +203,20 @@ impl Client {
         }
         (SubscriptionFilter { uris, ..wanted }, followed)
     }
+}
+
+/// What is said of a resource that nobody has differs by era.
+fn unread(caller: &Caller, uri: &str, error: &CallError) -> RpcError {
+    let refused = refusal(error);
+    if refused.code != code::RESOURCE_NOT_FOUND || error.rpc().is_some() {
+        return refused;
+    }
+    let code = match caller.era() {
+        Era::Legacy => code::RESOURCE_NOT_FOUND,
+        Era::Modern => code::INVALID_PARAMS,
+    };
+    let data = ObjectWriter::new().string("uri", uri).finish();
+    RpcError::new(code, refused.message).with_data(data)
 }
 
 /// A failure as the protocol has it: what the server said itself goes through unchanged.

@@ -12,8 +12,11 @@ use toolcrib::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib::host::{Execution, Question};
 use toolcrib::{CallRequest, Dialog};
 use toolcrib_wire::notice::LogMessage;
+use toolcrib_wire::param_header::{check_params, param_headers};
 use toolcrib_wire::view::InputRequired;
-use toolcrib_wire::{Body, Era, ObjectWriter, ProgressToken, Raw, RpcError, build, method};
+use toolcrib_wire::{
+    Body, Era, Json, ObjectWriter, ProgressToken, Raw, Request, RpcError, build, method,
+};
 
 use super::answer::{empty, refusal, unknown_state};
 use super::caller::Caller;
@@ -64,6 +67,29 @@ impl Client {
         };
         let request = self.request(caller, params, state, conduct.token.is_some()).await?;
         conduct.run(Underway::start(dialog, request)).await
+    }
+
+    /// Whether arguments that travel in headers too say the same there.
+    pub(super) async fn check_headers<'h>(
+        &self,
+        request: &Request,
+        look_up: impl Fn(&str) -> Option<&'h str>,
+    ) -> Result<(), RpcError> {
+        let (method::TOOLS_CALL, Some(name)) = (request.method.as_str(), request.params.name())
+        else {
+            return Ok(());
+        };
+        let dialog = self.dialog(&Caller::of(request, None)?).await?;
+        let turn = dialog.turn_now();
+        let tool = match &self.who.server {
+            Some(server) => turn.tool_of(server, &name),
+            None => turn.tool(&name),
+        };
+        // A tool that is not known is refused by whoever is asked to call it.
+        let headers = tool.and_then(|tool| param_headers(tool.input_schema().json()).ok());
+        let arguments = request.params.get("arguments").unwrap_or(Json::EMPTY);
+        check_params(&headers.unwrap_or_default(), arguments, look_up)
+            .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
     }
 
     async fn request(

@@ -83,7 +83,12 @@ impl Ear<'_> {
     /// What a server told besides: in whose session, and what.
     async fn heed(&self, dialog: Option<&str>, called: &str, params: Option<&Raw>) {
         let is_own = dialog == Some(self.dialog.id());
+        // Nobody's session is everybody's who sees the server.
+        let is_for_all = dialog.is_none() || is_own;
         let is_wanted = match called {
+            method::TOOLS_CHANGED => is_for_all && self.wants_change(List::Tools),
+            method::PROMPTS_CHANGED => is_for_all && self.wants_change(List::Prompts),
+            method::RESOURCES_CHANGED => is_for_all && self.wants_change(List::Resources),
             method::RESOURCE_UPDATED => self.wants_resource(params),
             method::LOG_MESSAGE => is_own && self.wants_log(params),
             method::ELICITATION_COMPLETE => is_own,

@@ -115,9 +115,11 @@ async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) ->
 
 /// A request that stands for itself.
 async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) -> Reply {
-    let checked = header::check_standard(&request, |name| text(head, name))
-        .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()));
-    if let Err(error) = checked.and_then(|()| says_all(&request)) {
+    let checked = says_all(&request).and_then(|()| {
+        header::check_standard(&request, |name| text(head, name))
+            .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
+    });
+    if let Err(error) = checked {
         return reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error));
     }
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
@@ -129,9 +131,14 @@ async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request
     let handle =
         named.clone().unwrap_or_else(|| client.chars().take(HANDLE).collect::<String>().into());
     let who = Who { dialog: named, ..who };
-    match gateway.clients.handle(gateway, who, handle) {
-        Ok(client) => run(&client, head, request, true).await,
-        Err(TooMany) => full(&request),
+    let Ok(client) = gateway.clients.handle(gateway, who, handle) else {
+        return full(&request);
+    };
+    match client.check_headers(&request, |name| text(head, name)).await {
+        Ok(()) => run(&client, head, request, true).await,
+        Err(error) => {
+            reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error))
+        }
     }
 }
 

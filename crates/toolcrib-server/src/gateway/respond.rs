@@ -18,10 +18,12 @@ use crate::front::reply::{self, Reply};
 /// A silent answer becomes a stream, and a silent stream says that it is alive, this often.
 const ALIVE: Duration = Duration::from_secs(15);
 
+/// The last message, with the status that it has where it is alone.
+pub(super) type Answer = (StatusCode, Raw);
+
 /// What is being answered.
 pub(super) struct Work {
-    /// The last message, with the status that it has where it is alone.
-    pub(super) answer: Pin<Box<dyn Future<Output = Option<(StatusCode, Raw)>> + Send>>,
+    pub(super) answer: Pin<Box<dyn Future<Output = Option<Answer>> + Send>>,
     /// What comes before it.
     pub(super) queue: mpsc::Receiver<Raw>,
     /// Whether the client takes events.
@@ -58,7 +60,7 @@ async fn plain(mut work: Work) -> Reply {
     }
 }
 
-fn whole(answer: Option<(StatusCode, Raw)>) -> Reply {
+fn whole(answer: Option<Answer>) -> Reply {
     match answer {
         Some((status, message)) => reply::json(status, &message),
         None => reply::empty(StatusCode::ACCEPTED),
@@ -86,7 +88,7 @@ fn events(work: Work, first: Option<Raw>) -> Reply {
 }
 
 /// What was said just before the answer, and the answer.
-fn last(queue: &mut mpsc::Receiver<Raw>, answer: Option<(StatusCode, Raw)>) -> Vec<u8> {
+fn last(queue: &mut mpsc::Receiver<Raw>, answer: Option<Answer>) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Ok(message) = queue.try_recv() {
         bytes.extend(reply::event(&message));

@@ -2,32 +2,53 @@
 
 use std::net::IpAddr;
 
+/// By what names, besides those of this machine alone, a host may be called.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// The address that others reach it by.
+    pub address: Option<IpAddr>,
+    /// What the configuration says.
+    pub hosts: &'a [String],
+}
+
 /// A page whose name was made to point here names itself in `Host`, and a foreign page in `Origin`.
-pub fn admits(host: Option<&str>, origin: Option<&str>) -> bool {
-    host.is_some_and(is_here) && origin.is_none_or(is_from_here)
+pub fn admits(names: Names<'_>, host: Option<&str>, origin: Option<&str>) -> bool {
+    host.is_some_and(|host| names.are(host)) && origin.is_none_or(|origin| names.are_of(origin))
 }
 
-fn is_from_here(origin: &str) -> bool {
-    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    authority.is_some_and(is_here)
+impl Names<'_> {
+    fn are_of(self, origin: &str) -> bool {
+        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        authority.is_some_and(|authority| self.are(authority))
+    }
+
+    /// Whether a host, with or without a port, is this one by a name that nobody else can give. Addresses cannot
+    /// be made to point elsewhere, so any will do where any is listened on.
+    fn are(self, authority: &str) -> bool {
+        let Some(name) = name_of(authority) else { return false };
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return address.is_loopback()
+                || self.address.is_some_and(|own| own.is_unspecified() || own == address);
+        }
+        let mut known = self.hosts.iter().map(String::as_str).chain(["localhost"]);
+        known.any(|known| known.eq_ignore_ascii_case(name))
+    }
 }
 
-/// Whether a host, with or without a port, is this machine by a name that nobody else can give.
-fn is_here(authority: &str) -> bool {
+/// The host of an authority, if that is well-formed.
+fn name_of(authority: &str) -> Option<&str> {
     let (name, port) = match authority.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((name, "")) => (name, None),
             Some((name, port)) => (name, Some(port.strip_prefix(':').unwrap_or("no port"))),
-            None => return false,
+            None => return None,
         },
         None => match authority.split_once(':') {
             Some((name, port)) => (name, Some(port)),
             None => (authority, None),
         },
     };
-    let is_loopback = name.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-    (is_loopback || name.eq_ignore_ascii_case("localhost"))
-        && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    port.is_none_or(|port| port.parse::<u16>().is_ok()).then_some(name)
 }
 
 #[cfg(test)]
@@ -56,18 +77,39 @@ mod tests {
             ("[::1", false),
             ("[::2]:1", false),
         ] {
-            assert_eq!(admits(Some(host), None), here, "{host:?}");
+            assert_eq!(admits(Names::default(), Some(host), None), here, "{host:?}");
         }
-        assert!(!admits(None, None));
+        assert!(!admits(Names::default(), None, None));
     }
 
     #[test]
     fn a_foreign_page_is_kept_out_and_a_program_is_not() {
-        let from = |origin| admits(Some("localhost:7421"), origin);
+        let names = Names::default();
+        let from = |origin| admits(names, Some("localhost:7421"), origin);
         assert!(from(None) && from(Some("http://localhost:3000")) && from(Some("https://[::1]")));
         for origin in ["", "null", "http://evil.example", "localhost", "file://localhost"] {
             assert!(!from(Some(origin)), "{origin:?}");
         }
-        assert!(!admits(Some("evil.example"), Some("http://localhost")));
+        assert!(!admits(names, Some("evil.example"), Some("http://localhost")));
+    }
+
+    #[test]
+    fn elsewhere_the_address_and_the_names_of_the_configuration_count() {
+        let hosts = ["crib.example".to_owned()];
+        let one = Names { address: "192.0.2.1".parse().ok(), hosts: &hosts };
+        let any = Names { address: "::".parse().ok(), hosts: &[] };
+        for (names, host, is_good) in [
+            (one, "192.0.2.1:7420", true),
+            (one, "192.0.2.2:7420", false),
+            (one, "Crib.Example", true),
+            (one, "other.example", false),
+            (any, "192.0.2.2:7420", true),
+            (any, "[2001:db8::1]", true),
+            (any, "crib.example", false),
+        ] {
+            assert_eq!(admits(names, Some(host), None), is_good, "{host}");
+            let origin = format!("https://{host}");
+            assert_eq!(admits(names, Some("localhost"), Some(&origin)), is_good, "{host}");
+        }
     }
 }

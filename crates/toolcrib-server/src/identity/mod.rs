@@ -1,20 +1,42 @@
 //! Who is asking. Nothing outside of this module decides that.
+//!
+//! The socket in the state folder is the owner's. Over an address, a bearer token says who it is: one of the
+//! configuration, one that was made with `toolcrib token new`, or one of an issuer (`oauth/`). Where there are none
+//! of these and only this machine can reach the address, everybody is the agent `default`.
 
 pub mod gate;
 mod limits;
+mod listen;
+mod oauth;
+mod rate;
+mod secret;
+mod tokens;
 
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use toolcrib::access::DEFAULT_AGENT;
+use toolcrib::signals::chain;
+use toolcrib_config::model::host::Gateway;
 
 pub use limits::Limits;
+pub use listen::{Unsafe, check_listen};
+pub use oauth::{Metadata, NotVerified};
+pub use tokens::{Issued, Tokens, TokensError};
+
+use oauth::Issuers;
+use rate::Rates;
+use secret::Hash;
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// An address, which others may reach too.
+    /// An address that only this machine can reach.
     Tcp,
+    /// An address that others can reach, too.
+    Net(IpAddr),
     /// The socket in the state folder, which only the owner can open.
     Socket,
 }
@@ -42,25 +64,93 @@ pub enum Refused {
     BadToken,
     #[error("this principal may not be the agent `{0}`")]
     NotThatAgent(String),
+    #[error("more requests than {0} in a second (gateway.limits.rate)")]
+    TooFast(u32),
 }
 
 /// What is known of those who may ask.
 #[derive(Debug, Default)]
-pub struct Identity {}
+pub struct Identity {
+    tokens: Option<Tokens>,
+    /// Tokens of the owner that end with this process.
+    fresh: Mutex<Vec<Hash>>,
+    issuers: Issuers,
+    rates: Rates,
+}
 
 impl Identity {
+    /// Of a state folder, where tokens are kept.
+    pub fn of(state: &Path) -> Self {
+        Identity { tokens: Some(Tokens::of(state)), ..Identity::default() }
+    }
+
+    /// A token of the owner that nobody can know before and that ends with this process.
+    pub fn fresh_owner_token(&self) -> Result<String, TokensError> {
+        let token = secret::fresh().map_err(TokensError::Random)?;
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).push(Hash::of(&token));
+        Ok(token)
+    }
+
+    /// Whether anybody is told apart by tokens of ours. A file of them that cannot be read does that, too:
+    /// nobody comes in by a mistake.
+    pub fn has_tokens(&self, gateway: &Gateway) -> bool {
+        let kept = self.tokens.as_ref().map(Tokens::list);
+        let is_none = kept.is_none_or(|kept| kept.is_ok_and(|all| all.is_empty()));
+        !gateway.tokens.is_empty() || !is_none
+    }
+
     /// Who sends a request with these headers.
-    pub fn who(&self, _headers: &HeaderMap, door: Door) -> Result<Principal, Refused> {
-        let named = |id: &str, name: &str, is_owner| Principal {
-            id: id.into(),
-            name: name.into(),
-            agent: DEFAULT_AGENT.into(),
-            is_owner,
-            chooses: true,
-        };
-        Ok(match door {
-            Door::Socket => named("owner", "the command line", true),
-            Door::Tcp => named("default", "default", false),
+    pub async fn who(
+        &self,
+        gateway: &Gateway,
+        headers: &HeaderMap,
+        door: Door,
+    ) -> Result<Principal, Refused> {
+        let who = match (door, bearer(headers)) {
+            (Door::Socket, _) => Ok(Principal::owner("owner", "the command line")),
+            (_, Some(token)) => self.bearer_of(gateway, token).await,
+            (Door::Tcp, None) if !self.is_guarded(gateway) => Ok(Principal::default()),
+            (_, None) => Err(Refused::NoToken),
+        }?;
+        match Limits::of(&gateway.limits).rate.filter(|_| door != Door::Socket) {
+            Some(rate) if !self.rates.admits(&who.id, rate) => Err(Refused::TooFast(rate)),
+            _ => Ok(who),
+        }
+    }
+
+    fn is_guarded(&self, gateway: &Gateway) -> bool {
+        gateway.oauth.issuer.is_some() || self.has_tokens(gateway)
+    }
+
+    async fn bearer_of(&self, gateway: &Gateway, token: &str) -> Result<Principal, Refused> {
+        let hash = Hash::of(token);
+        if self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(&hash) {
+            return Ok(Principal::owner("owner", "the console"));
+        }
+        let written = gateway.tokens.iter().find(|it| Hash::read(&it.sha256) == Some(hash));
+        if let Some(token) = written {
+            let id = format!("token:{}", hash.hex().get(..16).unwrap_or_default());
+            return Ok(Principal::of_token(&id, &token.agent, &token.agent, token.owner));
+        }
+        if let Some(issued) = self.issued(&hash) {
+            let id = format!("token:{}", issued.id);
+            return Ok(Principal::of_token(&id, &issued.name, &issued.agent, issued.owner));
+        }
+        match self.issuers.agent_of(&gateway.oauth, token).await {
+            Ok((subject, agent)) => {
+                Ok(Principal::of_token(&format!("oauth:{subject}"), &subject, &agent, false))
+            }
+            Err(error) => {
+                tracing::debug!("a token was refused: {}", chain(&error));
+                Err(Refused::BadToken)
+            }
+        }
+    }
+
+    fn issued(&self, hash: &Hash) -> Option<Issued> {
+        self.tokens.as_ref()?.find(hash).unwrap_or_else(|error| {
+            tracing::warn!("tokens cannot be read: {}", chain(&error));
+            None
         })
     }
 }
@@ -74,4 +164,36 @@ impl Principal {
             Some(asked) => Err(Refused::NotThatAgent(asked.to_owned())),
         }
     }
+
+    fn owner(id: &str, name: &str) -> Self {
+        Principal { is_owner: true, id: id.into(), name: name.into(), ..Principal::default() }
+    }
+
+    fn of_token(id: &str, name: &str, agent: &str, is_owner: bool) -> Self {
+        Principal {
+            id: id.into(),
+            name: name.into(),
+            agent: agent.into(),
+            is_owner,
+            chooses: is_owner,
+        }
+    }
+}
+
+/// Everybody, where nobody is told apart.
+impl Default for Principal {
+    fn default() -> Self {
+        Principal {
+            id: DEFAULT_AGENT.into(),
+            name: DEFAULT_AGENT.into(),
+            agent: DEFAULT_AGENT.into(),
+            is_owner: false,
+            chooses: true,
+        }
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

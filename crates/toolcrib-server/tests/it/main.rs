@@ -6,4 +6,6 @@
 )]
 
 mod gateway;
+mod http;
 mod scene;
+mod web;

@@ -61,6 +61,8 @@ pub enum News {
     Listed {
         catalog: Arc<Catalog>,
         changes: Vec<Change>,
+        /// What the server said of it, where it did.
+        announced: Vec<Notification>,
     },
     /// Any other notification of the server.
     Told {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use toolcrib_wire::Notification;
 
 use super::catalog::{Catalog, heeds};
 use super::changes::changes;
@@ -36,6 +37,8 @@ pub(super) struct Task {
     closing: usize,
     live: Option<Live>,
     catalog: Option<Arc<Catalog>>,
+    /// Words of changes that came since the lists were last read, each kind once.
+    announced: Vec<Notification>,
     stderr: Option<StderrTail>,
 }
 
@@ -85,6 +88,7 @@ impl Task {
             closing: 0,
             live: None,
             catalog: None,
+            announced: Vec::new(),
             stderr: None,
         }
     }
@@ -288,7 +292,8 @@ impl Task {
         };
         self.catalog = Some(Arc::clone(&catalog));
         self.publish();
-        self.listener.hear(News::Listed { catalog, changes });
+        let announced = std::mem::take(&mut self.announced);
+        self.listener.hear(News::Listed { catalog, changes, announced });
     }
 
     fn heard(&mut self, link: Link, heard: Heard) {
@@ -301,6 +306,10 @@ impl Task {
                     heeds(&notification.method, &policy.discovery, declared)
                 });
                 if heeded {
+                    let is_same = |it: &Notification| it.method == notification.method;
+                    if !self.announced.iter().any(is_same) {
+                        self.announced.push(notification);
+                    }
                     self.take(Event::ListChanged(link));
                 } else {
                     self.listener.hear(News::Told { notification, in_call });

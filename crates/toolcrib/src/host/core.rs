@@ -22,6 +22,7 @@ use super::reload::Reload;
 use super::serving::{Desk, Serving};
 use super::slot::Slot;
 use super::steward::Order;
+use super::tally::Tally;
 use super::turns::Turns;
 use crate::access::{Attached, Grants, Reach};
 use crate::conn::{Catalog, World};
@@ -56,6 +57,8 @@ pub(super) struct Core {
     pub(super) ears: Arc<Ears>,
     /// The calls of native tools.
     pub(super) meter: Arc<Meter>,
+    pub(super) tally: Tally,
+    pub(super) reloads: AtomicU64,
     pub(super) whole: Whole,
     pub(super) checker: Checker,
     pub(super) orders: mpsc::Sender<Order>,
@@ -140,6 +143,8 @@ impl Core {
             events,
             ears,
             meter: Arc::default(),
+            tally: Tally::default(),
+            reloads: AtomicU64::new(0),
             whole: Whole::default(),
             checker: Checker::new(),
             orders: parts.orders,

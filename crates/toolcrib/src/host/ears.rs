@@ -95,7 +95,11 @@ impl Watcher for Ears {
     fn hear(&self, of: u64, whose: &Whose, news: News) {
         match (news, whose) {
             (News::State(view), Whose::Main) => self.state(of, &view),
-            (News::Listed { changes, .. }, Whose::Main) => {
+            (News::Listed { changes, announced, .. }, Whose::Main) => {
+                // What is published next tells of what has really changed.
+                for notification in announced.into_iter().filter(|_| changes.is_empty()) {
+                    self.told(of, whose, notification, false);
+                }
                 if let Some(server) = self.key(of).filter(|_| !changes.is_empty()) {
                     warn_of(&server, &changes);
                     self.events.tell(Event::Listed { server, changes });
@@ -104,8 +108,13 @@ impl Watcher for Ears {
             (News::Told { notification, in_call }, _) => {
                 return self.told(of, whose, notification, in_call);
             }
-            // A lease's connection has no lists of its own, and its state is nobody else's.
-            (News::State(_) | News::Listed { .. }, Whose::Spare(_)) => return,
+            // A lease's connection has no lists that anybody is shown, but its dialog may want to know that
+            // they changed; its state is nobody else's.
+            (News::Listed { announced, .. }, Whose::Spare(_)) => {
+                announced.into_iter().for_each(|it| self.told(of, whose, it, false));
+                return;
+            }
+            (News::State(_), Whose::Spare(_)) => return,
             (News::Odd(_), _) => {}
         }
         self.news.notify_one();

@@ -23,6 +23,7 @@ use super::serving::Serving;
 use super::slot::{is_away, patience};
 use super::status::{ServerStatus, Status, server_status};
 use super::steward::Order;
+use super::tally::Tallied;
 use crate::access::DEFAULT_AGENT;
 use crate::conn::Want;
 use crate::store::{Store, StoreError};
@@ -270,8 +271,14 @@ impl Host {
             leases: serving().map(|it| it.leases().len()).sum(),
             problems: self.problems().len(),
             draining: core.supervisor.draining(),
+            reloads: core.reloads.load(Ordering::Relaxed),
             dropped_records: core.store.dropped_records(),
         }
+    }
+
+    /// How calls ended since the host began, tool by tool.
+    pub fn tally(&self) -> Vec<Tallied> {
+        self.core().tally.read()
     }
 
     /// What the host remembers: records of calls among other things.

@@ -133,6 +133,9 @@ impl<'a> Note<'a> {
         let duration = self.began.elapsed();
         if let Some(running) = self.running.take() {
             running.end(ended == "ok", duration);
+            // Only tools that exist: names that callers make up are without end.
+            let server = self.server.as_ref().map(|(key, _)| key);
+            self.core.tally.count(server, &self.tool, ended);
         }
         let record = CallRecord {
             agent: Arc::clone(&self.agent),

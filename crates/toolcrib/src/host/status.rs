@@ -61,6 +61,8 @@ pub struct Status {
     pub problems: usize,
     /// Servers that were removed or replaced and still have something to end.
     pub draining: usize,
+    /// Configurations that were taken up, the first one too.
+    pub reloads: u64,
     /// Records of calls that were dropped because they came too fast.
     pub dropped_records: u64,
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::signal::unix::Signal;
@@ -239,6 +240,7 @@ impl Steward {
             core.listed().await;
             let reload = Arc::new(Reload { version, steps, problems, took: begun.elapsed() });
             tracing::info!(version, took = ?reload.took, "configuration loaded");
+            core.reloads.fetch_add(1, Ordering::Relaxed);
             core.last_reload.store(Some(Arc::clone(&reload)));
             core.events.tell(Event::Reloaded(Arc::clone(&reload)));
             let (Cause::Asked(reply) | Cause::Noticed(reply)) = cause;

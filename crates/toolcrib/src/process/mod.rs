@@ -35,3 +35,8 @@ pub use launch::{Graces, Launch};
 pub use mark::{InstanceId, Mark, OWNER_VARIABLE};
 pub use reap::{Orphan, ReapError, Reaped, reap};
 pub use stderr::StderrTail;
+
+/// The memory that this process has in use, in bytes; none where the system does not tell.
+pub fn memory() -> Option<u64> {
+    sys::memory()
+}

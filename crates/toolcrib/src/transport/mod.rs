@@ -6,6 +6,7 @@ mod diagnosis;
 mod docker_exec;
 mod encoding;
 mod event_stream;
+mod fetch;
 mod http;
 mod http_fault;
 mod http_session;
@@ -22,6 +23,7 @@ mod websocket;
 pub(crate) use diagnosis::{diagnose, look};
 pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
+pub use fetch::{FetchError, fetch};
 pub use http_fault::HttpFault;
 pub use link::{
     CloseReason, Closer, Facts, Incoming, Link, LinkFault, Outbox, Outgoing, Outward, Room,

@@ -176,7 +176,7 @@ impl Listener for Heard {
     fn hear(&self, news: News) {
         let text = match news {
             News::State(view) => format!("state {}", view.life.state().as_str()),
-            News::Listed { catalog, changes } => {
+            News::Listed { catalog, changes, .. } => {
                 format!("listed {} ({} changes)", catalog.tools.len(), changes.len())
             }
             News::Told { notification, .. } => format!("told {}", notification.method),

@@ -48,7 +48,7 @@ impl Shop {
     pub(super) async fn answer(&self, request: HttpRequest<Incoming>) -> Result<Reply, Infallible> {
         let (head, body) = request.into_parts();
         let said = |name: http::HeaderName| text(&head, name.as_str());
-        if !gate::admits(said(http::HOST), said(http::ORIGIN)) {
+        if !gate::admits(gate::Names::default(), said(http::HOST), said(http::ORIGIN)) {
             let reason = "this server answers programs of this machine only";
             return Ok(reply::refuse(StatusCode::FORBIDDEN, reason));
         }

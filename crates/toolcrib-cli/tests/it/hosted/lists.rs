@@ -36,7 +36,7 @@ fn servers_json_has_the_contracts_fields() {
         "missing_capabilities",
         "protocol_version",
     ];
-    assert_eq!(fields, contract);
+    assert!(contract.iter().all(|field| fields.contains(field)), "{fields:?}");
     assert_eq!((&one["key"], &one["state"]), (&json!("toolcrib.yaml#demo"), &json!("ready")));
     assert_eq!((&one["tools"], &one["cache"]), (&json!(7), &json!("ready")));
     assert_eq!(one["calls"], json!({"total": 0, "succeeded": 0, "failed": 0}));

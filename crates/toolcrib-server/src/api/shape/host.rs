@@ -33,6 +33,8 @@ pub struct HostStatus {
     pub problems: usize,
     /// Servers that were removed or replaced and still have something to end.
     pub draining: usize,
+    /// Configurations that were taken up, the first one too.
+    pub reloads: u64,
     pub dropped_records: u64,
     pub sandbox: bool,
     pub privileges: String,
@@ -81,6 +83,7 @@ impl HostStatus {
             leases,
             problems,
             draining,
+            reloads,
             dropped_records,
         } = host.status();
         HostStatus {
@@ -96,6 +99,7 @@ impl HostStatus {
             leases,
             problems,
             draining,
+            reloads,
             dropped_records,
             sandbox: false,
             privileges: PRIVILEGES.to_owned(),

@@ -143,6 +143,11 @@ fn look(pid: u32, since: u64) -> io::Result<Look> {
     }
 }
 
+/// What this process has in use, in bytes.
+pub(crate) fn memory() -> Option<u64> {
+    procfs::resident(&read(std::process::id(), "status").ok()??)
+}
+
 fn is_stale(pid: u32, environ: &[u8]) -> io::Result<bool> {
     let now = stat(pid)?;
     Ok(now.is_some_and(|now| !now.zombie && now.environ != Some(environ.len() as u64)))

@@ -29,3 +29,7 @@ pub(crate) fn processes(_since: u64) -> io::Result<Vec<Process>> {
 pub(crate) fn signal(_process: &Process, _signal: Signal) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+pub(crate) fn memory() -> Option<u64> {
+    None
+}

@@ -38,6 +38,14 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
+/// The memory in use, in bytes, of a `/proc/<pid>/status`.
+pub(crate) fn resident(status: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 /// The mark in a `/proc/<pid>/environ`, as `getenv` in that process would find it.
 pub(crate) fn mark(environ: &[u8]) -> Option<Mark> {
     let entry = environ

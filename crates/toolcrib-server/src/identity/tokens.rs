@@ -1,0 +1,209 @@
+//! Tokens that were made with `toolcrib token new`: a file in the state folder that only its owner can read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use toolcrib::signals::timestamp;
+
+use super::secret::{Hash, fresh, random};
+
+/// The file's name in the state folder.
+const FILE: &str = "tokens.json";
+
+/// A token that was made. What it is, only its hash tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issued {
+    pub id: String,
+    /// What somebody calls it.
+    pub name: String,
+    pub sha256: String,
+    /// Whom it stands for.
+    pub agent: String,
+    /// Whether it has the owner's rights.
+    #[serde(default)]
+    pub owner: bool,
+    pub created: String,
+}
+
+/// The file of tokens. What is read is read again when the file has changed, so that a token that was revoked
+/// ends at once.
+#[derive(Debug)]
+pub struct Tokens {
+    path: PathBuf,
+    known: Mutex<Option<(Stamp, Arc<Vec<Issued>>)>>,
+}
+
+/// Why the file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokensError {
+    #[error("cannot {what} `{}`", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("`{}` cannot be understood", path.display())]
+    Content {
+        path: PathBuf,
+        #[source]
+        cause: serde_json::Error,
+    },
+    #[error("there is no randomness")]
+    Random(#[source] getrandom::Error),
+}
+
+/// What tells one state of the file from the next.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Tokens {
+    /// The tokens of a state folder, whether there are any or not.
+    pub fn of(state: &Path) -> Self {
+        Tokens { path: state.join(FILE), known: Mutex::default() }
+    }
+
+    /// Makes a token: the secret, which is nowhere kept, and what is kept of it.
+    pub fn issue(
+        &self,
+        name: &str,
+        agent: &str,
+        owner: bool,
+    ) -> Result<(String, Issued), TokensError> {
+        let secret = fresh().map_err(TokensError::Random)?;
+        let issued = Issued {
+            id: random::<4>().map_err(TokensError::Random)?,
+            name: name.to_owned(),
+            sha256: Hash::of(&secret).hex(),
+            agent: agent.to_owned(),
+            owner,
+            created: timestamp(SystemTime::now()),
+        };
+        self.change(|all| all.push(issued.clone()))?;
+        Ok((secret, issued))
+    }
+
+    pub fn list(&self) -> Result<Arc<Vec<Issued>>, TokensError> {
+        let stamp = self.stamp();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, all)) = known.as_ref().filter(|(of, _)| *of == stamp) {
+            return Ok(Arc::clone(all));
+        }
+        let all = Arc::new(self.read()?);
+        *known = Some((stamp, Arc::clone(&all)));
+        Ok(all)
+    }
+
+    /// Ends a token, by its id or its name: those that were ended.
+    pub fn revoke(&self, which: &str) -> Result<Vec<Issued>, TokensError> {
+        let mut ended = Vec::new();
+        self.change(|all| {
+            let (gone, kept) =
+                std::mem::take(all).into_iter().partition(|it| it.id == which || it.name == which);
+            (ended, *all) = (gone, kept);
+        })?;
+        Ok(ended)
+    }
+
+    pub(super) fn find(&self, hash: &Hash) -> Result<Option<Issued>, TokensError> {
+        let all = self.list()?;
+        Ok(all.iter().find(|it| Hash::read(&it.sha256).as_ref() == Some(hash)).cloned())
+    }
+
+    /// One after the other, whoever else changes the file.
+    fn change(&self, change: impl FnOnce(&mut Vec<Issued>)) -> Result<(), TokensError> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|cause| self.failed("make the folder of", cause))?;
+        let lock = private(&self.path.with_extension("lock")).and_then(|file| {
+            file.lock()?;
+            Ok(file)
+        });
+        let lock = lock.map_err(|cause| self.failed("lock", cause))?;
+        let mut all = self.read()?;
+        change(&mut all);
+        self.write(&all)?;
+        drop(lock);
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Vec<Issued>, TokensError> {
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(cause) => return Err(self.failed("read", cause)),
+        };
+        let path = || self.path.clone();
+        serde_json::from_slice(&text).map_err(|cause| TokensError::Content { path: path(), cause })
+    }
+
+    /// Whole or not at all.
+    fn write(&self, all: &[Issued]) -> Result<(), TokensError> {
+        let path = || self.path.clone();
+        let text = serde_json::to_vec_pretty(all)
+            .map_err(|cause| TokensError::Content { path: path(), cause })?;
+        let beside = self.path.with_extension("new");
+        let written = private(&beside).and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&beside, &self.path)
+        });
+        written.map_err(|cause| self.failed("write", cause))
+    }
+
+    fn stamp(&self) -> Stamp {
+        let found = fs::metadata(&self.path).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    }
+
+    fn failed(&self, what: &'static str, cause: io::Error) -> TokensError {
+        TokensError::File { what, path: self.path.clone(), cause }
+    }
+}
+
+/// A file that is its owner's alone.
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_known_until_it_is_revoked_and_nobody_else_can_read_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, there) = (Tokens::of(folder.path()), Tokens::of(folder.path()));
+        assert!(there.list().unwrap().is_empty());
+        let (secret, issued) = here.issue("laptop", "coder", false).unwrap();
+        let (other, _) = here.issue("ci", "default", true).unwrap();
+        assert_eq!(there.find(&Hash::of(&secret)).unwrap().unwrap(), issued);
+        assert!(there.find(&Hash::of(&other)).unwrap().unwrap().owner);
+        assert!(there.find(&Hash::of("toolcrib_guess")).unwrap().is_none());
+        let path = folder.path().join(FILE);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&secret) && !format!("{here:?}").contains(&secret));
+        assert_eq!(here.revoke("laptop").unwrap(), [issued]);
+        assert!(here.revoke("laptop").unwrap().is_empty());
+        assert!(there.find(&Hash::of(&secret)).unwrap().is_none());
+        assert_eq!(there.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_understood_lets_nobody_in_and_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE), "no list").unwrap();
+        let tokens = Tokens::of(folder.path());
+        assert!(matches!(tokens.list(), Err(TokensError::Content { .. })));
+        assert!(tokens.issue("a", "b", false).is_err());
+        assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "no list");
+    }
+}
