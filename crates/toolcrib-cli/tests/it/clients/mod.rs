@@ -21,20 +21,26 @@ type Client = Vec<PathBuf>;
 type Target = Vec<String>;
 
 #[tokio::test]
-async fn of_the_python_sdk() {
-    for mode in ["legacy", "auto"] {
-        everywhere(&python("mcp", mode)).await;
-    }
+async fn of_the_python_sdk_in_the_legacy_era() {
+    everywhere(&python("mcp", "legacy")).await;
     let gateway = Serving::start(demo()).await;
     talk(&python("mcp", "legacy"), &[gateway.at("/sse")], &gateway.place).await;
     gateway.end().await;
 }
 
 #[tokio::test]
-async fn of_fastmcp() {
-    for mode in ["legacy", "auto"] {
-        everywhere(&python("fastmcp", mode)).await;
-    }
+async fn of_the_python_sdk_in_the_modern_era() {
+    everywhere(&python("mcp", "auto")).await;
+}
+
+#[tokio::test]
+async fn of_fastmcp_in_the_legacy_era() {
+    everywhere(&python("fastmcp", "legacy")).await;
+}
+
+#[tokio::test]
+async fn of_fastmcp_in_the_modern_era() {
+    everywhere(&python("fastmcp", "auto")).await;
 }
 
 #[tokio::test]
@@ -48,10 +54,13 @@ async fn of_the_first_typescript_sdk() {
 }
 
 #[tokio::test]
-async fn of_the_second_typescript_sdk() {
-    for era in ["legacy", "modern"] {
-        everywhere(&typescript(era)).await;
-    }
+async fn of_the_second_typescript_sdk_in_the_legacy_era() {
+    everywhere(&typescript("legacy")).await;
+}
+
+#[tokio::test]
+async fn of_the_second_typescript_sdk_in_the_modern_era() {
+    everywhere(&typescript("modern")).await;
 }
 
 #[tokio::test]

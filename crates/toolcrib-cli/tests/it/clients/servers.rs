@@ -8,14 +8,21 @@ use crate::Place;
 use crate::serving::Serving;
 
 #[tokio::test]
-async fn six_servers_work_behind_it_in_both_eras() {
-    for mode in ["legacy", "auto"] {
-        let gateway = Serving::start(place()).await;
-        let folder = gateway.place.root().to_str().unwrap().to_owned();
-        let client = python_script("servers_client.py", mode);
-        talk(&client, &[gateway.at("/mcp"), folder], &gateway.place).await;
-        gateway.end().await;
-    }
+async fn six_servers_work_for_a_client_of_the_legacy_era() {
+    work("legacy").await;
+}
+
+#[tokio::test]
+async fn six_servers_work_for_a_client_of_the_modern_era() {
+    work("auto").await;
+}
+
+async fn work(mode: &str) {
+    let gateway = Serving::start(place()).await;
+    let folder = gateway.place.root().to_str().unwrap().to_owned();
+    let client = python_script("servers_client.py", mode);
+    talk(&client, &[folder, gateway.at("/mcp")], &gateway.place).await;
+    gateway.end().await;
 }
 
 /// A workspace with something for each of them to work on.
