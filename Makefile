@@ -16,13 +16,15 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The quickstart's first server is `toolcrib` itself, so what was just built comes first in the path.
-run: export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug:$(PATH)
-run: ## check the quickstart workspace, list the tools of its first server and call one
+run: export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/release:$(PATH)
+run: ## build Toolcrib, say what to paste into your client, and serve the quickstart workspace
 	@scripts/setup build
-	$(CARGO) build -q -p toolcrib-cli
-	toolcrib check --root $(QUICKSTART)
-	toolcrib tools --server demo --root $(QUICKSTART)
-	toolcrib call demo__add -a a=19 -a b=23 --root $(QUICKSTART)
+	$(CARGO) build -q --release --locked -p toolcrib-cli
+	@echo "Paste one of these, or let \`toolcrib connect CLIENT --http\` write it (with --undo):"
+	@for client in claude-code cursor vscode codex; do \
+		echo; toolcrib connect $$client --http --print --root $(QUICKSTART); \
+	done; echo
+	toolcrib serve --root $(QUICKSTART)
 
 # The unit tests come last so that their summary is the last thing on the screen.
 test: setup fmt lint doctest unit ## install what the tests need, then run everything

@@ -2,9 +2,11 @@
 //!
 //! `toolcrib-bench` measures everything; `toolcrib-bench WORD…` only the cases whose name has all the words, as in
 //! `toolcrib-bench stdio 100B`. `toolcrib-bench upstream stdio|http` is the server that both talk to.
+//! `toolcrib-bench gateway [http|stdio|start|memory|list]` holds `toolcrib serve` against other gateways.
 
 mod case;
 mod client;
+mod gateway;
 mod idle;
 mod measure;
 mod table;
@@ -20,10 +22,13 @@ type Fallible<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> Fallible {
     let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    if let [first, over] = words.as_slice()
-        && first == "upstream"
-    {
-        return Ok(upstream::serve(over)?);
+    match words.as_slice() {
+        [first, over, rest @ ..] if first == "upstream" => {
+            let tools = rest.first().map_or(Ok(2), |tools| tools.parse())?;
+            return Ok(upstream::serve(over, tools)?);
+        }
+        [first, rest @ ..] if first == "gateway" => return gateway::report(rest),
+        _ => {}
     }
     // The SDK's client takes the process-wide one; a second call would only repeat it.
     let _ = rustls::crypto::ring::default_provider().install_default();

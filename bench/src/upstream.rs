@@ -45,12 +45,20 @@ pub struct Server(Child);
 
 impl Upstream {
     pub fn start(over: Over) -> Fallible<Self> {
+        Self::start_with(over, 2)
+    }
+
+    /// The same with so many tools.
+    pub fn start_with(over: Over, tools: usize) -> Fallible<Self> {
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
         if over == Over::Stdio {
             return Ok(Self::Program(program));
         }
         let mut command = Command::new(program);
-        command.args(["upstream", "http"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["upstream", "http", &tools.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut server = Server(command.spawn()?);
         let mut url = String::new();
         let stdout = server.0.stdout.take().ok_or("no stdout")?;
@@ -71,8 +79,8 @@ impl Drop for Server {
 /// Who asks here is answered with events.
 const EVENTS: &str = "/events";
 
-pub fn serve(over: &str) -> io::Result<()> {
-    let answers = Answers::new();
+pub fn serve(over: &str, tools: usize) -> io::Result<()> {
+    let answers = Answers::new(tools);
     match over {
         "stdio" => serve_stdio(&answers),
         "http" => serve_http(&answers),
@@ -85,17 +93,31 @@ struct Answers {
     initialize: Vec<u8>,
     small: Vec<u8>,
     large: Vec<u8>,
+    list: Vec<u8>,
 }
 
 impl Answers {
-    fn new() -> Self {
+    fn new(tools: usize) -> Self {
         let initialize = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"0"}}"#;
         // As it stands in the JSON: what has to be escaped is frequent in what tools give.
         let line = r#"    let path = \"C:\\temp\\file\";\t// caf\u00e9 – überall\n"#;
         let result = |text: &str| {
             format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}"#)
         };
+        let name = |number| match number {
+            0 => "small".to_owned(),
+            1 => "large".to_owned(),
+            more => format!("tool{more}"),
+        };
+        let tool = |number| {
+            format!(
+                r#"{{"name":"{}","description":"What it does, in a sentence as people write them.","inputSchema":{{"type":"object","properties":{{"path":{{"type":"string","description":"Where."}},"count":{{"type":"integer"}}}}}}}}"#,
+                name(number)
+            )
+        };
+        let tools: Vec<String> = (0..tools).map(tool).collect();
         Self {
+            list: format!(r#"{{"tools":[{}]}}"#, tools.join(",")).into(),
             initialize: initialize.into(),
             small: result("twenty bytes of text").into(),
             large: result(&line.repeat((1 << 20) / line.len())).into(),
@@ -105,8 +127,16 @@ impl Answers {
     /// Appends the answer to a message; false if it wants none.
     fn answer(&self, message: &[u8], to: &mut Vec<u8>) -> bool {
         let Some(id) = id(message) else { return false };
+        if has(message, b"\"server/discover\"") {
+            to.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+            to.extend_from_slice(id);
+            to.extend_from_slice(b",\"error\":{\"code\":-32601,\"message\":\"no\"}}");
+            return true;
+        }
         let result = if has(message, b"\"initialize\"") {
             &self.initialize
+        } else if has(message, b"\"tools/list\"") {
+            &self.list
         } else if has(message, b"\"large\"") {
             &self.large
         } else {

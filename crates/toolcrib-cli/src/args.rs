@@ -16,7 +16,7 @@ pub(crate) use hosted::{Call, Prompt, Prompts, Read, Resources, Server, Target, 
 #[derive(Debug, Parser)]
 #[command(name = "toolcrib", version, about, disable_help_subcommand = true)]
 #[command(
-    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib tools                    what all servers offer\n  toolcrib call demo__add -a a=1 -a b=2\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does\n\nExit codes: 0 done, 1 the tool, check or server failed, 2 wrong usage, 3 nothing could be reached,\n130 interrupted."
+    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib tools                    what all servers offer\n  toolcrib serve                    one MCP server in front of them all\n  toolcrib connect claude-code      write it into a client\n  toolcrib call demo__add -a a=1 -a b=2\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does\n\nExit codes: 0 done, 1 the tool, check or server failed, 2 wrong usage, 3 nothing could be reached,\n130 interrupted."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Show every server: its state, what it offers, how calls went, and what went wrong
     #[command(
-        after_help = "Examples:\n  toolcrib servers\n  toolcrib servers --json\n\nServers are started for the length of the command, and ended after it."
+        after_help = "Examples:\n  toolcrib servers\n  toolcrib servers --json\n\nOf the host that runs for this workspace (`toolcrib serve`), else of one for the length of the command."
     )]
     Servers,
     /// List the tools that an agent sees
@@ -98,17 +98,17 @@ pub(crate) enum Command {
     #[command(
         subcommand,
         disable_help_subcommand = true,
-        after_help = "Examples:\n  toolcrib server restart files\n  toolcrib server disable files\n\nIt is done to a host of the command's own, which ends with it: what lasts is enable and disable, which\nare kept for every later host of this workspace (`toolcrib explain` shows them), and the lists that\nrefresh reads of a server that starts on demand."
+        after_help = "Examples:\n  toolcrib server restart files\n  toolcrib server disable files\n\nIt is done to the host that runs for this workspace (`toolcrib serve`). Without one, it is done to a\nhost of the command's own, which ends with it: what lasts then is enable and disable, which are kept\nfor every later host (`toolcrib explain` shows them), and the lists that refresh reads of a server that\nstarts on demand."
     )]
     Server(Server),
     /// Read the configuration as a host does and tell what becomes of each server
     #[command(
-        after_help = "Examples:\n  toolcrib reload\n  toolcrib reload --json\n\nIt is done to a host of the command's own, which ends with it. A host that watches its files takes\nup what changes by itself. Exit code 1 if a server does not start or the configuration is wrong."
+        after_help = "Examples:\n  toolcrib reload\n  toolcrib reload --json\n\nThe host that runs for this workspace does it, else one of the command's own, which ends with it. A\nhost that watches its files takes up what changes by itself. Exit code 1 if a server does not start or the configuration is wrong."
     )]
     Reload,
     /// Show how the host is: its version, how many servers, tools and problems there are
     #[command(
-        after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of a host of the command's own, which ends with it.\nServers that it starts on this machine run with your own rights: there is no sandbox around them."
+        after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of the host that runs for this workspace, else of one of the command's own.\nServers that it starts on this machine run with your own rights: there is no sandbox around them."
     )]
     Status,
     /// Run the host: one MCP server in front of all that are configured, over HTTP or on standard streams
@@ -116,6 +116,13 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the\nprotocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads\nthem anew; SIGINT and SIGTERM let running calls end first, a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client\non to it."
     )]
     Serve(Serve),
+    /// Make, list and revoke the tokens that tell clients apart who come over HTTP
+    #[command(
+        subcommand,
+        disable_help_subcommand = true,
+        after_help = "Examples:\n  toolcrib token new --agent reviewer --name ci\n  toolcrib token list\n  toolcrib token revoke ci\n\nOnly hashes are kept, in the state folder of this workspace. A host that runs knows of a change at once."
+    )]
+    Token(Token),
     /// Write Toolcrib into the configuration of a client, or take it out again
     #[command(
         after_help = "Examples:\n  toolcrib connect                  which clients there are, and where their files\n  toolcrib connect claude-code      Claude Code starts `toolcrib serve --stdio` for this workspace\n  toolcrib connect cursor --http    Cursor asks the host that runs, in a dialog of its own\n  toolcrib connect vscode --print   what to paste, and where\n  toolcrib connect codex --undo\n\nComments and everything else in the file stay; there is a backup beside it. --undo makes the file what\nit was before, or takes only the entry out if the file has changed since."
@@ -156,6 +163,41 @@ pub(crate) struct Serve {
     /// Speak on standard input and output
     #[arg(long)]
     pub(crate) stdio: bool,
+}
+
+/// What can be done to tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token and print it, once
+    #[command(
+        after_help = "Examples:\n  toolcrib token new\n  toolcrib token new --agent reviewer --name ci\n  toolcrib token new --owner"
+    )]
+    New(NewToken),
+    /// List the tokens there are
+    #[command(after_help = "Examples:\n  toolcrib token list\n  toolcrib token list --json")]
+    List,
+    /// End a token
+    #[command(
+        after_help = "Examples:\n  toolcrib token revoke 1f0c9a3b\n  toolcrib token revoke ci"
+    )]
+    Revoke {
+        /// The token, by its id or its name
+        #[arg(value_name = "ID")]
+        which: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NewToken {
+    /// The agent that it stands for [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Give it the rights of the owner
+    #[arg(long)]
+    pub(crate) owner: bool,
+    /// What to call it [default: the agent]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -169,20 +169,24 @@ const OURS: [&str; 12] = [
     "description",
 ];
 
-/// Whether an entry was written by us.
+/// Whether an entry was written by us, in whatever form it is.
 pub(crate) fn is_ours(entry: &Json) -> bool {
-    dialog_of(entry).is_some()
-        || any_list(entry, &|list| {
-            let says = |word: &str| list.iter().any(|item| item == word);
-            says("serve") && says("--stdio")
-        })
+    let starts_it = |list: &[Json]| {
+        let says = |word: &str| list.iter().any(|item| item == word);
+        says("serve") && says("--stdio")
+    };
+    header_of(entry).is_some() || any_list(entry, &starts_it)
 }
 
 /// The dialog that an entry names.
 pub(crate) fn dialog_of(entry: &Json) -> Option<&str> {
-    let headers = ["headers", "http_headers"].iter().find_map(|key| entry.get(key))?.as_object()?;
-    let named = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(DIALOG))?;
-    named.1.as_str()
+    header_of(entry)?.as_str()
+}
+
+fn header_of(entry: &Json) -> Option<&Json> {
+    let map = entry.as_object()?;
+    let own = map.iter().find(|(name, _)| name.eq_ignore_ascii_case(DIALOG));
+    own.map(|(_, value)| value).or_else(|| map.values().find_map(header_of))
 }
 
 /// A new entry with what a person had added to the one before: further keys, and further headers.

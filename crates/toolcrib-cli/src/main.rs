@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Reload => cmd::reload::run(&settings, &out),
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
+        Command::Token(what) => cmd::token::run(&settings, &out, &what),
         Command::Connect(args) => cmd::connect::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
         Command::Serve(args) => cmd::serve::run(&settings, &out, &args),

@@ -1,3 +1,5 @@
+//! Entries there and back, in each syntax.
+
 use serde_json::json;
 
 use super::*;

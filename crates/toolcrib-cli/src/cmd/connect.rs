@@ -243,8 +243,8 @@ fn print(settings: &Settings, out: &Out, target: &Target, wanted: &Json) {
             "client": target.client.word, "file": target.file, "action": "print", "entry": wanted,
         })),
         false => {
+            out.note(&format!("{}, in {}:", target.client.name, target.file.display()));
             out.result(&target.snippet(wanted));
-            out.note(&format!("this goes into {}", target.file.display()));
         }
     }
 }

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use toolcrib_config::{
-    Client, ClientFile, Config, Imported, Lookup, Named, Person, Problem, System, Workspace,
+    Client, ClientFile, Config, Imported, Lookup, Named, Person, Problem, Show, System, Workspace,
     client_files, compile, import,
 };
 
 use crate::Exit;
 use crate::args::Import;
+use crate::clients::is_ours;
 use crate::file;
 use crate::out::Out;
 use crate::report::{plural, problems};
@@ -90,7 +91,10 @@ fn found(settings: &Settings, args: &Import) -> Result<Vec<Found>, String> {
 fn read(settings: &Settings, file: ClientFile) -> Found {
     let named = Named { path: file.path.clone(), dialect: Some(file.dialect) };
     let workspace = Workspace { named: Some(named), ..settings.workspace.clone() };
-    Found { config: compile(&workspace, &settings.world), file }
+    let mut config = compile(&workspace, &settings.world);
+    // A client may have Toolcrib itself, and a host that starts itself would never end doing so.
+    config.servers.retain(|spec| !is_ours(&json!(spec.native(Show::Revealed))));
+    Found { config, file }
 }
 
 fn header(found: &[Found]) -> String {

@@ -16,5 +16,6 @@ pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod status;
+pub(crate) mod token;
 pub(crate) mod tools;
 pub(crate) mod why;

@@ -11,7 +11,7 @@ use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::signals::chain;
 use toolcrib_server::front::Front;
-use toolcrib_server::identity::Identity;
+use toolcrib_server::identity::{Identity, check_listen};
 
 use crate::Exit;
 use crate::args::Serve;
@@ -95,21 +95,19 @@ async fn be_the_host(
     mut stop: Stop,
 ) -> Result<(), String> {
     // First of all: whoever comes from now on waits for an answer, and nothing is started in vain.
-    let listener = listener(args).await?;
+    let identity = Identity::of(&settings.state_folder()?);
+    let listener = listener(settings, args, &identity).await?;
     let socket = claim.bind()?;
     let host = tokio::select! {
         host = hosted::builder(settings)?.reload_on_hangup().start() => host,
         () = stop.heard() => return Ok(()),
     };
     let host = host.map_err(|error| chain(&error))?;
-    let front = Front::new(host.clone(), Identity::default());
-    let url = match &listener {
-        Some(listener) => Some(url(listener)?),
-        None => None,
-    };
+    let url = listener.as_ref().map(url).transpose()?;
     let running = Running::new(settings, &claim, url);
     claim.announce(&running)?;
-    tell(settings, out, args, &running);
+    tell(settings, out, args, &running, &identity)?;
+    let front = Front::new(host.clone(), identity);
 
     let (mut doors, mut client) = (JoinSet::new(), JoinSet::new());
     let (at_socket, at_address) = (Arc::clone(&front), Arc::clone(&front));
@@ -148,18 +146,19 @@ async fn serve_client(front: Arc<Front>) -> Result<(), String> {
     served.map_err(|error| format!("cannot read standard input: {error}"))
 }
 
-async fn listener(args: &Serve) -> Result<Option<TcpListener>, String> {
+async fn listener(
+    settings: &Settings,
+    args: &Serve,
+    identity: &Identity,
+) -> Result<Option<TcpListener>, String> {
     let address = match args.listen {
         Some(address) => address,
         None if args.stdio => return Ok(None),
         None => ADDRESS,
     };
-    if !address.ip().is_loopback() {
-        return Err(format!(
-            "{address} can be reached by others, and nothing would tell them from you; \
-             listen on 127.0.0.1 or [::1]"
-        ));
-    }
+    let gateway = settings.compile().gateway;
+    let (has_tokens, has_oauth) = (identity.has_tokens(&gateway), gateway.oauth.issuer.is_some());
+    check_listen(address, has_tokens, has_oauth).map_err(|error| error.to_string())?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         format!("cannot listen on {address}: {error}; `--listen :0` takes any free port")
     })?;
@@ -172,24 +171,34 @@ fn url(listener: &TcpListener) -> Result<String, String> {
     Ok(format!("http://{address}"))
 }
 
-/// One line when everything listens. Standard output belongs to the client where there is one.
-fn tell(settings: &Settings, out: &Out, args: &Serve, running: &Running) {
-    let root = settings.root();
-    let gateway = running.url.as_ref().map(|url| format!("{url}/mcp"));
-    if !args.stdio && settings.json {
-        let line = json!({
-            "pid": running.pid,
-            "root": root,
-            "url": running.url,
-            "gateway": gateway,
-            "socket": running.socket,
-        });
-        return out.result(&format!("{line}\n"));
+/// One line when everything listens. Standard output belongs to the client where there is one. Whoever reads the
+/// line is the owner, so that it opens the console.
+fn tell(
+    settings: &Settings,
+    out: &Out,
+    args: &Serve,
+    running: &Running,
+    identity: &Identity,
+) -> Result<(), String> {
+    let Some(url) = &running.url else { return Ok(()) };
+    let (root, gateway) = (settings.root(), format!("{url}/mcp"));
+    if args.stdio {
+        out.note(&format!("toolcrib serves {} at {gateway}", root.display()));
+        return Ok(());
     }
-    let Some(gateway) = gateway else { return };
-    let line = format!("toolcrib serves {} at {gateway}", root.display());
-    match args.stdio {
-        true => out.note(&line),
-        false => out.result(&(line + "\n")),
-    }
+    let token = identity.fresh_owner_token().map_err(|error| chain(&error))?;
+    let console = format!("{url}/#token={token}");
+    let line = match settings.json {
+        true => {
+            let (pid, socket) = (running.pid, &running.socket);
+            let told = json!({"pid": pid, "root": root, "url": url, "gateway": gateway,
+                "console": console, "socket": socket});
+            told.to_string()
+        }
+        false => {
+            format!("toolcrib serves {} at {gateway}, console {console}", root.display())
+        }
+    };
+    out.result(&format!("{line}\n"));
+    Ok(())
 }

@@ -201,7 +201,7 @@ fn nothing_is_written_over_what_is_not_ours_or_cannot_be_read() {
 fn it_is_printed_for_whoever_wants_to_paste_it() {
     let place = Place::new();
     let ran = place.run(&["connect", "vscode", "--http", "--print", "--project"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, "this goes into TMP/ws/.vscode/mcp.json\n"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, "VS Code, in TMP/ws/.vscode/mcp.json:\n"));
     let printed: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(printed["servers"]["toolcrib"]["url"], "http://127.0.0.1:7420/mcp");
     assert!(!place.root().join(".vscode").exists());

@@ -90,3 +90,14 @@ fn the_readme_shows_what_is_printed() {
     let shown = shown.split_once('\n').unwrap().1.split("\n\n").next().unwrap();
     assert_eq!(printed.trim_end(), shown);
 }
+
+#[test]
+fn toolcrib_itself_is_not_taken_over() {
+    let place = place();
+    for args in [&["connect", "cursor"][..], &["connect", "claude-code", "--http"]] {
+        assert_eq!(place.run(args).code, 0);
+    }
+    let ran = place.run(&["import"]);
+    assert_eq!(ran.err, "wrote 2 servers to TMP/ws/toolcrib.yaml\n", "{ran:?}");
+    assert!(!place.read("toolcrib.yaml").contains("toolcrib:"), "{}", place.read("toolcrib.yaml"));
+}

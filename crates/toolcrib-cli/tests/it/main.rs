@@ -128,6 +128,10 @@ fn every_command_helps_with_an_example() {
         "server disable",
         "reload",
         "status",
+        "token",
+        "token new",
+        "token list",
+        "token revoke",
     ] {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let ran = place.run(&words);

@@ -34,6 +34,10 @@ impl Front {
         Arc::new(Front { host, gateway, identity, closing, pipes: Mutex::default() })
     }
 
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// Serves an address until the front closes.
     pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
         // Whatever cannot be told is taken for what others can reach.

@@ -20,7 +20,7 @@ impl Hash {
     pub(super) fn read(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         let mut bytes = [0; 32];
-        if digits.len() != 64 {
+        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {

@@ -5,6 +5,7 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
+mod api;
 mod gateway;
 mod http;
 mod scene;

@@ -24,16 +24,21 @@ pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
 
 /// A workspace and its host.
 pub(crate) struct Scene {
-    folder: TempDir,
+    pub(crate) folder: TempDir,
     pub(crate) host: Host,
 }
 
 impl Scene {
     /// Servers by name: their script, and what their entries say besides.
     pub(crate) async fn new(servers: &[(&str, Script, Value)]) -> Self {
+        Self::with(&json!({}), servers).await
+    }
+
+    /// The same, and what the file says besides: `host`, `gateway`.
+    pub(crate) async fn with(besides: &Value, servers: &[(&str, Script, Value)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("root")).unwrap();
-        write(&folder, &json!({}), servers);
+        write(&folder, besides, servers);
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
         let host = within(Host::builder(root, state).start()).await.unwrap();
         within(host.settled()).await;
@@ -44,9 +49,13 @@ impl Scene {
         write(&self.folder, &json!({}), servers);
     }
 
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// The same servers, and a name that is the host's own.
     pub(crate) fn reserve(&self, tool: &str, servers: &[(&str, Script, Value)]) {
-        write(&self.folder, &json!({"reserved_tools": [tool]}), servers);
+        write(&self.folder, &json!({"host": {"reserved_tools": [tool]}}), servers);
     }
 
     /// The messages that a server has received.
@@ -73,7 +82,7 @@ fn log(folder: &TempDir, name: &str) -> PathBuf {
     folder.path().join(format!("{name}.log"))
 }
 
-fn write(folder: &TempDir, host: &Value, servers: &[(&str, Script, Value)]) {
+fn write(folder: &TempDir, besides: &Value, servers: &[(&str, Script, Value)]) {
     let entries: serde_json::Map<String, Value> = servers
         .iter()
         .map(|(name, script, policy)| {
@@ -85,8 +94,11 @@ fn write(folder: &TempDir, host: &Value, servers: &[(&str, Script, Value)]) {
             ((*name).to_owned(), entry)
         })
         .collect();
-    let file = json!({"version": 1, "host": host, "servers": entries}).to_string();
-    std::fs::write(folder.path().join("root/toolcrib.yaml"), file).unwrap();
+    let mut file = json!({"version": 1, "servers": entries});
+    for (key, value) in besides.as_object().into_iter().flatten() {
+        file[key] = value.clone();
+    }
+    std::fs::write(folder.path().join("root/toolcrib.yaml"), file.to_string()).unwrap();
 }
 
 /// Speaks JSON, one message a line.

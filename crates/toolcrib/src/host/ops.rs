@@ -48,6 +48,9 @@ impl Host {
     /// Connects a server that is down, however often it failed before. Twice is an error.
     pub async fn connect(&self, server: &str) -> Result<(), OpError> {
         let serving = self.find(server)?;
+        if serving.server.main().view().life.outlook() == Outlook::Up {
+            return Err(OpError::AlreadyConnected(server.to_owned()));
+        }
         let connected = serving.server.main().connect().await;
         self.core().listed().await;
         connected.map_err(|cause| OpError::Failed { server: server.to_owned(), cause })

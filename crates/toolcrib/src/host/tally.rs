@@ -26,11 +26,11 @@ pub(super) struct Tally(Mutex<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     tools: usize,
-    servers: HashMap<Option<Arc<str>>, HashMap<Arc<str>, Ways>>,
+    servers: HashMap<Option<Arc<str>>, Tools>,
 }
 
-/// How often calls of one tool ended in which way.
-type Ways = BTreeMap<&'static str, u64>;
+/// How often each tool ended in which way.
+type Tools = HashMap<Arc<str>, BTreeMap<&'static str, u64>>;
 
 impl Tally {
     pub(super) fn count(&self, server: Option<&Arc<str>>, tool: &Arc<str>, ended: &'static str) {

@@ -209,3 +209,70 @@ fn strip(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     number.get(zeros..).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A key and signatures of another implementation; the key signs nothing else.
+    const N: &str = concat!(
+        "wFfE_ZQ6eMLi5xoZl7ErprfQ0R4RHyAJLfwGyQzze07ZRn2oi77ccNC3a-fKHFj6ZYODNh8R_b-awMFpLT5bxUsDeJVWpQNYerLv",
+        "l3LJqiC157eqkWrYbFsqZD4J4Lq64dOQTJ5Na7IIGAGhNIXNyRETOzgi7A8UhWwmsavfq53l01BM1Azr5dqy6DBKv_WAf9klDzK5",
+        "vZgzjAPs4nnCit1wZAXie3YnNSMKvg6Rk8XwaifqCNhd9JRfzUmqdijm4tHEu7YsKrQjP39Vyh0du34lcgT_afHv3oJmvJGohKyw",
+        "iM2tXU2ks54IMnxpJwj_H45zUg9_ENkoPS9aWPB8XQ",
+    );
+    const RS256: &str = concat!(
+        "eyJhbGciOiJSUzI1NiIsImtpZCI6InIifQ.eyJzdWIiOiJhZGEifQ.NihW0g92kavkRbkBmCaEsLMhADk-jIY9k3jejZvfF4JKal",
+        "Q9vW7jgBVACjqtvXuxmxdW-Tz8D40bfLJdIsHfLrwVc6vOUQZsiLDej-cnYtsQ6L1vnWEZgSrkZb9bn4FSIiur8Is_-9J2sP5Tlh",
+        "ZLlURYLLteVXbi15LzHF6_mVdis-Qt6kYraD_Nz_4zSkjmFIJ3wOu4jl4pAcMYxyKx8rCUPGySiB-QucqER6VxPpZyU3mrjSnFhp",
+        "CinhKDNnWSlQ4MLKk2mSHgHVNwNwrPCm23Xy-W2L2V_DT5aPduELM9qQjIgdSgwMHjRPZ2DTEIq76Ke6ddJnGjFAfwWZFWtg",
+    );
+    const PS256: &str = concat!(
+        "eyJhbGciOiJQUzI1NiIsImtpZCI6InIifQ.eyJzdWIiOiJhZGEifQ.Cr2Wpw4tNO-DXyawE7tpedhdK9UsxxeQUOgxzDEisRqr5m",
+        "ubwLTW71V8n1nU9le8H3kC-4emU7Md45ncnlqnelmzlHZyr8eOc7LOintMLeYFhR9L5655HUlM3fHbt3zqoAYhV4-Fbg8r19-TOP",
+        "QAkqpxErqsqNgJg_5Md6M_0TVK_N06SexHc9tY-ArLoWM5evc4cpod5jMhw-tIoA-mo1PLiWQqU7gmmXMSGLCKUHeJ0Jpanj5yuH",
+        "hCngYOE1ialZOjt-S5H2IEqTvxsA4vB6eTQub9gRW_N5h4jNS-vtueaHjF5nc-keBnbawWyET8usHzXVDwQQHOMGeEm-hLlg",
+    );
+
+    fn keys(more: &str) -> Keys {
+        let written = format!(r#"{{"kty":"RSA","kid":"r","n":"{N}","e":"AQAB"{more}}}"#);
+        Keys(Key::of(serde_json::from_str(&written).unwrap()).into_iter().collect())
+    }
+
+    #[test]
+    fn signatures_of_another_implementation_are_understood() {
+        for text in [RS256, PS256] {
+            let token = Token::read(text).unwrap();
+            assert!(keys("").verify(&token).is_ok(), "{}", token.algorithm);
+            let mut other = Token::read(text).unwrap();
+            other.signed.push(b'x');
+            assert!(matches!(keys("").verify(&other), Err(NotVerified::Signature)));
+        }
+        let mut token = Token::read(RS256).unwrap();
+        for more in [r#","alg":"PS256""#, r#","use":"enc""#] {
+            assert!(matches!(keys(more).verify(&token), Err(NotVerified::NoKey)), "{more}");
+        }
+        // Nobody signs with a public key as if it were a secret.
+        token.algorithm = "HS256".to_owned();
+        assert!(matches!(keys("").verify(&token), Err(NotVerified::Signature)));
+    }
+
+    #[test]
+    fn keys_come_over_lines_that_can_be_trusted() {
+        for (address, is_good) in [
+            ("https://issuer.example/realm", true),
+            ("http://127.0.0.1:1/realm", true),
+            ("http://localhost", true),
+            ("http://[::1]:9/", true),
+            ("http://issuer.example", false),
+            ("http://127.0.0.1.evil.example", false),
+            ("file:///keys", false),
+            ("issuer", false),
+        ] {
+            assert_eq!(trusted(address).is_some(), is_good, "{address}");
+        }
+        let issuer = Url::parse("https://a.example/realm/").unwrap();
+        assert_eq!(openid(&issuer).path(), "/realm/.well-known/openid-configuration");
+        assert_eq!(oauth(&issuer).path(), "/.well-known/oauth-authorization-server/realm");
+    }
+}

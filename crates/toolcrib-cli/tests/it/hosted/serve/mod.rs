@@ -5,6 +5,7 @@ mod one_host;
 mod pipe;
 mod sdk;
 mod signals;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -58,9 +59,19 @@ impl Served {
 
     /// What it answers to one request over TCP.
     async fn ask(&self, head: &str) -> String {
+        self.send(head, "").await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> String {
+        let body = body.to_string();
+        let length = body.len();
+        self.send(&format!("POST {path} HTTP/1.1\r\nContent-Length: {length}"), &body).await
+    }
+
+    async fn send(&self, head: &str, body: &str) -> String {
         let address = self.url().strip_prefix("http://").unwrap();
         let mut stream = within(TcpStream::connect(address)).await.unwrap();
-        let text = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let text = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n{body}");
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = String::new();
         within(stream.read_to_string(&mut answer)).await.unwrap();

@@ -36,6 +36,10 @@ async fn the_line_is_for_people_where_nothing_else_is_asked_for() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let line = place.plain(&super::within(lines.next_line()).await.unwrap().unwrap());
     assert!(line.starts_with("toolcrib serves TMP/ws at http://127.0.0.1:"), "{line}");
+    assert!(
+        line.contains("/mcp, console http://127.0.0.1:") && line.contains("/#token="),
+        "{line}"
+    );
 }
 
 #[tokio::test]
@@ -106,7 +110,7 @@ fn an_address_that_others_can_reach_is_refused() {
     let place = Place::new();
     let ran = place.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("listen on 127.0.0.1"), "{ran:?}");
+    assert!(ran.err.contains("listen on 127.0.0.1, make a token"), "{ran:?}");
     let ran = place.run(&["serve", "--listen", "example.com:80"]);
     assert_eq!(ran.code, 2, "{ran:?}");
 }

@@ -53,6 +53,27 @@ async fn a_call_that_is_under_way_is_answered_before_the_end() {
 }
 
 #[tokio::test]
+async fn a_call_over_http_is_answered_before_the_end() {
+    let (place, shim) = slow(1000);
+    let served = Served::start(&place).await;
+    let dialog = served.post("/api/v1/dialogs", &json!({"id": "d"})).await;
+    assert!(dialog.starts_with("HTTP/1.1 201"), "{dialog}");
+    let call = json!({"tool": "s__slow"});
+    let ending = async {
+        while !has_begun(&place) {
+            // What is waited for happens in other processes.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tell(served.pid(), Signal::TERM);
+    };
+    let (answer, ()) = tokio::join!(served.post("/api/v1/dialogs/d/calls", &call), ending);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"ok\":true"), "{answer}");
+    let mut served = served;
+    assert_eq!(within(served.child.wait()).await.unwrap().code(), Some(0));
+    assert!(!is_alive(shim.started().unwrap().0));
+}
+
+#[tokio::test]
 async fn a_call_that_takes_too_long_is_cut_off_and_a_second_signal_does_not_wait() {
     for signals in [1, 2] {
         let (place, shim) = slow(60_000);

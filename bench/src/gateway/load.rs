@@ -1,0 +1,76 @@
+//! So many calls at once through one gateway, and what they took.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::{self, Gateway};
+use super::web::{Connection, initialize};
+use crate::Fallible;
+use crate::upstream::Size;
+
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub per_second: f64,
+    pub p50: Duration,
+    /// Of the gateway's own processes, for each call; none where there is no gateway.
+    pub cpu: Option<Duration>,
+}
+
+/// Makes `calls` calls, `in_flight` at any time, all of one session.
+pub fn run(gateway: &Gateway, size: Size, in_flight: usize, calls: usize) -> Fallible<Load> {
+    let (address, path) = (gateway.address, gateway.path.as_str());
+    let session = initialize(address, path)?;
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{}{}","arguments":{{}}}}}}"#,
+        gateway.prefix,
+        size.tool()
+    );
+    let (cpu, begun) = (gateway.cpu(), Instant::now());
+    let each = calls / in_flight;
+    let latencies = thread::scope(|threads| {
+        let callers: Vec<_> = (0..in_flight)
+            .map(|_| threads.spawn(|| caller(address, path, session.as_deref(), &call, each, size)))
+            .collect();
+        let joined = callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller fell"));
+        let mut all = Vec::with_capacity(calls);
+        for latencies in joined {
+            all.extend(latencies??);
+        }
+        Ok::<_, String>(all)
+    })?;
+    let took = begun.elapsed();
+    let spent = gateway.cpu().zip(cpu).map(|(after, before)| after.saturating_sub(before));
+    let mut latencies = latencies;
+    latencies.sort_unstable();
+    Ok(Load {
+        per_second: latencies.len() as f64 / took.as_secs_f64(),
+        p50: latencies[latencies.len() / 2],
+        cpu: spent.map(|spent| spent / u32::try_from(latencies.len()).unwrap_or(1)),
+    })
+}
+
+fn caller(
+    address: SocketAddr,
+    path: &str,
+    session: Option<&str>,
+    call: &str,
+    calls: usize,
+    size: Size,
+) -> Result<Vec<Duration>, String> {
+    let fail = |error: Box<dyn std::error::Error>| error.to_string();
+    let mut connection = Connection::open(address, path, session).map_err(fail)?;
+    let mut latencies = Vec::with_capacity(calls);
+    let least = if matches!(size, Size::Large) { 1 << 20 } else { 60 };
+    for _ in 0..calls {
+        let begun = Instant::now();
+        let status = connection.post(call).map_err(fail)?;
+        latencies.push(begun.elapsed());
+        let is_result = process::find(&connection.body, b"\"result\"");
+        if status != 200 || connection.body.len() < least || !is_result {
+            let body = String::from_utf8_lossy(&connection.body);
+            return Err(format!("status {status}: {}", body.chars().take(200).collect::<String>()));
+        }
+    }
+    Ok(latencies)
+}

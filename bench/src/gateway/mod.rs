@@ -1,0 +1,199 @@
+//! The gateway beside a plain reverse proxy and other gateways, in one run: what it adds to a call, how many calls it
+//! carries, and what it needs for itself.
+
+mod load;
+mod process;
+mod way;
+mod web;
+
+use std::time::{Duration, Instant};
+
+use process::{Gateway, find, serve};
+use way::{Behind, Way};
+use web::{Connection, initialize};
+
+use crate::Fallible;
+use crate::upstream::{Over, Size, Upstream};
+
+/// Each has so many turns, one after the other; the best counts.
+const ROUNDS: usize = 3;
+
+pub fn report(words: &[String]) -> Fallible {
+    let wants = |word: &str| words.is_empty() || words.iter().any(|it| it == word);
+    if wants("http") {
+        let upstream = Upstream::start(Over::Http)?;
+        let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
+        for (size, in_flight, calls) in [
+            (Size::Small, 1, 3_000),
+            (Size::Small, 16, 12_800),
+            (Size::Small, 64, 25_600),
+            (Size::Large, 1, 100),
+            (Size::Large, 16, 320),
+        ] {
+            table("HTTP", size, in_flight, calls, &Way::OVER_HTTP, Behind::Http(url))?;
+        }
+    }
+    if wants("stdio") {
+        for (in_flight, calls) in [(1, 1_000), (16, 6_400), (64, 12_800)] {
+            table("stdio", Size::Small, in_flight, calls, &Way::OVER_STDIO, Behind::Stdio)?;
+        }
+    }
+    if wants("start") {
+        starts()?;
+    }
+    if wants("memory") {
+        memory()?;
+    }
+    if wants("list") {
+        lists()?;
+    }
+    Ok(())
+}
+
+fn table(
+    name: &str,
+    size: Size,
+    in_flight: usize,
+    calls: usize,
+    ways: &[Way],
+    behind: Behind<'_>,
+) -> Fallible {
+    println!("\n### {name} upstream, {}, {in_flight} in flight\n", size.tool());
+    println!("| way | calls/s | of the first | p50 | CPU of it a call |\n|---|---|---|---|---|");
+    let mut first = None;
+    for way in ways {
+        if let Some(missing) = way.missing() {
+            println!("| {way} | {missing} | | | |");
+            continue;
+        }
+        // What is a hundred times slower need not be asked as often.
+        let is_slow = !matches!(way, Way::Direct | Way::Nginx | Way::Toolcrib);
+        let calls = if is_slow { (calls / 20).max(in_flight) } else { calls };
+        match measure(*way, behind, size, in_flight, calls) {
+            Ok(load) => {
+                let base = *first.get_or_insert(load.per_second);
+                let cpu = load.cpu.map(|cpu| format!("{} µs", cpu.as_micros())).unwrap_or_default();
+                let (rate, p50) = (load.per_second, load.p50.as_micros());
+                println!("| {way} | {rate:.0} | {:.3} | {p50} µs | {cpu} |", rate / base);
+            }
+            Err(error) => println!("| {way} | failed: {error} | | | |"),
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    way: Way,
+    behind: Behind<'_>,
+    size: Size,
+    in_flight: usize,
+    calls: usize,
+) -> Fallible<load::Load> {
+    let gateway = way.start(behind)?;
+    load::run(&gateway, size, in_flight, (calls / 10).max(in_flight))?;
+    let mut best: Option<load::Load> = None;
+    for _ in 0..ROUNDS {
+        let now = load::run(&gateway, size, in_flight, calls)?;
+        best = Some(best.map_or(now, |best| load::Load {
+            per_second: best.per_second.max(now.per_second),
+            p50: best.p50.min(now.p50),
+            cpu: best.cpu.min(now.cpu),
+        }));
+    }
+    best.ok_or_else(|| "no round".into())
+}
+
+/// From the start of the process to a complete first list, with nothing remembered.
+fn starts() -> Fallible {
+    println!(
+        "\n### From start to a complete first list\n\n| upstreams | best of {ROUNDS} |\n|---|---|"
+    );
+    for count in [1, 50] {
+        let mut best = Duration::MAX;
+        for _ in 0..ROUNDS {
+            let (gateway, begun) = serve(&stdio_servers(count)?)?;
+            let tools = list(&gateway)?.1;
+            if tools != 2 * count {
+                return Err(format!("{tools} tools of {count} upstreams").into());
+            }
+            best = best.min(begun.elapsed());
+        }
+        println!("| {count} | {:.1} ms |", best.as_secs_f64() * 1e3);
+    }
+    Ok(())
+}
+
+fn memory() -> Fallible {
+    println!("\n### Resident memory, idle\n\n| | |\n|---|---|");
+    for count in [1, 50] {
+        let (gateway, _) = serve(&stdio_servers(count)?)?;
+        list(&gateway)?;
+        std::thread::sleep(Duration::from_secs(2));
+        println!("| {count} stdio upstreams | {:.1} MB |", megabytes(&gateway));
+        if count == 1 {
+            let before = megabytes(&gateway);
+            const SESSIONS: u32 = 500;
+            for _ in 0..SESSIONS {
+                let session = initialize(gateway.address, &gateway.path)?;
+                let mut connection =
+                    Connection::open(gateway.address, &gateway.path, session.as_deref())?;
+                connection.post(LIST)?;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+            let each = (megabytes(&gateway) - before) * 1024.0 / f64::from(SESSIONS);
+            println!("| a client session without a stream ({SESSIONS} of them) | {each:.1} KB |");
+        }
+    }
+    Ok(())
+}
+
+fn lists() -> Fallible {
+    println!("\n### A list of 5,000 tools\n\n| way | best of 20 |\n|---|---|");
+    // The upstream looks at this.
+    let upstream = Upstream::start_with(Over::Http, 5_000)?;
+    let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
+    for way in [Way::Direct, Way::Nginx, Way::Toolcrib] {
+        let gateway = way.start(Behind::Http(url))?;
+        let mut best = Duration::MAX;
+        for _ in 0..20 {
+            let (took, tools) = list(&gateway)?;
+            if tools < 5_000 {
+                return Err(format!("{way}: {tools} tools").into());
+            }
+            best = best.min(took);
+        }
+        println!("| {way} | {:.2} ms |", best.as_secs_f64() * 1e3);
+    }
+    Ok(())
+}
+
+const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+
+/// How long a list took, and how many tools it has.
+fn list(gateway: &Gateway) -> Fallible<(Duration, usize)> {
+    let session = initialize(gateway.address, &gateway.path)?;
+    let mut connection = Connection::open(gateway.address, &gateway.path, session.as_deref())?;
+    let begun = Instant::now();
+    connection.post(LIST)?;
+    let took = begun.elapsed();
+    let word = b"\"inputSchema\"";
+    if !find(&connection.body, b"\"result\"") {
+        return Err(String::from_utf8_lossy(&connection.body).into_owned().into());
+    }
+    let count = connection.body.windows(word.len()).filter(|window| window == word).count();
+    Ok((took, count))
+}
+
+fn stdio_servers(count: usize) -> Fallible<String> {
+    let own = std::env::current_exe()?.to_string_lossy().into_owned();
+    let entry = |number| {
+        format!(
+            "  s{number}:\n    command: {own}\n    args: [upstream, stdio]\n    session: {{ scope: shared }}\n"
+        )
+    };
+    Ok((0..count).map(entry).collect())
+}
+
+fn megabytes(gateway: &Gateway) -> f64 {
+    gateway.memory().unwrap_or_default() as f64 / 1024.0
+}

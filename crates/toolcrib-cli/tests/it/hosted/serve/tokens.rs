@@ -1,0 +1,79 @@
+//! `toolcrib token`, and what a host makes of one.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::Served;
+use crate::Place;
+use crate::hosted::{demo, native};
+
+/// The status that a request gets, with or without a token.
+async fn status(served: &Served, path: &str, token: Option<&str>) -> u16 {
+    let token = token.map(|token| format!("\r\nAuthorization: Bearer {token}"));
+    let answer = served.ask(&format!("GET {path} HTTP/1.1{}", token.unwrap_or_default())).await;
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn made(place: &Place, args: &[&str]) -> Value {
+    let told = place.json(&[&["token", "new"], args].concat());
+    assert!(told["token"].as_str().unwrap().starts_with("toolcrib_"), "{told}");
+    told
+}
+
+#[tokio::test]
+async fn a_token_is_good_from_when_it_is_made_until_it_is_revoked() {
+    let place = native(&json!({"demo": demo()}));
+    let served = Served::start(&place).await;
+    // Without tokens everybody on this machine is `default`, and never the owner.
+    assert_eq!(status(&served, "/api/v1/servers", None).await, 200);
+    assert_eq!(status(&served, "/api/v1/calls", None).await, 403);
+    let console = served.line["console"].as_str().unwrap();
+    let (_, fresh) = console.split_once("/#token=").unwrap();
+    assert_eq!(status(&served, "/api/v1/calls", Some(fresh)).await, 200);
+
+    let (agent, owner) = (made(&place, &["--name", "ci"]), made(&place, &["--owner"]));
+    let secret = |told: &Value| told["token"].as_str().unwrap().to_owned();
+    assert_eq!(status(&served, "/api/v1/servers", None).await, 401);
+    assert_eq!(status(&served, "/api/v1/servers", Some("toolcrib_guess")).await, 401);
+    assert_eq!(status(&served, "/api/v1/servers", Some(&secret(&agent))).await, 200);
+    assert_eq!(status(&served, "/api/v1/calls", Some(&secret(&agent))).await, 403);
+    assert_eq!(status(&served, "/api/v1/calls", Some(&secret(&owner))).await, 200);
+    // Commands come by the socket, and need none.
+    assert_eq!(place.tools().len(), 7);
+
+    let listed = place.json(&["token", "list"]);
+    assert_eq!(listed["tokens"].as_array().unwrap().len(), 2);
+    assert!(!listed.to_string().contains(&secret(&agent)) && !listed.to_string().contains("sha"));
+    let ran = place.run(&["token", "revoke", "ci"]);
+    assert_eq!(ran.out, format!("{} ci is revoked\n", agent["id"].as_str().unwrap()));
+    assert_eq!(status(&served, "/api/v1/servers", Some(&secret(&agent))).await, 401);
+    assert_eq!(status(&served, "/api/v1/servers", Some(&secret(&owner))).await, 200);
+    assert_eq!(served.end(Signal::TERM).await, Some(0));
+}
+
+#[test]
+fn the_secret_is_shown_once_and_people_are_told_what_it_means() {
+    let place = native(&json!({}));
+    assert!(place.run(&["token", "list"]).err.contains("there are no tokens"));
+    let ran = place.run(&["token", "new", "--agent", "reviewer"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.starts_with("toolcrib_") && ran.out.lines().count() == 1, "{ran:?}");
+    assert!(ran.err.contains("stands for the agent `reviewer`; it is shown only now"), "{ran:?}");
+    assert!(ran.err.contains("nobody comes in over HTTP without one"), "{ran:?}");
+    let listed = place.run(&["token", "list"]).out;
+    assert!(listed.contains("reviewer  reviewer") && !listed.contains(ran.out.trim()), "{listed}");
+    let ran = place.run(&["token", "revoke", "nobody"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.contains("there is no token `nobody`"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn with_a_token_others_may_reach_it() {
+    let place = native(&json!({}));
+    made(&place, &[]);
+    let mut child = super::spawn(&place, &["serve", "--listen", "0.0.0.0:0", "--json"], &[]);
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = super::within(lines.next_line()).await.unwrap().expect("it is ready");
+    assert!(line.contains("http://0.0.0.0:"), "{line}");
+}

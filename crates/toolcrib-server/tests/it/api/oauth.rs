@@ -1,0 +1,201 @@
+//! Tokens of an issuer, which is scripted here; its keys are made here.
+
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use toolcrib_testkit::http::{Asked, HttpServer, Reply};
+use toolcrib_wire::base64;
+
+use super::{By, Crib};
+
+const AUDIENCE: &str = "https://crib.example/mcp";
+
+/// A key pair of either kind, under a name.
+enum Key {
+    Ec(String, EcdsaKeyPair, SystemRandom),
+    Ed(String, Ed25519KeyPair),
+}
+
+impl Key {
+    fn ec(name: &str) -> Self {
+        let chance = SystemRandom::new();
+        let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &chance).unwrap();
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, made.as_ref(), &chance);
+        Key::Ec(name.to_owned(), pair.unwrap(), chance)
+    }
+
+    fn ed(name: &str) -> Self {
+        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Key::Ed(name.to_owned(), Ed25519KeyPair::from_pkcs8(made.as_ref()).unwrap())
+    }
+
+    fn public(&self) -> Value {
+        match self {
+            Key::Ec(name, pair, _) => {
+                let point = pair.public_key().as_ref();
+                json!({"kty": "EC", "crv": "P-256", "kid": name, "use": "sig",
+                    "x": base64url(&point[1..33]), "y": base64url(&point[33..])})
+            }
+            Key::Ed(name, pair) => {
+                let key = base64url(pair.public_key().as_ref());
+                json!({"kty": "OKP", "crv": "Ed25519", "kid": name, "alg": "EdDSA", "x": key})
+            }
+        }
+    }
+
+    fn sign(&self, claims: &Value) -> String {
+        let (algorithm, name) = match self {
+            Key::Ec(name, ..) => ("ES256", name),
+            Key::Ed(name, _) => ("EdDSA", name),
+        };
+        let head = json!({"alg": algorithm, "kid": name, "typ": "JWT"}).to_string();
+        let signed =
+            format!("{}.{}", base64url(head.as_bytes()), base64url(claims.to_string().as_bytes()));
+        let signature = match self {
+            Key::Ec(_, pair, chance) => {
+                pair.sign(chance, signed.as_bytes()).unwrap().as_ref().to_vec()
+            }
+            Key::Ed(_, pair) => pair.sign(signed.as_bytes()).as_ref().to_vec(),
+        };
+        format!("{signed}.{}", base64url(&signature))
+    }
+}
+
+fn base64url(bytes: &[u8]) -> String {
+    base64::encode(bytes).trim_end_matches('=').replace('+', "-").replace('/', "_")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// An issuer whose keys may change.
+struct Issuer {
+    server: HttpServer,
+    keys: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Issuer {
+    /// It describes itself where OAuth says, below a path of its own.
+    async fn new(keys: &[&Key]) -> Self {
+        let keys = Arc::new(Mutex::new(keys.iter().map(|key| key.public()).collect::<Vec<_>>()));
+        let kept = Arc::clone(&keys);
+        let answer = move |asked: &Asked| {
+            let at = format!("http://{}", asked.header("host").unwrap());
+            match asked.path.as_str() {
+                "/.well-known/oauth-authorization-server/realm" => Reply::json(
+                    json!({"issuer": format!("{at}/realm"), "jwks_uri": format!("{at}/keys")})
+                        .to_string(),
+                ),
+                "/keys" => Reply::json(json!({"keys": *kept.lock().unwrap()}).to_string()),
+                _ => Reply::status(404),
+            }
+        };
+        Issuer { server: HttpServer::start(answer).await.unwrap(), keys }
+    }
+
+    fn url(&self) -> String {
+        self.server.url("/realm")
+    }
+
+    fn fetched(&self) -> usize {
+        self.server.requests().iter().filter(|asked| asked.path == "/keys").count()
+    }
+
+    fn claims(&self, agent: &str) -> Value {
+        json!({"iss": self.url(), "aud": AUDIENCE, "sub": "ada", "bot": agent, "exp": now() + 600})
+    }
+
+    async fn crib(&self) -> Crib {
+        let oauth = json!({"issuer": self.url(), "audience": AUDIENCE, "agent_claim": "bot"});
+        Crib::with(&json!({"gateway": {"oauth": oauth}}), &[]).await
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_the_issuer_is_taken_and_no_other() {
+    let (ec, ed, foreign) = (Key::ec("a"), Key::ed("b"), Key::ec("a"));
+    let issuer = Issuer::new(&[&ec, &ed]).await;
+    let crib = issuer.crib().await;
+    let good = issuer.claims("coder");
+    let with = |key: &str, value: Value| {
+        let mut claims = good.clone();
+        claims[key] = value;
+        claims
+    };
+    let none = base64url(json!({"alg": "none"}).to_string().as_bytes());
+    let unsigned = format!("{none}.{}.", base64url(good.to_string().as_bytes()));
+    let mut cut = ec.sign(&good);
+    cut.truncate(cut.len() - 4);
+    for (token, is_good, what) in [
+        (ec.sign(&good), true, "ES256"),
+        (ed.sign(&good), true, "EdDSA"),
+        (foreign.sign(&good), false, "another key of the same name"),
+        (ec.sign(&with("aud", json!("https://other.example"))), false, "for another"),
+        (ec.sign(&with("iss", json!("https://other.example"))), false, "of another"),
+        (ec.sign(&with("exp", json!(now() - 600))), false, "over"),
+        (ec.sign(&with("bot", json!(7))), false, "without an agent"),
+        (unsigned, false, "unsigned"),
+        (cut, false, "cut"),
+    ] {
+        let answer = crib.ask(By::Token(&token), "POST dialogs", None).await;
+        assert_eq!(answer.status, if is_good { 201 } else { 401 }, "{what}: {answer:?}");
+        if is_good {
+            let told = answer.json();
+            assert_eq!(
+                (&told["agent"], &told["principal"]),
+                (&json!("coder"), &json!("oauth:ada"))
+            );
+        }
+    }
+    assert_eq!(issuer.fetched(), 1, "keys are kept");
+    let other = crib.ask(By::Token(&ec.sign(&good)), "GET tools?agent=writer", None).await;
+    assert_eq!(other.failure(), (403, "denied.agent".to_owned()));
+    assert_eq!(crib.ask(By::Token(&ec.sign(&good)), "POST reload", None).await.status, 403);
+    crib.end().await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_known_is_looked_for_but_not_again_and_again() {
+    let (old, new) = (Key::ec("old"), Key::ec("new"));
+    let issuer = Issuer::new(&[&old]).await;
+    let crib = issuer.crib().await;
+    let ask = async |key: &Key| {
+        let token = key.sign(&issuer.claims("coder"));
+        crib.ask(By::Token(&token), "GET status", None).await.status
+    };
+    assert_eq!((ask(&old).await, issuer.fetched()), (200, 1));
+    issuer.keys.lock().unwrap().push(new.public());
+    for _ in 0..5 {
+        // Whoever makes up names of keys makes nobody ask the issuer more often.
+        assert_eq!((ask(&new).await, issuer.fetched()), (401, 1));
+    }
+    assert_eq!(ask(&old).await, 200);
+    crib.end().await;
+}
+
+#[tokio::test]
+async fn the_way_to_a_token_is_told() {
+    let issuer = Issuer::new(&[]).await;
+    let crib = issuer.crib().await;
+    let refused = crib.ask(By::Tcp, "GET status", None).await;
+    assert_eq!(refused.status, 401);
+    let told = refused.header("www-authenticate").unwrap();
+    let at = "resource_metadata=\"https://crib.example/.well-known/oauth-protected-resource/mcp\"";
+    assert!(told.contains(at), "{told}");
+    for path in ["", "/mcp"] {
+        let path = format!("/.well-known/oauth-protected-resource{path}");
+        let metadata = crib.request(By::Tcp, "GET", &path, &[], None).await.json();
+        assert_eq!(metadata["resource"], AUDIENCE);
+        assert_eq!(metadata["authorization_servers"], json!([issuer.url()]));
+    }
+    crib.end().await;
+    let crib = Crib::new(&[]).await;
+    let path = "/.well-known/oauth-protected-resource";
+    assert_eq!(crib.request(By::Tcp, "GET", path, &[], None).await.status, 404);
+    crib.end().await;
+}
