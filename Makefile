@@ -67,9 +67,12 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifact
 torture: ## kill a host with twenty servers TORTURE_ROUNDS (1000) times; nothing may be left
 	TORTURE_ROUNDS=$(TORTURE_ROUNDS) $(CARGO) test -p toolcrib --locked --test it --example torture_host -- torture::
 
-bench: ## what compiling, planning and a call beside the Rust SDK cost
+bench: ## what compiling, planning, a call beside the Rust SDK and the gateway beside others cost
+	@scripts/setup bench
 	$(CARGO) bench -p toolcrib-config -p toolcrib
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml
+	$(CARGO) build --release --locked -p toolcrib-cli
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml -- gateway
 
 clean: ## remove everything that was built or installed here
 	$(CARGO) clean

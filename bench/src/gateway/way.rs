@@ -38,7 +38,8 @@ impl Way {
             Way::Direct => return None,
             Way::Nginx => PathBuf::from("/usr/sbin/nginx"),
             Way::Toolcrib => process::toolcrib(),
-            Way::FastMcp | Way::PypiProxy => peers().join("venv/bin").join(self.program()),
+            Way::FastMcp => peers().join("fastmcp/bin/python"),
+            Way::PypiProxy => peers().join("mcp-proxy/bin/mcp-proxy"),
             Way::NpmProxy | Way::Supergateway => {
                 peers().join("node_modules/.bin").join(self.program())
             }
@@ -49,11 +50,8 @@ impl Way {
 
     fn program(self) -> &'static str {
         match self {
-            Way::Nginx => "nginx",
-            Way::FastMcp => "fastmcp",
-            Way::PypiProxy | Way::NpmProxy => "mcp-proxy",
             Way::Supergateway => "supergateway",
-            Way::Direct | Way::Toolcrib => "toolcrib",
+            _ => "mcp-proxy",
         }
     }
 
@@ -88,7 +86,7 @@ impl Way {
                 Gateway::start(&mut command, port, "/mcp", None)
             }
             (Way::PypiProxy, _) => {
-                let mut command = Command::new(peers().join("venv/bin/mcp-proxy"));
+                let mut command = Command::new(peers().join("mcp-proxy/bin/mcp-proxy"));
                 command.args(["--port", &port.to_string(), "--", &own, "upstream", "stdio"]);
                 Gateway::start(&mut command, port, "/mcp", None)
             }
@@ -141,7 +139,7 @@ fn fastmcp(behind: Behind<'_>, own: &str, port: u16) -> Fallible<Gateway> {
     );
     let file = folder.path().join("proxy.py");
     fs::write(&file, script)?;
-    let mut command = Command::new(peers().join("venv/bin/python"));
+    let mut command = Command::new(peers().join("fastmcp/bin/python"));
     Gateway::start(command.arg(&file), port, "/mcp", Some(folder))
 }
 

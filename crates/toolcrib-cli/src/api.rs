@@ -49,7 +49,7 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) enum Followed {
     Answered(Answer),
-    Telling(Events),
+    Telling(Box<Events>),
 }
 
 /// Events with their names, one after the other.
@@ -87,7 +87,7 @@ impl Api {
         match kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes())) {
             true => {
                 let decoder = SseDecoder::new(&LIMITS);
-                Ok(Followed::Telling(Events { exchange, decoder }))
+                Ok(Followed::Telling(Box::new(Events { exchange, decoder })))
             }
             false => exchange.whole().await.map(Followed::Answered),
         }

@@ -418,7 +418,7 @@ async fn a_client_that_does_not_read_slows_nobody_else() {
     for number in 0..50 {
         let call = json!({"name": "it__echo", "arguments": {"number": number}});
         let called = served.ask("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
-        assert_eq!(called["result"]["isError"].as_bool().unwrap_or_default(), false);
+        assert!(!called["result"]["isError"].as_bool().unwrap_or_default(), "{called}");
     }
     drop(slow);
     end(scene, served).await;

@@ -35,7 +35,7 @@ impl Served {
         let args = [&["serve", "--listen", ":0", "--json"], more].concat();
         let mut child = spawn(place, &args, &[PATH]);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = within(lines.next_line()).await.unwrap().expect("a line when it is ready");
+        let line = within(lines.next_line()).await.unwrap().unwrap();
         Self { child, line: serde_json::from_str(&line).unwrap() }
     }
 
@@ -115,7 +115,7 @@ impl Client {
 
     async fn answer(&mut self, id: i64) -> Value {
         loop {
-            let line = within(self.lines.next_line()).await.unwrap().expect("an answer");
+            let line = within(self.lines.next_line()).await.unwrap().unwrap();
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 return message;
