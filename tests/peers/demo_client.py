@@ -1,18 +1,22 @@
-"""Talks to `toolcrib demo-server` as another client would: demo_client.py mcp|fastmcp MODE PROGRAM|URL."""
+"""Talks to `toolcrib demo-server`, or to a gateway in front of it, as a client of the Python SDK or of FastMCP would:
+demo_client.py mcp|fastmcp legacy|auto URL | PROGRAM ARGS…"""
 
 import asyncio
 import sys
 
 
-async def with_sdk(mode, target):
+async def with_sdk(mode, target, *args):
     from mcp import Client, StdioServerParameters
+    from mcp.client.sse import sse_client
     from mcp_types import ElicitResult
 
     async def elicit(context, params):
         return ElicitResult(action="accept", content={"name": "Ada"})
 
-    is_url = target.startswith("http")
-    server = target if is_url else StdioServerParameters(command=target, args=["demo-server"])
+    if not target.startswith("http"):
+        server = StdioServerParameters(command=target, args=args)
+    else:
+        server = sse_client(target) if target.endswith("/sse") else target
     steps = []
 
     async def progress(done, total, message):
@@ -46,7 +50,7 @@ async def with_sdk(mode, target):
             await client.send_ping()
 
 
-async def with_fastmcp(target):
+async def with_fastmcp(mode, target, *args):
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
 
@@ -54,8 +58,8 @@ async def with_fastmcp(target):
         return {"name": "Ada"}
 
     is_url = target.startswith("http")
-    server = target if is_url else StdioTransport(command=target, args=["demo-server"])
-    async with Client(server, elicitation_handler=elicit) as client:
+    server = target if is_url else StdioTransport(command=target, args=list(args))
+    async with Client(server, mode=mode, elicitation_handler=elicit) as client:
         assert len(await client.list_tools()) == 7
         assert (await client.call_tool("add", {"a": 2, "b": 40})).structured_content == {"sum": 42}
         greeted = await client.call_tool("elicit", {})
@@ -64,6 +68,6 @@ async def with_fastmcp(target):
         assert len((await client.get_prompt("introduce", {"name": "Ada"})).messages) == 1
 
 
-kind, mode, target = sys.argv[1:]
-asyncio.run(with_sdk(mode, target) if kind == "mcp" else with_fastmcp(target))
+kind, *words = sys.argv[1:]
+asyncio.run(with_sdk(*words) if kind == "mcp" else with_fastmcp(*words))
 print("all as it should be")

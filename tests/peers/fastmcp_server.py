@@ -93,7 +93,10 @@ def extra() -> str:
 
 
 def over_http() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
+    # Only of a socket that says that it is TCP does asyncio know that nothing is to be held back.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
     threading.Thread(target=end_with_stdin, daemon=True).start()
     asyncio.run(server.run_http_async(show_banner=False, log_level="error", sockets=[listener]))

@@ -36,8 +36,8 @@ pub fn python(set: &str, package: &str, binary: &str) -> Result<PathBuf, Missing
     installed(package, folder().join(format!(".venv-{set}/bin")).join(binary))
 }
 
-/// The server on the Rust SDK, `rmcp-peer legacy|modern|both stdio|http`; over HTTP it says its address
-/// in one line, and it ends when its stdin ends.
+/// The peer on the Rust SDK. `rmcp-peer legacy|modern|both stdio|http` is a server; over HTTP it says its address in
+/// one line, and it ends when its stdin ends. `rmcp-peer client legacy|modern TARGET` is a client.
 pub fn rmcp() -> Result<PathBuf, Missing> {
     installed("rmcp", workspace_root().join(".cache/rmcp-peer/debug/rmcp-peer"))
 }
@@ -47,6 +47,27 @@ pub fn conformance() -> Result<[PathBuf; 2], Missing> {
     let binaries = folder().join("conformance/node_modules/.bin");
     let node = installed("node-linux-*", binaries.join("node"))?;
     Ok([node, installed("@modelcontextprotocol/conformance", binaries.join("conformance"))?])
+}
+
+/// The reference server of that suite: an interpreter, and the script that starts it as `stdio|http|sse`.
+pub fn reference() -> Result<[PathBuf; 2], Missing> {
+    installed(
+        "mcp",
+        workspace_root().join(".cache/reference-server/mcp_everything_server/server.py"),
+    )?;
+    Ok([python("v2", "mcp", "python")?, folder().join("reference_server.py")])
+}
+
+/// The MCP Inspector: a node that is new enough for it, and its script.
+pub fn inspector() -> Result<[PathBuf; 2], Missing> {
+    let [node, _] = conformance()?;
+    let script = folder().join("inspector/node_modules/.bin/mcp-inspector");
+    Ok([node, installed("@modelcontextprotocol/inspector", script)?])
+}
+
+/// The browser that Playwright's server drives.
+pub fn chromium() -> Result<PathBuf, Missing> {
+    installed("chromium", PathBuf::from("/usr/bin/chromium"))
 }
 
 /// The folder of the lock files and of our own small servers.

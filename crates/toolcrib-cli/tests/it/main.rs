@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod check;
+mod clients;
+mod conformance;
 mod connect;
 mod demo;
 mod doctor;
 mod explain;
 mod hosted;
 mod import;
+mod serving;
 
 use std::fs;
 use std::path::{Path, PathBuf};

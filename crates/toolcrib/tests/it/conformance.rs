@@ -4,11 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
-use tempfile::TempDir;
-use tokio::process::Command;
-use tokio::time::timeout;
-use toolcrib_testkit::peers;
+use toolcrib_testkit::conformance::{self, Half, Scenarios};
 
 /// What does not pass, by version and scenario, with the reason. It may only shrink: what is listed and passes
 /// fails the test.
@@ -46,14 +42,9 @@ async fn judge(version: &str, expected: usize) {
 
 /// The required scenarios of clients, and those that run without being counted.
 async fn scenarios(version: &str) -> Vec<String> {
-    let output = suite(&["list", "--requirements", version]).await;
-    let listed = String::from_utf8(output.stdout).unwrap();
-    let required = listed.split("Client scenarios").nth(1).unwrap().split("\n\n").next().unwrap();
-    let required = required.lines().filter_map(|line| line.trim().strip_prefix("- "));
-    let others = listed.lines().filter_map(|line| line.trim().strip_prefix("- "));
-    let others = others.filter_map(|line| line.strip_suffix(" [client]"));
-    let all = required.chain(others).filter(|name| !name.starts_with("auth/"));
-    all.map(str::to_owned).collect()
+    let Scenarios { required, others } =
+        conformance::scenarios(Half::Client, version, LIMIT).await.unwrap();
+    required.into_iter().chain(others).filter(|name| !name.starts_with("auth/")).collect()
 }
 
 /// Everything in a scenario that is not as it should be.
@@ -75,32 +66,18 @@ async fn run(version: &str, scenario: &str) -> Vec<String> {
     let client = client();
     let client = client.to_str().unwrap();
     let args = ["client", "--command", client, "--scenario", scenario, "--spec-version", version];
-    let output = suite(&[&args[..], &["--timeout", "30000", "-o", out]].concat()).await;
+    let args = [&args[..], &["--timeout", "30000", "-o", out]].concat();
+    let output = conformance::suite(&args, LIMIT).await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let mut blemishes = Vec::new();
     // Some scenarios let the client fail; none of them needs to.
     if !output.status.success() || said.contains("Client exited with code") {
         blemishes.push(said);
     }
-    let checks = checks(&folder);
-    assert!(!checks.is_empty(), "{scenario} checked nothing");
-    let bad =
-        checks.iter().filter(|check| check["status"] == "FAILURE" || check["status"] == "WARNING");
-    blemishes.extend(bad.map(|check| format!("{}: {}", check["name"], check["errorMessage"])));
-    blemishes
-}
-
-/// What the suite wrote: one folder for the one scenario.
-fn checks(folder: &TempDir) -> Vec<Value> {
+    // What the suite wrote: one folder for the one scenario.
     let result = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-    let text = std::fs::read_to_string(result.join("checks.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-async fn suite(args: &[&str]) -> std::process::Output {
-    let [node, script] = peers::conformance().unwrap();
-    let output = Command::new(node).arg(script).args(args).kill_on_drop(true).output();
-    timeout(LIMIT, output).await.unwrap().unwrap()
+    blemishes.extend(conformance::blemishes(&result).unwrap());
+    blemishes
 }
 
 /// The driver, which cargo builds along with the tests.

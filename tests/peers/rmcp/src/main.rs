@@ -1,8 +1,10 @@
-//! A server on the Rust SDK, of either era of the protocol: `rmcp-peer legacy|modern|both stdio|http`.
+//! A server on the Rust SDK, of either era of the protocol: `rmcp-peer legacy|modern|both stdio|http`. And a client
+//! that talks to `toolcrib demo-server`: `rmcp-peer client legacy|modern URL|PROGRAM ARGS…`.
 //!
-//! Over HTTP it listens on a free loopback port and says its address in one line on stdout. It ends
+//! Over HTTP the server listens on a free loopback port and says its address in one line on stdout. It ends
 //! when its stdin ends, either way, so that it cannot outlive the test that started it.
 
+mod client;
 mod server;
 mod tools;
 
@@ -28,6 +30,12 @@ type Fallible = Result<(), Box<dyn Error>>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Fallible {
     let words: Vec<String> = env::args().skip(1).collect();
+    if let [first, era, target, args @ ..] = words.as_slice()
+        && first == "client"
+    {
+        client::run(era, target, args).await?;
+        return say("all as it should be\n").await;
+    }
     let [era, transport] = words.as_slice() else { return Err(USAGE.into()) };
     let server = Server::new(versions(era)?);
     match transport.as_str() {
@@ -40,7 +48,8 @@ async fn main() -> Fallible {
     }
 }
 
-const USAGE: &str = "usage: rmcp-peer legacy|modern|both stdio|http";
+const USAGE: &str =
+    "usage: rmcp-peer legacy|modern|both stdio|http, rmcp-peer client legacy|modern TARGET";
 
 fn versions(era: &str) -> Result<&'static [ProtocolVersion], Box<dyn Error>> {
     match era {

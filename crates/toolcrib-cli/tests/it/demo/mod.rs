@@ -3,7 +3,6 @@
 mod endings;
 mod http;
 mod lists;
-mod python;
 mod stdio;
 mod tools;
 
@@ -55,13 +54,13 @@ impl Way {
 }
 
 /// The server over HTTP. Its process ends with it.
-struct HttpServer {
+pub(crate) struct HttpServer {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl HttpServer {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let mut child = Command::new(PROGRAM)
             .args(["demo-server", "--http", "0"])
             .stdin(Pipe::null())
