@@ -26,6 +26,8 @@ pub(crate) fn routes() -> Router<Arc<Front>> {
 async fn show(State(front): State<Arc<Front>>) -> Response {
     let mut text = Text::default();
     of_host(&mut text, &front.host);
+    let clients = front.gateway.sessions();
+    text.family("toolcrib_gateway_sessions", "gauge", "Clients over HTTP.").sample(&[], clients);
     let servers = front.host.servers();
     of_servers(&mut text, &servers);
     of_tools(&mut text, &servers, &front.host.tally());

@@ -72,6 +72,7 @@ fn of_servers() -> Vec<Endpoint> {
             .owner()
             .answers::<Log>(200),
         Endpoint::new(POST, "/servers/{server}/connect", "Connects a server", servers::connect)
+            .owner()
             .answers::<Operated>(200),
         Endpoint::new(
             POST,
@@ -79,6 +80,7 @@ fn of_servers() -> Vec<Endpoint> {
             "Ends all its sessions",
             servers::disconnect,
         )
+        .owner()
         .answers::<Operated>(200),
         Endpoint::new(POST, "/servers/{server}/refresh", "Reads its lists anew", servers::refresh)
             .answers::<Operated>(200),
