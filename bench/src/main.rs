@@ -2,7 +2,7 @@
 //!
 //! `toolcrib-bench` measures everything; `toolcrib-bench WORD…` only the cases whose name has all the words, as in
 //! `toolcrib-bench stdio 100B`. `toolcrib-bench upstream stdio|http` is the server that both talk to.
-//! `toolcrib-bench gateway [http|stdio|start|memory|list]` holds `toolcrib serve` against other gateways.
+//! `toolcrib-bench gateway [http|stdio|start|memory|list|WAY…]` holds `toolcrib serve` against other gateways.
 
 mod case;
 mod client;

@@ -19,7 +19,15 @@ use crate::upstream::{Over, Size, Upstream};
 const ROUNDS: usize = 3;
 
 pub fn report(words: &[String]) -> Fallible {
-    let wants = |word: &str| words.is_empty() || words.iter().any(|it| it == word);
+    let parts = ["http", "stdio", "start", "memory", "list"];
+    let is_whole = !words.iter().any(|it| parts.contains(&it.as_str()));
+    let wants = |word: &str| is_whole || words.iter().any(|it| it == word);
+    // Any other word is a way, and then only those that are named are measured.
+    let ways = |all: &[Way]| -> Vec<Way> {
+        let named = |way: &&Way| words.iter().any(|it| way.to_string().starts_with(it.as_str()));
+        let some: Vec<Way> = all.iter().filter(named).copied().collect();
+        if some.is_empty() { all.to_vec() } else { some }
+    };
     if wants("http") {
         let upstream = Upstream::start(Over::Http)?;
         let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
@@ -30,12 +38,12 @@ pub fn report(words: &[String]) -> Fallible {
             (Size::Large, 1, 100),
             (Size::Large, 16, 320),
         ] {
-            table("HTTP", size, in_flight, calls, &Way::OVER_HTTP, Behind::Http(url))?;
+            table("HTTP", size, in_flight, calls, &ways(&Way::OVER_HTTP), Behind::Http(url))?;
         }
     }
     if wants("stdio") {
         for (in_flight, calls) in [(1, 1_000), (16, 6_400), (64, 12_800)] {
-            table("stdio", Size::Small, in_flight, calls, &Way::OVER_STDIO, Behind::Stdio)?;
+            table("stdio", Size::Small, in_flight, calls, &ways(&Way::OVER_STDIO), Behind::Stdio)?;
         }
     }
     if wants("start") {
@@ -68,7 +76,7 @@ fn table(
         }
         // What is a hundred times slower need not be asked as often.
         let is_slow = !matches!(way, Way::Direct | Way::Nginx | Way::Toolcrib);
-        let calls = if is_slow { (calls / 20).max(in_flight) } else { calls };
+        let calls = if is_slow { (calls / 100).max(in_flight) } else { calls };
         match measure(*way, behind, size, in_flight, calls) {
             Ok(load) => {
                 let base = *first.get_or_insert(load.per_second);

@@ -1,5 +1,6 @@
 //! Entries there and back, in each syntax.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -129,6 +130,67 @@ fn what_cannot_be_read_is_named_with_its_place() {
         match with_entry(syntax, text, &PATH, &ours()) {
             Err(EditError::Unreadable { place, .. }) => assert!(place.line >= line, "{place:?}"),
             other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What files are made of, put together in any way.
+const PIECES: [&str; 40] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"servers\"",
+    "\"ours\"",
+    "servers",
+    "ours",
+    "// c\n",
+    "/* c */",
+    "\n",
+    " ",
+    "  ",
+    "1",
+    "0x1F",
+    "'x'",
+    "- ",
+    "# c\n",
+    "=",
+    "[servers]",
+    "[servers.ours]",
+    "[[servers]]",
+    "\r\n",
+    "\"",
+    "|\n",
+    "&a ",
+    "*a",
+    "null",
+    "true",
+    "servers:\n",
+    "  ours:\n",
+    "    x: 1\n",
+    "---\n",
+    "...\n",
+    "\t",
+    "é",
+    "\u{feff}",
+    "{\"servers\": {",
+];
+
+proptest! {
+    #[test]
+    fn whatever_a_file_is_made_of_an_edit_does_what_was_wanted_or_nothing(
+        pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..24)
+    ) {
+        let text = pieces.concat();
+        for syntax in [Syntax::Json, Syntax::Toml, Syntax::Yaml] {
+            if let Ok(with) = with_entry(syntax, &text, &PATH, &ours()) {
+                prop_assert_eq!(entry(syntax, &with, &PATH), Ok(Some(ours())));
+            }
+            if let Ok(without) = without_entry(syntax, &text, &PATH) {
+                prop_assert_eq!(entry(syntax, &without, &PATH), Ok(None));
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use toolcrib::signals::timestamp;
@@ -14,6 +14,9 @@ use super::secret::{Hash, fresh, random};
 
 /// The file's name in the state folder.
 const FILE: &str = "tokens.json";
+
+/// A change within this time may leave the file's time as it was.
+const COARSE: Duration = Duration::from_secs(2);
 
 /// A token that was made. What it is, only its hash tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +97,7 @@ impl Tokens {
             return Ok(Arc::clone(all));
         }
         let all = Arc::new(self.read()?);
-        *known = Some((stamp, Arc::clone(&all)));
+        *known = Some((stamp, Arc::clone(&all))).filter(|_| is_settled(stamp));
         Ok(all)
     }
 
@@ -164,6 +167,11 @@ impl Tokens {
     fn failed(&self, what: &'static str, cause: io::Error) -> TokensError {
         TokensError::File { what, path: self.path.clone(), cause }
     }
+}
+
+/// Clocks of files are coarse: what was just written may be written again without a sign of it.
+fn is_settled(stamp: Stamp) -> bool {
+    stamp.is_none_or(|(at, _)| at.elapsed().is_ok_and(|age| age > COARSE))
 }
 
 /// A file that is its owner's alone.

@@ -73,7 +73,7 @@ async fn of_the_rust_sdk() {
 #[tokio::test]
 async fn the_inspector() {
     let server = HttpServer::start().await;
-    inspect(&[server.url.clone()], &Place::new()).await;
+    inspect(std::slice::from_ref(&server.url), &Place::new()).await;
     let gateway = Serving::start(demo()).await;
     inspect(&[gateway.at("/mcp")], &gateway.place).await;
     gateway.end().await;
