@@ -4,13 +4,14 @@ export CARGO ?= cargo
 QUICKSTART := examples/quickstart
 FUZZ_SECONDS ?= 60
 TORTURE_ROUNDS ?= 1000
+SOAK_SECONDS ?= 600
 
 # Where scripts/setup puts a newer node, if the machine's own is too old for the peers.
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 # Targets run one after the other even under -j: cargo already uses every core.
 .NOTPARALLEL:
-.PHONY: help run test setup check fmt lint doctest unit tidy fuzz torture bench clean
+.PHONY: help run test setup check fmt lint doctest unit tidy fuzz torture soak bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +67,9 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifact
 
 torture: ## kill a host with twenty servers TORTURE_ROUNDS (1000) times; nothing may be left
 	TORTURE_ROUNDS=$(TORTURE_ROUNDS) $(CARGO) test -p toolcrib --locked --test it --example torture_host -- torture::
+
+soak: ## five hundred clients for SOAK_SECONDS (600), while servers are killed and files rewritten
+	SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release -p toolcrib-cli --locked --test it -- soak:: --nocapture
 
 bench: ## what compiling, planning, a call beside the Rust SDK and the gateway beside others cost
 	@scripts/setup bench

@@ -58,6 +58,22 @@ fn fastmcp_answers() {
 }
 
 #[test]
+fn playwright_answers() {
+    let program = peers::npm("@playwright/mcp", "playwright-mcp");
+    let program = program.unwrap_or_else(|missing| panic!("{missing}"));
+    let chromium = peers::chromium().unwrap_or_else(|missing| panic!("{missing}"));
+    let args = ["--headless", "--no-sandbox", "--isolated", "--executable-path"];
+    let chromium = chromium.to_string_lossy();
+    greets(program, &[&args[..], &[&chromium]].concat(), "Playwright");
+}
+
+#[test]
+fn the_reference_server_answers() {
+    let [python, script] = peers::reference().unwrap_or_else(|missing| panic!("{missing}"));
+    greets(python, &[&script.to_string_lossy(), "stdio"], "mcp-conformance-test-server");
+}
+
+#[test]
 fn the_rust_sdk_answers_in_each_era() {
     let program = peers::rmcp().unwrap_or_else(|missing| panic!("{missing}"));
     greets(program.clone(), &["legacy", "stdio"], "toolcrib-rmcp-peer");

@@ -11,6 +11,7 @@ mod explain;
 mod hosted;
 mod import;
 mod serving;
+mod soak;
 
 use std::fs;
 use std::path::{Path, PathBuf};

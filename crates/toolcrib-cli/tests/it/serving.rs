@@ -45,6 +45,14 @@ impl Serving {
         self.at("/ws").replace("http:", "ws:")
     }
 
+    /// Its resident memory, in kilobytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id().unwrap());
+        let status = std::fs::read_to_string(status).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        resident.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Tells it to end, and waits until it has.
     pub(crate) async fn end(mut self) {
         let pid = self.child.id().and_then(|pid| pid.try_into().ok());

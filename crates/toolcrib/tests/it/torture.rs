@@ -1,12 +1,13 @@
 //! A host with many servers is killed again and again, and nothing of it is left after the next start.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib::supervise::clear;
+use toolcrib_testkit::processes::marked;
 use toolcrib_testkit::scripted::{Script, program};
 
 use crate::scene::{until, within};
@@ -34,7 +35,7 @@ async fn a_host_that_is_killed_again_and_again_leaves_nothing() {
         let cleared = within(clear(&state, Duration::from_secs(20))).await.unwrap();
         assert!(cleared.processes.left.is_empty(), "round {round}: {cleared:?}");
         assert!(cleared.containers.left.is_empty(), "round {round}: {cleared:?}");
-        until("no process is left", || processes(&tag).is_empty()).await;
+        until("no process is left", || marked(&format!("TORTURE={tag}")).is_empty()).await;
         assert_eq!(foreign.containers(), [foreign.name.as_str()], "round {round}");
         assert!(foreign.is_alone(), "round {round}: a process is left in another one's container");
     }
@@ -170,17 +171,6 @@ fn docker(args: &[&str]) -> String {
         "docker {args:?}: {said} (is the engine running? `make setup`)"
     );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// The processes of this machine that carry the test's tag.
-fn processes(tag: &str) -> Vec<PathBuf> {
-    let marked = format!("TORTURE={tag}");
-    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    all.filter(|path| {
-        let environ = std::fs::read(path.join("environ")).unwrap_or_default();
-        environ.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes())
-    })
-    .collect()
 }
 
 #[allow(clippy::disallowed_methods, reason = "the one way to tell a test how long it may take")]
