@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
+use toolcrib::host::Answers;
 use toolcrib::signals::chain;
 use toolcrib_server::front::Front;
 use toolcrib_server::identity::{Identity, check_listen};
@@ -24,6 +25,10 @@ use crate::settings::Settings;
 /// Where it listens if nobody says anything else.
 pub(crate) const ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
+
+/// What clients may be able to answer. Servers that list their tools are told so, since some have tools only for whoever
+/// can answer; a client's own session is told what that client can.
+const CLIENTS: Answers = Answers { elicitation: true, sampling: true, roots: false };
 
 /// Threads that serve connections: more only take memory, since no work here takes long.
 const WORKERS: usize = 2;
@@ -99,7 +104,7 @@ async fn be_the_host(
     let listener = listener(settings, args, &identity).await?;
     let socket = claim.bind()?;
     let host = tokio::select! {
-        host = hosted::builder(settings)?.reload_on_hangup().start() => host,
+        host = hosted::builder(settings)?.reload_on_hangup().answers(CLIENTS).start() => host,
         () = stop.heard() => return Ok(()),
     };
     let host = host.map_err(|error| chain(&error))?;

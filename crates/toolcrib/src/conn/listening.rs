@@ -28,6 +28,9 @@ impl Listening {
         let mut task = JoinSet::new();
         if session.must_subscribe() {
             task.spawn(listen(session.clone(), tell));
+        } else {
+            // Whoever waits for a word sees at once that none will come.
+            drop(tell);
         }
         let mut listening = Self { _task: task, changed };
         // A word that comes too late stays in the queue, and has the lists read again.
