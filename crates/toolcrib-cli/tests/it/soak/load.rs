@@ -144,7 +144,7 @@ impl Clients {
             let begun = Instant::now();
             let worked = timeout(LIMIT, work.once(open, session, round, &text)).await;
             tally.count(work).note(begun.elapsed());
-            let is_broken = tally.note(work, worked.unwrap_or_else(|_| Err(Failure::Hang)));
+            let is_broken = tally.note(work, worked.unwrap_or(Err(Failure::Hang)));
             if is_broken {
                 connection = None;
             }

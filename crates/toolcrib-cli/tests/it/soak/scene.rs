@@ -107,6 +107,6 @@ impl Demo {
         // Long enough that somebody notices.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let port = self.url.rsplit(':').next().and_then(|rest| rest.split('/').next()).unwrap();
-        *self = Self::start(&port.to_owned(), &self.tag.clone()).await;
+        *self = Self::start(port, &self.tag.clone()).await;
     }
 }

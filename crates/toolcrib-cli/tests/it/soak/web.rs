@@ -40,10 +40,9 @@ impl Connection {
         let head = self.head().await?;
         let mut bytes = vec![0; head.length];
         self.stream.read_exact(&mut bytes).await?;
-        while head.is_chunked {
-            match self.chunk().await? {
-                Some(chunk) => bytes.extend(chunk),
-                None => break,
+        if head.is_chunked {
+            while let Some(chunk) = self.chunk().await? {
+                bytes.extend(chunk);
             }
         }
         let body = String::from_utf8(bytes).map_err(io::Error::other)?;
