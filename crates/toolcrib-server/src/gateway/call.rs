@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use toolcrib::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib::host::{Execution, Question};
 use toolcrib::{CallRequest, Dialog};
@@ -25,6 +27,9 @@ use super::parked::Parked;
 
 /// Remarks that wait for a client; then the oldest are dropped.
 const REMARKS: usize = 64;
+
+/// How long a client may take to read what it is told.
+const SLOWEST: Duration = Duration::from_secs(60);
 
 /// A call that is under way. Dropped, it is cancelled.
 pub(super) struct Underway {
@@ -154,10 +159,10 @@ impl Conduct<'_> {
             }
             tokio::select! {
                 biased;
-                remark = next(&mut underway.remarks) => self.tell(&remark).await,
+                remark = next(&mut underway.remarks) => self.tell(&remark).await?,
                 ended = &mut underway.running => {
                     while let Some(remark) = underway.remarks.as_mut().and_then(Receiver::try_next) {
-                        self.tell(&remark).await;
+                        self.tell(&remark).await?;
                     }
                     return self.result(ended);
                 }
@@ -213,7 +218,8 @@ impl Conduct<'_> {
         }
     }
 
-    async fn tell(&self, remark: &Remark) {
+    /// Whoever does not read for long is gone: what the call holds is for others.
+    async fn tell(&self, remark: &Remark) -> Result<(), RpcError> {
         let message = match (remark, &self.token) {
             (Remark::Progress(params), Some(token)) => {
                 let own = ObjectWriter::new().id("progressToken", token).finish();
@@ -223,10 +229,12 @@ impl Conduct<'_> {
             (Remark::Log(params), _) if self.wants_log(params) => {
                 build::notification(method::LOG_MESSAGE, Some(params.json()))
             }
-            _ => return,
+            _ => return Ok(()),
         };
-        // A client that has gone ends this elsewhere.
-        let _ = self.out.send(message).await;
+        match timeout(SLOWEST, self.out.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(RpcError::internal("the client does not read")),
+        }
     }
 
     fn wants_log(&self, params: &Raw) -> bool {

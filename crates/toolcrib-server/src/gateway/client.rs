@@ -152,6 +152,11 @@ impl Client {
         self.dialog.get()
     }
 
+    /// Whether its dialog was ended by somebody else.
+    pub(super) fn is_over(&self) -> bool {
+        self.begun().is_some_and(|dialog| self.gateway.host.dialog_of(dialog.id()).is_none())
+    }
+
     pub(super) fn opened(&self) -> Option<Opened> {
         self.inner().opened.clone()
     }

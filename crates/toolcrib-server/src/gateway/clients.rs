@@ -32,6 +32,10 @@ impl Clients {
     pub(super) fn session(&self, id: &str, who: &Who) -> Option<Arc<Client>> {
         let client = self.all().get(&Key::Session(id.to_owned())).cloned()?;
         let is_own = client.who.principal == who.principal && client.who.server == who.server;
+        if client.is_over() {
+            self.remove(id);
+            return None;
+        }
         is_own.then_some(client)
     }
 
@@ -44,13 +48,20 @@ impl Clients {
     ) -> Result<Arc<Client>, TooMany> {
         let key = Key::Handle(who, handle);
         let mut all = self.all();
-        if let Some(client) = all.get(&key) {
+        if let Some(client) = all.get(&key).filter(|client| !client.is_over()) {
             return Ok(Arc::clone(client));
         }
+        all.remove(&key);
         let Key::Handle(who, _) = &key else { return Err(TooMany) };
         let client = Client::new(gateway, who.clone());
         admit(&mut all, gateway, key, &client)?;
         Ok(client)
+    }
+
+    /// Keeps a client for as long as its stream.
+    pub(super) fn hold(gateway: &Arc<Gateway>, client: &Arc<Client>) -> Result<Held, TooMany> {
+        let session = gateway.clients.keep(gateway, client)?;
+        Ok(Held { gateway: Arc::clone(gateway), session })
     }
 
     /// Keeps a client that just opened a session; the session's id.
@@ -76,6 +87,21 @@ impl Clients {
 
     fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Client>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session that is there for as long as its stream.
+#[derive(Debug)]
+pub(super) struct Held {
+    gateway: Arc<Gateway>,
+    pub(super) session: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(client) = self.gateway.clients.remove(&self.session) {
+            self.gateway.spawn(async move { client.end().await });
+        }
     }
 }
 

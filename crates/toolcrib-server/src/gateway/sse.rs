@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use toolcrib_wire::{Malformed, Message};
 
 use super::client::Client;
+use super::clients::{Clients, Held};
 use super::http::{Asked, read, who};
 use super::stream::Talk;
 use super::{Gateway, QUEUE, Who};
@@ -50,23 +51,23 @@ pub(super) async fn serve(
 /// Opens the stream, and says on it where messages are to be posted.
 fn open(gateway: &Arc<Gateway>, who: Who) -> Reply {
     let client = Client::new(gateway, who);
-    let Ok(session) = gateway.clients.keep(gateway, &client) else {
+    let Ok(held) = Clients::hold(gateway, &client) else {
         return reply::refuse(StatusCode::TOO_MANY_REQUESTS, "too many sessions");
     };
     let (out, queue) = mpsc::channel(QUEUE);
     let (inbox, posted) = mpsc::channel(QUEUE);
     client.hears(inbox);
     let mut tasks = JoinSet::new();
-    let kept = Kept { gateway: Arc::clone(gateway), session: session.clone() };
-    tasks.spawn(converse(Talk::new(client, out), posted, kept));
-    let endpoint = format!("/sse?sessionId={session}");
+    let endpoint = format!("/sse?sessionId={}", held.session);
+    tasks.spawn(converse(Talk::new(client, out), posted, Arc::clone(gateway), held));
     reply::events(Some(reply::named("endpoint", endpoint.as_bytes())), queue, tasks)
 }
 
 async fn converse(
     mut talk: Talk,
     mut posted: mpsc::Receiver<Result<Message, Malformed>>,
-    kept: Kept,
+    gateway: Arc<Gateway>,
+    _held: Held,
 ) {
     loop {
         tokio::select! {
@@ -80,7 +81,7 @@ async fn converse(
                 None => break,
             },
             () = talk.client.gone() => break,
-            () = kept.gateway.closing() => break,
+            () = gateway.closing() => break,
         }
     }
     talk.end().await;
@@ -101,19 +102,4 @@ async fn post(gateway: &Arc<Gateway>, who: &Who, session: &str, request: HttpReq
         }
     }
     reply::empty(StatusCode::ACCEPTED)
-}
-
-/// A session that is there for as long as its stream.
-struct Kept {
-    gateway: Arc<Gateway>,
-    session: String,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if let Some(client) = self.gateway.clients.remove(&self.session) {
-            let gateway = Arc::clone(&self.gateway);
-            gateway.spawn(async move { client.end().await });
-        }
-    }
 }

@@ -23,9 +23,10 @@ use tokio_tungstenite::tungstenite::{self, Message as Frame};
 use toolcrib_wire::{Raw, parse};
 
 use super::client::Client;
+use super::clients::{Clients, Held};
 use super::http::{Asked, who};
 use super::stream::Talk;
-use super::{Gateway, LIMITS, QUEUE, Who};
+use super::{Gateway, LIMITS, QUEUE};
 use crate::front::Front;
 use crate::front::reply::{self, Reply};
 use crate::identity::Principal;
@@ -59,9 +60,13 @@ pub(super) async fn serve(
         let reason = "a WebSocket is spoken here: `Upgrade: websocket`, version 13";
         return reply::refuse(StatusCode::UPGRADE_REQUIRED, reason);
     };
+    let client = Client::new(&front.gateway, who);
+    let Ok(held) = Clients::hold(&front.gateway, &client) else {
+        return reply::refuse(StatusCode::TOO_MANY_REQUESTS, "too many sessions");
+    };
     let upgrade = hyper::upgrade::on(&mut request);
     let gateway = Arc::clone(&front.gateway);
-    front.gateway.spawn(converse(gateway, who, upgrade));
+    front.gateway.spawn(converse(gateway, client, upgrade, held));
     accepted
 }
 
@@ -90,7 +95,7 @@ fn accept(headers: &HeaderMap) -> Option<Reply> {
 }
 
 /// Until either side ends it.
-async fn converse(gateway: Arc<Gateway>, who: Who, upgrade: OnUpgrade) {
+async fn converse(gateway: Arc<Gateway>, client: Arc<Client>, upgrade: OnUpgrade, _held: Held) {
     let Ok(upgraded) = upgrade.await else { return };
     let config = WebSocketConfig::default()
         .max_message_size(Some(LIMITS.size))
@@ -101,7 +106,7 @@ async fn converse(gateway: Arc<Gateway>, who: Who, upgrade: OnUpgrade) {
     let (out, queue) = mpsc::channel::<Raw>(QUEUE);
     let mut writer = JoinSet::new();
     writer.spawn(write(sink, queue));
-    let mut talk = Talk::new(Client::new(&gateway, who), out);
+    let mut talk = Talk::new(client, out);
     loop {
         let goes_on = tokio::select! {
             frame = frames.next() => match frame {

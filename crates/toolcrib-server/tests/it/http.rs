@@ -98,6 +98,11 @@ async fn a_dialog_of_the_modern_era_is_named_by_a_header_or_in_the_body() {
     assert_eq!(other["count"], 1);
     assert_ne!(other["pid"], first["pid"], "another dialog, another instance");
     assert_eq!(scene.host.dialog_of("a").unwrap().leases().len(), 1);
+    // A dialog that somebody else ended begins anew.
+    within(scene.host.dialog_of("a").unwrap().end()).await;
+    let anew = count("a", false).await;
+    assert_eq!(anew["count"], 1);
+    assert_ne!(anew["pid"], first["pid"]);
     end(scene, served).await;
 }
 
