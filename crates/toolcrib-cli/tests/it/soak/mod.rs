@@ -29,6 +29,7 @@ async fn many_clients_notice_nothing_of_what_happens_to_others() {
     let gateway = Serving::start(place).await;
     let clients = Arc::new(Clients::connect(&gateway.at(""), CLIENTS).await);
     let tally = Arc::new(Tally::default());
+    clients.settle(&tally).await;
     let load = clients.start(&tally);
     let memory = disturb(&mut scene, &gateway, Duration::from_secs(seconds())).await;
     tally.stop();

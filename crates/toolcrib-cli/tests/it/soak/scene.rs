@@ -13,8 +13,11 @@ use toolcrib_testkit::processes;
 use crate::PROGRAM;
 use crate::serving::within;
 
-/// How many sessions the stateful server may have.
-pub(super) const INSTANCES: u32 = 32;
+/// How many sessions a stateful server may have.
+const INSTANCES: u32 = 32;
+
+/// Whoever does nothing for so long gives its session to the next.
+pub(super) const IDLE: Duration = Duration::from_secs(5);
 
 /// All that was started carries this variable, and what may be killed another one.
 pub(super) struct Scene {
@@ -44,7 +47,7 @@ impl Scene {
     pub(super) fn write(&self, version: u64) {
         let shared = json!({"scope": "shared"});
         let lease = json!({"scope": "per_conversation", "max_instances": INSTANCES, "queue": 1024,
-            "idle": "2s"});
+            "idle": format!("{}s", IDLE.as_secs())});
         let mut servers = json!({
             "steady": self.near(shared.clone(), &json!({})),
             "changing": self.near(shared.clone(), &json!({"VERSION": version.to_string()})),
