@@ -3,6 +3,7 @@
 mod listen;
 mod page;
 pub mod pipe;
+pub mod posted;
 pub mod reply;
 pub(crate) mod route;
 

@@ -1,21 +1,18 @@
 //! Streamable HTTP: requests of the modern era that stand for themselves, and sessions of the legacy one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::{Path, Query, Request as HttpRequest, State};
-use http_body_util::{BodyExt, Limited};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, header as http};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    Json, Malformed, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
+    Json, Limits, Message, Packet, Raw, Request, RpcError, Version, build, header, method,
 };
 
 use super::changes::{self, Wants};
@@ -25,12 +22,10 @@ use super::respond::{Work, respond};
 use super::stream::too_many;
 use super::{DIALOG, DIALOG_HEADER, Gateway, LIMITS, QUEUE, Who};
 use crate::front::Front;
+use crate::front::posted::{self, header as text};
 use crate::front::reply::{self, Reply};
 use crate::identity::Principal;
 use crate::lines::refusal;
-
-/// How long the body of a request may take.
-const BODY: Duration = Duration::from_secs(30);
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
@@ -285,28 +280,9 @@ pub(super) async fn read(
     head: &Parts,
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
-    let kind = text(head, http::CONTENT_TYPE.as_str()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
-    }
     let most = usize::try_from(gateway.limits().body.0).unwrap_or(usize::MAX);
     let most = if most == 0 { LIMITS.size } else { most.min(LIMITS.size) };
-    let read = timeout(BODY, Limited::new(body, most).collect()).await;
-    let status = match read {
-        Ok(Ok(body)) => return parse(body.to_bytes(), &LIMITS).map_err(malformed),
-        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE,
-        Err(_) => StatusCode::REQUEST_TIMEOUT,
-    };
-    Err(Box::new(reply::empty(status)))
-}
-
-fn malformed(malformed: Malformed) -> Box<Reply> {
-    let bad = StatusCode::BAD_REQUEST;
-    Box::new(match refusal(&malformed) {
-        Some(said) => reply::json(bad, &said),
-        None => reply::empty(bad),
-    })
+    posted::read(head, body, &Limits { size: most, ..LIMITS }).await
 }
 
 fn says_modern(request: &Request) -> bool {
@@ -340,8 +316,4 @@ fn full(request: &Request) -> Reply {
 fn takes_events(head: &Parts) -> bool {
     let accepted = text(head, http::ACCEPT.as_str());
     accepted.is_none_or(|kinds| kinds.contains("text/event-stream") || kinds.contains("*/*"))
-}
-
-pub(super) fn text<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
-    head.headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -2,21 +2,16 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request as HttpRequest, StatusCode, header as http};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use toolcrib_server::front::posted::{self, header as text};
 use toolcrib_server::front::reply::{self, Reply};
 use toolcrib_server::identity::gate;
-use toolcrib_server::lines::refusal;
-use toolcrib_wire::{
-    Malformed, Message, Packet, Request, RpcError, Version, header, method, parse,
-};
+use toolcrib_wire::{Message, Packet, Request, RpcError, Version, header, method};
 
 use super::PATH;
 use super::sessions::Sessions;
@@ -25,9 +20,6 @@ use crate::demo::desk::Desk;
 use crate::demo::hub::{Heard, Hub, message_of};
 use crate::demo::work::Work;
 use crate::demo::{LIMITS, QUEUE};
-
-/// How long the body of a request may take.
-const BODY: Duration = Duration::from_secs(30);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -61,7 +53,7 @@ impl Shop {
     }
 
     async fn post(&self, head: &Parts, body: Incoming) -> Reply {
-        match read(head, body).await {
+        match posted::read(head, body, &LIMITS).await {
             Ok(packet) => self.take(head, packet),
             Err(refusal) => *refusal,
         }
@@ -182,35 +174,7 @@ impl Shop {
     }
 }
 
-/// What was posted, or why it is not taken.
-async fn read(head: &Parts, body: Incoming) -> Result<Packet, Box<Reply>> {
-    let kind = text(head, http::CONTENT_TYPE.as_str()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
-    }
-    let read = timeout(BODY, Limited::new(body, LIMITS.size).collect()).await;
-    let status = match read {
-        Ok(Ok(body)) => return parse(body.to_bytes(), &LIMITS).map_err(malformed),
-        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE,
-        Err(_) => StatusCode::REQUEST_TIMEOUT,
-    };
-    Err(Box::new(reply::empty(status)))
-}
-
-fn malformed(malformed: Malformed) -> Box<Reply> {
-    let bad = StatusCode::BAD_REQUEST;
-    Box::new(match refusal(&malformed) {
-        Some(said) => reply::json(bad, &said),
-        None => reply::empty(bad),
-    })
-}
-
 fn check_headers(head: &Parts, request: &Request) -> Result<(), RpcError> {
     header::check_standard(request, |name| text(head, name))
         .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
-}
-
-fn text<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
-    head.headers.get(name).and_then(|value| value.to_str().ok())
 }
