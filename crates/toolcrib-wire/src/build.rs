@@ -7,22 +7,22 @@ use crate::raw::Raw;
 use crate::rpc_error::RpcError;
 
 pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> Raw {
-    start().id("id", id).string("method", method).json_if("params", params).finish()
+    start(params).id("id", id).string("method", method).json_if("params", params).finish()
 }
 
 pub fn notification(method: &str, params: Option<Json<'_>>) -> Raw {
-    start().string("method", method).json_if("params", params).finish()
+    start(params).string("method", method).json_if("params", params).finish()
 }
 
 pub fn response(id: &Id, result: Json<'_>) -> Raw {
-    start().id("id", id).json("result", result).finish()
+    start(Some(result)).id("id", id).json("result", result).finish()
 }
 
 /// An error answer. Without an id it says null, as JSON-RPC asks where the request's own could not be read.
 pub fn error(id: Option<&Id>, error: &RpcError) -> Raw {
     let writer = match id {
-        Some(id) => start().id("id", id),
-        None => start().json("id", Json::NULL),
+        Some(id) => start(None).id("id", id),
+        None => start(None).json("id", Json::NULL),
     };
     writer.json("error", error.to_raw().json()).finish()
 }
@@ -40,8 +40,9 @@ pub fn batch<'m>(messages: impl IntoIterator<Item = &'m Raw>) -> Raw {
     Raw::trusted(out)
 }
 
-fn start() -> ObjectWriter {
-    ObjectWriter::new().string("jsonrpc", "2.0")
+fn start(content: Option<Json<'_>>) -> ObjectWriter {
+    let size = content.map_or(0, |content| content.text().len());
+    ObjectWriter::with_room(size).string("jsonrpc", "2.0")
 }
 
 #[cfg(test)]

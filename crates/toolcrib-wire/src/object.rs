@@ -7,6 +7,9 @@ use crate::json::Json;
 use crate::raw::Raw;
 use crate::text::quote;
 
+/// Room for a few small members, so that most objects are written without growing.
+const SMALL: usize = 112;
+
 /// An object under construction. Keys stay in the order in which they were given; giving one twice
 /// writes it twice.
 #[derive(Clone)]
@@ -22,7 +25,14 @@ impl Default for ObjectWriter {
 
 impl ObjectWriter {
     pub fn new() -> Self {
-        ObjectWriter { out: String::from("{") }
+        ObjectWriter::with_room(0)
+    }
+
+    /// An object that will take about so many bytes besides a few small members.
+    pub fn with_room(bytes: usize) -> Self {
+        let mut out = String::with_capacity(bytes + SMALL);
+        out.push('{');
+        ObjectWriter { out }
     }
 
     pub fn json(mut self, key: &str, value: Json<'_>) -> Self {

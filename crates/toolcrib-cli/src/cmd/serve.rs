@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::host::Answers;
@@ -32,6 +34,9 @@ const CLIENTS: Answers = Answers { elicitation: true, sampling: true, roots: fal
 
 /// Threads that serve connections: more only take memory, since no work here takes long.
 const WORKERS: usize = 2;
+
+/// How long after the last server the start is over: the first lists have been asked for by then.
+const STARTED: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
     let done = runtime().and_then(|runtime| {
@@ -121,6 +126,8 @@ async fn be_the_host(
     if args.stdio {
         client.spawn(serve_client(Arc::clone(&front)));
     }
+    let mut aside = JoinSet::new();
+    aside.spawn(forget_start(host.clone()));
     let served = tokio::select! {
         Some(Ok(served)) = client.join_next() => served,
         () = stop.heard() => Ok(()),
@@ -130,6 +137,15 @@ async fn be_the_host(
         () = stop.heard() => {}
     }
     served
+}
+
+/// What only the start needed is given back when it is over.
+async fn forget_start(host: Host) {
+    host.settled().await;
+    sleep(STARTED).await;
+    if let Err(error) = toolcrib::process::forget_code() {
+        tracing::debug!(%error, "the memory of the start is kept");
+    }
 }
 
 /// No new connections; what is under way has some time; then servers and their processes end.

@@ -1,5 +1,6 @@
 //! Connections: so many at once, so long for the head of a request, and an end in good order.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tower::Service;
 
 use super::{Front, route};
 use crate::identity::Door;
@@ -84,9 +84,11 @@ async fn connection(
     router: Router,
     door: Door,
 ) {
+    let answering = Arc::clone(&front);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(door);
-        router.clone().call(request.map(Body::new))
+        let (front, router) = (Arc::clone(&answering), router.clone());
+        async move { Ok::<_, Infallible>(route::answer(&front, &router, request.map(Body::new)).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);

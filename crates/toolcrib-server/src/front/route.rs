@@ -9,12 +9,13 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use toolcrib_config::model::host::GatewayOAuth;
+use tower::Service;
 
 use super::reply::{self, Reply};
 use super::{Front, page, pipe};
 use crate::api::Fail;
 use crate::identity::gate::{self, Names};
-use crate::identity::{Door, Metadata, Refused};
+use crate::identity::{Door, Metadata, Principal, Refused};
 use crate::{api, gateway, metrics};
 
 /// Everything that is served.
@@ -31,19 +32,26 @@ pub(super) fn router(front: &Arc<Front>) -> Router {
         .route("/readyz", get(ready))
         .route("/.well-known/oauth-protected-resource", get(resource))
         .route("/.well-known/oauth-protected-resource/{*path}", get(resource));
-    known
-        .merge(open)
-        .layer(from_fn_with_state(Arc::clone(front), guard))
-        .with_state(Arc::clone(front))
+    known.merge(open).with_state(Arc::clone(front))
 }
 
-/// Pages of elsewhere are kept out, whoever shows them.
-async fn guard(State(front): State<Arc<Front>>, request: Request, next: Next) -> Reply {
-    if !is_meant(&front, &request) {
+/// Whatever is asked. Nearly all of it is for the gateway, which needs nothing of the router.
+pub(super) async fn answer(front: &Arc<Front>, router: &Router, request: Request) -> Reply {
+    // Pages of elsewhere are kept out, whoever shows them.
+    if !is_meant(front, &request) {
         let reason = "this server answers only to its own names (gateway.hosts)";
         return reply::refuse(StatusCode::FORBIDDEN, reason);
     }
-    next.run(request).await
+    if request.uri().path() != gateway::PATH {
+        return match router.clone().call(request).await {
+            Ok(reply) => reply,
+            Err(never) => match never {},
+        };
+    }
+    match known(front, Asked::of(&request)).await {
+        Ok(principal) => gateway::serve(front, &principal, request).await,
+        Err(refused) => *refused,
+    }
 }
 
 fn is_meant(front: &Front, request: &Request) -> bool {
@@ -64,15 +72,32 @@ pub(crate) async fn identify(
     mut request: Request,
     next: Next,
 ) -> Reply {
-    let config = front.host.config();
-    let who = front.identity.who(&config.gateway, request.headers(), door(&request)).await;
-    match who {
+    match known(&front, Asked::of(&request)).await {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(refused) => refuse(&config.gateway.oauth, &request, &refused),
+        Err(refused) => *refused,
     }
+}
+
+/// What of a request says who asks.
+struct Asked<'a> {
+    headers: &'a HeaderMap,
+    path: &'a str,
+    door: Door,
+}
+
+impl<'a> Asked<'a> {
+    fn of(request: &'a Request) -> Self {
+        Asked { headers: request.headers(), path: request.uri().path(), door: door(request) }
+    }
+}
+
+async fn known(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
+    let config = front.host.config();
+    let who = front.identity.who(&config.gateway, asked.headers, asked.door).await;
+    who.map_err(|refused| Box::new(refuse(&config.gateway.oauth, &asked, &refused)))
 }
 
 fn door(request: &Request) -> Door {
@@ -81,8 +106,8 @@ fn door(request: &Request) -> Door {
 }
 
 /// In the words of what was asked; with the way in, where there is one.
-fn refuse(oauth: &GatewayOAuth, request: &Request, refused: &Refused) -> Reply {
-    let is_api = request.uri().path().starts_with("/api/");
+fn refuse(oauth: &GatewayOAuth, asked: &Asked<'_>, refused: &Refused) -> Reply {
+    let is_api = asked.path.starts_with("/api/");
     let status = Fail::from(refused.clone()).status;
     let mut reply = match is_api {
         true => Fail::from(refused.clone()).into_response(),
@@ -91,7 +116,7 @@ fn refuse(oauth: &GatewayOAuth, request: &Request, refused: &Refused) -> Reply {
     let (name, value) = match refused {
         Refused::TooFast(_) => (header::RETRY_AFTER, "1".to_owned()),
         _ => {
-            let host = text(request.headers(), header::HOST).unwrap_or("localhost");
+            let host = text(asked.headers, header::HOST).unwrap_or("localhost");
             (header::WWW_AUTHENTICATE, challenge(oauth, host, refused))
         }
     };

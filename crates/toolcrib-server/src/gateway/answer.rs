@@ -27,20 +27,32 @@ impl Client {
     ) -> Result<Raw, RpcError> {
         let caller = Caller::of(request, self.opened().as_ref())?;
         caller.check_method(&request.method)?;
+        match request.method.as_str() {
+            method::TOOLS_CALL => self.call(&caller, &request.params, out).await,
+            // Boxed, so that calls do not carry the room for everything else.
+            _ => Box::pin(self.answer_other(&caller, request, out)).await,
+        }
+    }
+
+    async fn answer_other(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: &Request,
+        out: &mpsc::Sender<Raw>,
+    ) -> Result<Raw, RpcError> {
         let params = &request.params;
         let called = request.method.as_str();
         if let Some(list) = List::of(called) {
             no_cursor(params)?;
-            return self.list(&caller, list).await;
+            return self.list(caller, list).await;
         }
         match called {
             method::INITIALIZE => self.initialize(params),
             method::DISCOVER => Ok(self.discover()),
-            method::PING => Ok(self.seal(&caller, &empty(), false)),
-            method::TOOLS_CALL => self.call(&caller, params, out).await,
-            method::RESOURCES_READ => self.read(&caller, params).await,
-            method::PROMPTS_GET => self.prompt(&caller, params).await,
-            method::RESOURCES_SUBSCRIBE => self.follow(&caller, params).await,
+            method::PING => Ok(self.seal(caller, &empty(), false)),
+            method::RESOURCES_READ => self.read(caller, params).await,
+            method::PROMPTS_GET => self.prompt(caller, params).await,
+            method::RESOURCES_SUBSCRIBE => self.follow(caller, params).await,
             method::RESOURCES_UNSUBSCRIBE => {
                 if let Some(subscription) = self.unsubscribe(&uri(params)?) {
                     subscription.end().await;
@@ -48,15 +60,15 @@ impl Client {
                 Ok(empty())
             }
             method::SUBSCRIPTIONS_LISTEN => {
-                self.dialog(&caller).await?;
+                self.dialog(caller).await?;
                 self.hear_changes(&request.id, params, out).await;
-                Ok(self.seal(&caller, &empty(), false))
+                Ok(self.seal(caller, &empty(), false))
             }
-            method::COMPLETE => self.complete(&caller, params).await,
+            method::COMPLETE => self.complete(caller, params).await,
             method::SET_LOG_LEVEL => {
                 let level = params.get("level").and_then(|level| LogLevel::read(&level.as_str()?));
                 let level = level.ok_or_else(|| RpcError::invalid_params("`level` is none"))?;
-                self.dialog(&caller).await?.set_log_level(level);
+                self.dialog(caller).await?.set_log_level(level);
                 self.set_log_level(level);
                 Ok(empty())
             }

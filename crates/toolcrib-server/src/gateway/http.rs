@@ -36,18 +36,18 @@ pub(super) struct Asked {
     agent: Option<String>,
 }
 
-pub(super) async fn all(
-    State(front): State<Arc<Front>>,
-    Extension(principal): Extension<Principal>,
-    Query(asked): Query<Asked>,
-    request: HttpRequest,
-) -> Reply {
-    match who(&principal, &asked, None) {
+/// Everything that the principal may see.
+pub(crate) async fn all(front: &Arc<Front>, principal: &Principal, request: HttpRequest) -> Reply {
+    let Ok(Query(asked)) = Query::try_from_uri(request.uri()) else {
+        return reply::refuse(StatusCode::BAD_REQUEST, "the query of the address cannot be read");
+    };
+    match who(principal, &asked, None) {
         Ok(who) => answer(&front.gateway, who, request).await,
         Err(refused) => *refused,
     }
 }
 
+/// What one server has, under its own names.
 pub(super) async fn one(
     State(front): State<Arc<Front>>,
     Extension(principal): Extension<Principal>,
@@ -301,11 +301,11 @@ fn says_all(request: &Request) -> Result<(), RpcError> {
 
 /// In the modern era an error that is alone has a status of its own.
 fn status(message: &Raw, is_modern: bool) -> StatusCode {
-    let code = message.json().get("error").and_then(|error| error.get("code")?.as_i64());
-    match code.filter(|_| is_modern) {
-        Some(code) => reply::status_of(&RpcError::new(code, "")),
-        None => StatusCode::OK,
+    if !is_modern {
+        return StatusCode::OK;
     }
+    let code = message.json().get("error").and_then(|error| error.get("code")?.as_i64());
+    code.map_or(StatusCode::OK, |code| reply::status_of(&RpcError::new(code, "")))
 }
 
 fn full(request: &Request) -> Reply {

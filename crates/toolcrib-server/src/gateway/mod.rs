@@ -35,6 +35,7 @@ use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 
 pub use client::{Client, Who};
+pub(crate) use http::all as serve;
 
 use crate::front::Front;
 use clients::Clients;
@@ -132,10 +133,12 @@ impl Gateway {
     }
 }
 
-/// `/mcp` and what else clients may speak.
+/// Where the host is one server over Streamable HTTP; [`serve`] answers there.
+pub(crate) const PATH: &str = "/mcp";
+
+/// What else clients may speak.
 pub(crate) fn routes() -> Router<Arc<Front>> {
     Router::new()
-        .route("/mcp", any(http::all))
         .route("/mcp/{server}", any(http::one))
         .route("/sse", any(sse::serve))
         .route("/ws", any(websocket::serve))

@@ -117,12 +117,13 @@ impl Client {
     ) -> impl Future<Output = Option<Raw>> + Send + 'static + use<> {
         let client = Arc::clone(self);
         let id = request.id.clone();
-        let (answer, handle) = abortable(async move {
+        // It is large, and handed on several times before it is first polled.
+        let (answer, handle) = abortable(Box::pin(async move {
             match client.answer(&request, &out).await {
                 Ok(result) => build::response(&request.id, result.json()),
                 Err(error) => build::error(Some(&request.id), &error),
             }
-        });
+        }));
         self.started(id.clone(), handle);
         let running = Running { client: Arc::clone(self), id };
         async move {

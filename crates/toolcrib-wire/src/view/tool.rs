@@ -13,6 +13,7 @@ pub struct Tool {
     raw: Raw,
     name: String,
     input_schema: Raw,
+    output_schema: Option<Raw>,
 }
 
 /// What a server claims about a tool's behaviour. It is a claim and nothing more.
@@ -30,7 +31,8 @@ impl Item for Tool {
     fn read(raw: Raw, notes: &mut Vec<Flaw>) -> Result<Self, Flaw> {
         let json = raw.json();
         flaw::object(json)?;
-        let [name, schema, annotations] = json.pick(["name", "inputSchema", "annotations"]);
+        let [name, schema, output, annotations] =
+            json.pick(["name", "inputSchema", "outputSchema", "annotations"]);
         let name = flaw::required_text(name, "name")?;
         let schema = flaw::required(schema, "inputSchema", Kind::Object)?;
         note_schema(schema, notes);
@@ -39,7 +41,9 @@ impl Item for Tool {
             note_odd(annotations, "annotations.".len(), ANNOTATIONS, notes);
         }
         let input_schema = raw.part(schema);
-        Ok(Tool { name, input_schema, raw })
+        let output_schema =
+            output.filter(|schema| schema.is_object()).map(|schema| raw.part(schema));
+        Ok(Tool { name, input_schema, output_schema, raw })
     }
 }
 
@@ -73,8 +77,8 @@ impl Tool {
         &self.input_schema
     }
 
-    pub fn output_schema(&self) -> Option<Raw> {
-        self.raw.get("outputSchema").filter(|schema| schema.json().is_object())
+    pub fn output_schema(&self) -> Option<&Raw> {
+        self.output_schema.as_ref()
     }
 
     /// The name for people: the title, or that of the annotations.

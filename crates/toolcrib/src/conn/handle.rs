@@ -1,9 +1,8 @@
 //! One server's connection as others see it: tell it what is wanted, and see where it stands.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use toolcrib_wire::Notification;
@@ -17,6 +16,7 @@ use super::setup::Setup;
 use super::state::{Life, Outlook, State};
 use super::step::{Event, Want};
 use super::task::Task;
+use super::usage::{Usage, Used};
 use crate::process::StderrTail;
 
 /// Commands that wait for the task; whoever sends more waits.
@@ -88,29 +88,20 @@ pub(super) struct Command {
     pub(super) done: oneshot::Sender<()>,
 }
 
-/// How many use the session or wait for it.
-#[derive(Debug, Default)]
-pub(super) struct Usage {
-    count: AtomicU32,
-    changed: Notify,
-}
-
-#[derive(Debug)]
-struct Used(Arc<Usage>);
-
 impl Conn {
     pub fn start(setup: Setup, listener: Arc<dyn Listener>) -> Conn {
         let setup = Arc::new(setup);
         let (inbox, commands) = mpsc::channel(INBOX);
+        let began = Instant::now();
         let first = View {
             life: Life::new(setup.spec.policy.enabled),
-            began: Instant::now(),
+            began,
             session: None,
             catalog: None,
             stderr: None,
         };
         let (publish, view) = watch::channel(first);
-        let usage = Arc::new(Usage::default());
+        let usage = Arc::new(Usage::new(began));
         let task = Task::new(Arc::clone(&setup), commands, publish, Arc::clone(&usage), listener);
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run());
@@ -160,8 +151,11 @@ impl Conn {
         }
         let mut view = self.view.clone();
         loop {
-            let seen = view.borrow_and_update().clone();
-            match (outlook(&seen.life), seen.session) {
+            let (outlook, session) = {
+                let seen = view.borrow_and_update();
+                (outlook(&seen.life), seen.session.clone())
+            };
+            match (outlook, session) {
                 (Outlook::Up, Some(session)) => {
                     let hold = session.hold();
                     // Whoever ends an unused session takes it out of the view before it looks for holders: what
@@ -170,11 +164,11 @@ impl Conn {
                         return Ok(Ticket { session, _hold: hold, _used: used });
                     }
                 }
-                (Outlook::Down, _) => return Err(self.why_down(&seen.life)),
+                (Outlook::Down, _) => return Err(self.why_down(&view.borrow().life)),
                 _ => {}
             }
             if view.changed().await.is_err() {
-                return Err(self.why_down(&seen.life));
+                return Err(self.why_down(&view.borrow().life));
             }
         }
     }
@@ -230,31 +224,5 @@ impl View {
     /// What the server did that it should not, by kind.
     pub fn oddities(&self) -> Vec<Oddity> {
         self.session.as_ref().map(|session| session.peer().oddities()).unwrap_or_default()
-    }
-}
-
-impl Usage {
-    pub(super) fn count(&self) -> u32 {
-        self.count.load(Ordering::SeqCst)
-    }
-
-    /// Waits until the count may have changed.
-    pub(super) async fn changed(&self) {
-        self.changed.notified().await;
-    }
-}
-
-impl Used {
-    fn new(usage: &Arc<Usage>) -> Self {
-        usage.count.fetch_add(1, Ordering::SeqCst);
-        Used(Arc::clone(usage))
-    }
-}
-
-/// Only the end of a use is told: the beginning is counted, and whatever it could change looks there first.
-impl Drop for Used {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_one();
     }
 }

@@ -17,6 +17,7 @@ mod setup;
 mod state;
 mod step;
 mod task;
+mod usage;
 
 pub use backoff::Backoff;
 pub use catalog::{Ask, Catalog, Gathering, List, ListError, Odd, Oddity, asks, heeds};

@@ -1,10 +1,11 @@
 //! One session with a server: the conversation, and what each era asks of every request in it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::meta::RequestMeta;
@@ -35,8 +36,10 @@ struct Inner {
     headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
     /// Tool calls at a time, where there is a limit.
     permits: Option<Semaphore>,
-    /// Who may still call on it.
-    holders: watch::Sender<u32>,
+    /// How many may still call on it.
+    holders: AtomicU32,
+    /// Told when it is nobody.
+    freed: Notify,
     /// What the server was last asked for, where the era has a request for that.
     log_level: Mutex<Option<LogLevel>>,
 }
@@ -56,7 +59,6 @@ impl Session {
         let permits = (most > 0).then(|| Semaphore::new(most as usize));
         peer.speak(agreed.version.clone());
         let headers = Mutex::default();
-        let holders = watch::Sender::new(0);
         let log_level = Mutex::default();
         Session(Arc::new(Inner {
             setup,
@@ -65,21 +67,30 @@ impl Session {
             capabilities,
             headers,
             permits,
-            holders,
+            holders: AtomicU32::new(0),
+            freed: Notify::new(),
             log_level,
         }))
     }
 
     pub(super) fn hold(&self) -> Hold {
-        self.0.holders.send_modify(|holders| *holders += 1);
+        self.0.holders.fetch_add(1, Ordering::SeqCst);
         Hold(self.clone())
     }
 
     /// Waits until nobody holds it, at most so long.
     pub(super) async fn let_go(&self, limit: Duration) {
-        let mut holders = self.0.holders.subscribe();
-        // The sender is in the session itself, so only the time can run out.
-        let _ = timeout(limit, holders.wait_for(|holders| *holders == 0)).await;
+        let free = async {
+            loop {
+                let freed = self.0.freed.notified();
+                if self.0.holders.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                freed.await;
+            }
+        };
+        // Only the time can run out.
+        let _ = timeout(limit, free).await;
     }
 
     pub(super) fn is_same(&self, other: &Session) -> bool {
@@ -297,7 +308,10 @@ impl Session {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.0.holders.send_modify(|holders| *holders = holders.saturating_sub(1));
+        let inner = &self.0.0;
+        if inner.holders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            inner.freed.notify_waiters();
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub enum Event {
     Traffic(Link, Moment),
     /// Calls that use the session or wait for it.
     InFlight(u32),
+    /// When the last of them ended that has.
+    Used(Moment),
     /// The lists were read anew, or could not be.
     Listed(Link, Result<(), Failure>),
     /// The server says that a list changed, and had declared that it would.
@@ -118,6 +120,7 @@ impl Turn<'_> {
             Event::Listed(link, outcome) if self.is_current(link) => self.listed(outcome),
             Event::ListChanged(link) if self.is_current(link) => self.list_changed(),
             Event::InFlight(count) => self.in_flight(count),
+            Event::Used(at) => self.used(at),
             Event::Tick => self.tick(),
             Event::Connect => self.connect_now(),
             Event::Disconnect => self.stop(Phase::Stopped),
@@ -258,6 +261,12 @@ impl Turn<'_> {
             if up.pinged.is_none_or(|pinged| up.heard >= pinged) {
                 up.missed = 0;
             }
+        }
+    }
+
+    fn used(&mut self, at: Moment) {
+        if let Phase::Up(up) = &mut self.life.phase {
+            up.used = up.used.max(at.min(self.now));
         }
     }
 

@@ -11,7 +11,7 @@ use super::catalog::{Catalog, heeds};
 use super::changes::changes;
 use super::connect::{FAREWELL, Failed, Opened, connect};
 use super::failure::{Failure, FailureKind};
-use super::handle::{Command, Listener, News, Usage, View};
+use super::handle::{Command, Listener, News, View};
 use super::listening::Listening;
 use super::listing;
 use super::peer::{self, Receiver};
@@ -19,6 +19,7 @@ use super::session::Session;
 use super::setup::Setup;
 use super::state::{Life, Link, Moment};
 use super::step::{Effect, Event, step};
+use super::usage::Usage;
 use crate::process::StderrTail;
 
 pub(super) struct Task {
@@ -108,7 +109,7 @@ impl Task {
                     Ok(report) => self.report(report),
                     Err(_) => self.fallen(),
                 },
-                () = self.usage.changed() => self.take(Event::InFlight(self.usage.count())),
+                () = self.usage.unused() => self.look(),
                 (link, event) = next_event(&mut self.live) => self.heard(link, event),
                 () = until(wake) => self.tick(),
             }
@@ -116,11 +117,15 @@ impl Task {
     }
 
     fn take(&mut self, event: Event) {
-        // How often it is used is not told at the beginning of a use, so it is looked up before it matters.
-        if !matches!(event, Event::InFlight(_)) {
-            self.step(Event::InFlight(self.usage.count()));
-        }
+        self.look();
         self.step(event);
+    }
+
+    /// No use tells of itself, so it is looked up before it matters.
+    fn look(&mut self) {
+        let (count, last) = self.usage.look();
+        self.step(Event::Used(Moment(last)));
+        self.step(Event::InFlight(count));
     }
 
     fn step(&mut self, event: Event) {

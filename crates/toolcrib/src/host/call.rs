@@ -190,7 +190,7 @@ impl Turn {
         let Some(schema) = tool.output_schema() else { return Ok(()) };
         let wanted = tool.server().is_some_and(|it| it.spec.policy.calls.validate_output);
         let strictness = if wanted { Strictness::Strict } else { Strictness::Relaxed };
-        let verdict = check_output(&self.core().checker, Some(&schema), result);
+        let verdict = check_output(&self.core().checker, Some(schema), result);
         let problem = judge_output(server_of(tool), tool.name(), verdict, strictness)?;
         self.tell("output", tool, problem);
         Ok(())

@@ -137,6 +137,7 @@ impl Turn {
             progress: ProgressWish::Deliver(told),
             tag: Some(errand.call),
             is_alone: place.is_leased(),
+            is_direct: true,
             ..CallOptions::default()
         };
         let session = &place.ticket.session;

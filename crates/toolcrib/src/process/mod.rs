@@ -40,3 +40,9 @@ pub use stderr::StderrTail;
 pub fn memory() -> Option<u64> {
     sys::memory()
 }
+
+/// Gives back the memory of the program's own code, most of which only its start has needed. What is needed again
+/// comes back by itself.
+pub fn forget_code() -> std::io::Result<()> {
+    sys::forget_code()
+}

@@ -118,7 +118,7 @@ impl Tool {
         self.item.input_schema()
     }
 
-    pub fn output_schema(&self) -> Option<Raw> {
+    pub fn output_schema(&self) -> Option<&Raw> {
         self.item.output_schema()
     }
 

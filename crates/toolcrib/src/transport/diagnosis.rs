@@ -4,12 +4,11 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use reqwest::Response;
 use tokio::time::timeout;
 use toolcrib_config::model::transport::{Remote, Transport};
 use toolcrib_wire::{Id, build, method};
 
-use super::http::{Http, SCHEMES};
+use super::http::{Answer, Http, SCHEMES};
 use super::http_fault::HttpFault;
 use super::open::Opening;
 use super::remote::Target;
@@ -112,7 +111,7 @@ fn remote(transport: &Transport) -> Option<&Remote> {
     }
 }
 
-async fn found(request: impl Future<Output = Result<Response, HttpFault>>) -> Look {
+async fn found(request: impl Future<Output = Result<Answer, HttpFault>>) -> Look {
     match timeout(PATIENCE, request).await {
         Ok(Ok(response)) => Look::Status(response.status().as_u16()),
         Ok(Err(fault)) => meaning(&fault),

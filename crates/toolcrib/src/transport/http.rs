@@ -1,10 +1,13 @@
 //! The HTTP client under two transports: one pool for each server, redirects only within its origin, bounded bodies.
 
+use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::response::Parts;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use tokio::time::timeout;
@@ -12,10 +15,12 @@ use toolcrib_wire::header::Header;
 use toolcrib_wire::{Limits, Raw};
 
 use super::http_fault::HttpFault;
+use super::lane::{Lanes, Rest};
 use super::open::{OpenError, Opening};
 use super::remote::{Target, within};
 use super::tls::Tls;
 
+pub(super) const AGENT: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
 pub(super) const SCHEMES: [&str; 2] = ["http", "https"];
 pub(super) const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
@@ -24,13 +29,16 @@ const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, 
 
 /// Node closes a connection that is idle for 5 s, and a request that meets the closing fails without anybody
 /// knowing whether it was read. So we are first.
-const IDLE: Duration = Duration::from_secs(4);
+pub(super) const IDLE: Duration = Duration::from_secs(4);
 
-const IDLE_CONNECTIONS: usize = 64;
+pub(super) const IDLE_CONNECTIONS: usize = 64;
 const REDIRECTS: usize = 5;
 
 /// Room that is made for an answer because it says how large it is: many can say so and send nothing.
 const ANNOUNCED: usize = 2 << 20;
+
+/// How long the end of an answer is waited for.
+pub(super) const LINGER: Duration = Duration::from_millis(250);
 
 /// As much of a refusal is read as a person may want to see, or an error answer takes.
 const REFUSAL: usize = 64 * 1024;
@@ -39,15 +47,25 @@ const EXCERPT: usize = 200;
 /// Requests to one server.
 pub(super) struct Http {
     client: Client,
+    /// Where a plain connection is enough.
+    lanes: Option<Lanes>,
     target: Target,
     pub(super) limits: Limits,
     connect_timeout: Duration,
     silence: Option<Duration>,
 }
 
+/// An answer, with what is still to come of it.
+pub(super) enum Answer {
+    /// Over a connection of a pool that has tasks of its own.
+    Pooled(Response),
+    /// Over one that whoever reads it drives.
+    Driven(Box<Parts>, Rest),
+}
+
 /// The rest of an answer. Reading fails when nothing comes for too long.
 pub(super) struct Body {
-    response: Response,
+    answer: Answer,
     silence: Option<Duration>,
 }
 
@@ -70,7 +88,7 @@ impl Http {
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let mut client = Client::builder()
             .tls_backend_preconfigured(tls)
-            .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
+            .user_agent(AGENT)
             .tcp_nodelay(true)
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
@@ -83,6 +101,7 @@ impl Http {
         }
         Ok(Self {
             client: client.build().map_err(OpenError::Client)?,
+            lanes: Lanes::to(&target.url, limit(opening.connect_timeout)),
             target,
             limits: opening.limits,
             connect_timeout: opening.connect_timeout,
@@ -104,20 +123,33 @@ impl Http {
         url: &Url,
         mut headers: HeaderMap,
         message: &Raw,
-    ) -> Result<Response, HttpFault> {
+    ) -> Result<Answer, HttpFault> {
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, JSON_OR_EVENTS);
         let body = Bytes::from_owner(Shared(message.clone()));
+        if let Some(lanes) = &self.lanes {
+            return post_plainly(lanes, url, &headers, body).await;
+        }
         let request = self.client.post(url.clone()).headers(headers).body(body);
-        request.send().await.map_err(HttpFault::network)
+        // What is large and rare does not make every call large.
+        Box::pin(request.send()).await.map(Answer::Pooled).map_err(HttpFault::network)
+    }
+
+    /// Keeps the connections in order, for ever.
+    pub(super) async fn tidy(&self) {
+        match &self.lanes {
+            Some(lanes) => lanes.tidy().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Asks for a stream of events. Some servers send nothing at all, not even the head, before the first one.
-    pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Response, HttpFault> {
+    pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Answer, HttpFault> {
         headers.insert(ACCEPT, EVENTS);
         let request = self.client.get(self.url().clone()).headers(headers);
         let response =
             unless_silent(self.silence, request.send()).await?.map_err(HttpFault::network)?;
+        let response = Answer::Pooled(response);
         match Content::of(&response) {
             _ if !response.status().is_success() => Ok(response),
             Content::Events => Ok(response),
@@ -127,8 +159,8 @@ impl Http {
     }
 
     /// A plain question, which needs no credentials.
-    pub(super) async fn get(&self, url: Url) -> Result<Response, HttpFault> {
-        self.client.get(url).send().await.map_err(HttpFault::network)
+    pub(super) async fn get(&self, url: Url) -> Result<Answer, HttpFault> {
+        self.client.get(url).send().await.map(Answer::Pooled).map_err(HttpFault::network)
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
@@ -144,19 +176,52 @@ impl Http {
         within(self.connect_timeout, work).await
     }
 
-    pub(super) fn body(&self, response: Response) -> Body {
-        Body { response, silence: self.silence }
+    pub(super) fn body(&self, answer: Answer) -> Body {
+        Body { answer, silence: self.silence }
+    }
+}
+
+impl Answer {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Pooled(response) => response.status(),
+            Self::Driven(head, _) => head.status,
+        }
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        match self {
+            Self::Pooled(response) => response.headers(),
+            Self::Driven(head, _) => &head.headers,
+        }
+    }
+
+    /// How long it is, where the server has said so.
+    fn announced(&self) -> Option<u64> {
+        match self {
+            Self::Pooled(response) => response.content_length(),
+            Self::Driven(_, rest) => rest.announced(),
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
+        match self {
+            Self::Pooled(response) => response.chunk().await.map_err(HttpFault::network),
+            Self::Driven(_, rest) => {
+                rest.chunk().await.map_err(|error| HttpFault::Network(Arc::new(error)))
+            }
+        }
     }
 }
 
 impl Body {
     /// The next piece; none at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
-        unless_silent(self.silence, self.response.chunk()).await?.map_err(HttpFault::network)
+        unless_silent(self.silence, self.answer.chunk()).await?
     }
 
     pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
-        let announced = self.response.content_length().and_then(|size| usize::try_from(size).ok());
+        let announced = self.answer.announced().and_then(|size| usize::try_from(size).ok());
         let mut body = Vec::with_capacity(announced.unwrap_or(0).min(ANNOUNCED.min(limit)));
         while let Some(chunk) = self.chunk().await? {
             if body.len() + chunk.len() > limit {
@@ -165,6 +230,11 @@ impl Body {
             body.extend_from_slice(&chunk);
         }
         Ok(body)
+    }
+
+    /// Reads what is not wanted: a connection on which nothing is left can be used again, so its end is waited for.
+    pub(super) async fn finish(self) {
+        let _ = timeout(LINGER, self.beginning()).await;
     }
 
     /// The body of a refusal, as far as it is worth reading.
@@ -181,7 +251,7 @@ impl Body {
 }
 
 impl Content {
-    pub(super) fn of(response: &Response) -> Self {
+    pub(super) fn of(response: &Answer) -> Self {
         if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Self::Nothing;
         }
@@ -190,7 +260,7 @@ impl Content {
         match named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "application/json" => Self::Json,
             "text/event-stream" => Self::Events,
-            "" if response.content_length() == Some(0) => Self::Nothing,
+            "" if response.announced() == Some(0) => Self::Nothing,
             _ => Self::Other(named.to_owned()),
         }
     }
@@ -226,16 +296,43 @@ fn limit(time: Duration) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }
 
+async fn post_plainly(
+    lanes: &Lanes,
+    url: &Url,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Result<Answer, HttpFault> {
+    let mut url = Cow::Borrowed(url);
+    let mut followed = 0;
+    loop {
+        let posted = lanes.post(&url, headers.clone(), body.clone()).await;
+        let (head, rest) = posted.map_err(|error| HttpFault::Network(error.into()))?;
+        match moved(&url, head.status, &head.headers).filter(|_| followed < REDIRECTS) {
+            Some(to) => url = Cow::Owned(to),
+            None => return Ok(Answer::Driven(Box::new(head), rest)),
+        }
+        followed += 1;
+    }
+}
+
+/// Where a request is to be made again, if it may be.
+fn moved(from: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
+    let location = headers.get(LOCATION).filter(|_| keeps(status))?;
+    let to = from.join(location.to_str().ok()?).ok()?;
+    (to.origin() == from.origin()).then_some(to)
+}
+
+/// Whether a redirect keeps method and body.
+fn keeps(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
+}
+
 /// Follows only redirects that keep method and body, and only within the origin: no header goes elsewhere.
 fn same_origin() -> Policy {
     Policy::custom(|attempt| {
         let here = attempt.previous().last().map(Url::origin);
-        let keeps = matches!(
-            attempt.status(),
-            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
-        );
         let followed = attempt.previous().len() <= REDIRECTS;
-        if keeps && followed && here == Some(attempt.url().origin()) {
+        if keeps(attempt.status()) && followed && here == Some(attempt.url().origin()) {
             attempt.follow()
         } else {
             attempt.stop()

@@ -1,23 +1,23 @@
 //! One conversation over Streamable HTTP: what each request carries, and how each answer is read.
 
+use std::fmt;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, StatusCode};
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::header::{self, Header};
-use toolcrib_wire::{Id, Version, method};
+use toolcrib_wire::{Id, Message, Packet, Response, Version, method};
 
 use super::event_stream::{Cursor, EventStream, answers, incoming, message};
-use super::http::{self, Content, Http};
+use super::exchange::{Alone, Work};
+use super::http::{self, Answer, Content, Http, LINGER};
 use super::http_fault::HttpFault;
-use super::link::{CloseReason, Incoming, Outward, What};
-
-/// How a part of the conversation ended; an error ends the link.
-pub(super) type Ended = Result<(), CloseReason>;
+use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
 
 const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
@@ -25,8 +25,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID)
 /// A notification or an answer that is not accepted by then is given up.
 const DELIVERY: Duration = Duration::from_secs(30);
 
-/// A stream that is read to its end leaves a connection that can be used again, so its end is waited for.
-const LINGER: Duration = Duration::from_millis(250);
+/// How long calls wait for the beginning of the stream for the server's own messages.
+const SETTLING: Duration = Duration::from_millis(250);
 
 /// A stream for the server's own messages that lasts this long was worth opening.
 const LASTING: Duration = Duration::from_secs(5);
@@ -35,6 +35,18 @@ pub(super) struct Session {
     http: Http,
     incoming: mpsc::Sender<Incoming>,
     known: Mutex<Known>,
+    /// Why the server will hear nothing more of it.
+    over: watch::Sender<Option<CloseReason>>,
+    /// Since when it is not known whether the server will have a stream for its own messages.
+    unsettled: watch::Sender<Option<Instant>>,
+}
+
+/// How an answer has come.
+enum Found {
+    /// Nothing was said before it.
+    Alone(Box<Alone>),
+    /// All has gone to the inbox.
+    Said,
 }
 
 /// What is known of the server and goes into every request.
@@ -53,62 +65,110 @@ impl Session {
         configured: Option<HeaderValue>,
     ) -> Self {
         let known = Known { session: configured.map(sensitive), ..Known::default() };
-        Self { http, incoming, known: Mutex::new(known) }
+        Self {
+            http,
+            incoming,
+            known: Mutex::new(known),
+            over: watch::Sender::new(None),
+            unsettled: watch::Sender::new(None),
+        }
+    }
+
+    /// Waits a moment for the stream on which the server may ask something within a call: what it says while there
+    /// is none is lost.
+    pub(super) async fn settle(&self) {
+        let Some(since) = *self.unsettled.borrow() else { return };
+        let mut unsettled = self.unsettled.subscribe();
+        // Some servers do not even begin to answer before they have something to say.
+        let _ = timeout_at(since + SETTLING, unsettled.wait_for(Option::is_none)).await;
+        self.unsettled.send_replace(None);
+    }
+
+    /// Waits until the server does not know it any more.
+    pub(super) async fn over(&self) -> CloseReason {
+        let mut over = self.over.subscribe();
+        let reason = over.wait_for(Option::is_some).await;
+        // The sender is in the session itself.
+        reason.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::Ended)
+    }
+
+    /// Keeps its connections in order, for ever.
+    pub(super) async fn tidy(&self) {
+        self.http.tidy().await;
     }
 
     /// Sends a request and reads its answer, however it comes. `arrives` is told when that has begun.
     pub(super) async fn call(
-        &self,
+        self: Arc<Self>,
         message: Outward,
-        id: Id,
-        arrives: &watch::Sender<bool>,
-    ) -> Ended {
-        let Err(fault) = self.exchange(&message, &id, arrives).await else { return Ok(()) };
-        let is_over = matches!(fault, HttpFault::SessionGone);
-        let fault = fault.while_doing("get an answer from the server");
-        self.say(Incoming::Failed { request: id, fault: fault.clone() }).await;
-        if is_over { Err(CloseReason::Broken(fault)) } else { Ok(()) }
+        arrives: oneshot::Sender<()>,
+    ) -> Option<Alone> {
+        let What::Request { id, .. } = &message.what else { return None };
+        match self.exchange(&message, id, arrives).await {
+            Ok(Found::Alone(alone)) => return Some(*alone),
+            Ok(Found::Said) => {}
+            Err(fault) => {
+                let is_over = matches!(fault, HttpFault::SessionGone);
+                let fault = fault.while_doing("get an answer from the server");
+                let failed = Incoming::Failed { request: id.clone(), fault: fault.clone() };
+                Box::pin(self.say(failed)).await;
+                if is_over {
+                    self.end(fault);
+                }
+            }
+        }
+        None
+    }
+
+    /// Hands on an answer that nobody waits for in person.
+    pub(super) async fn answered(&self, response: Response, on: Id) {
+        let packet = Packet::One(Message::Response(response));
+        self.say(Incoming::Packet { packet, on: Some(on) }).await;
     }
 
     /// Sends what has no answer.
-    pub(super) async fn deliver(&self, message: Outward) -> Ended {
+    pub(super) async fn deliver(&self, message: Outward) {
         let sent = timeout(DELIVERY, self.post(&message)).await;
         let fault = match sent.unwrap_or(Err(HttpFault::Unanswered(DELIVERY))) {
-            Ok((response, _)) if response.status().is_success() => return Ok(()),
-            Ok((response, had_session)) => self.fault(&response, had_session),
+            Ok((answer, _)) if answer.status().is_success() => {
+                return self.http.body(answer).finish().await;
+            }
+            Ok((answer, had_session)) => self.fault(&answer, had_session),
             Err(fault) => fault,
         };
         if matches!(fault, HttpFault::SessionGone) {
-            return Err(CloseReason::Broken(fault.while_doing("send to the server")));
+            return self.end(fault.while_doing("send to the server"));
         }
         tracing::warn!(error = %fault, "a message could not be delivered");
-        Ok(())
     }
 
     /// Listens for messages of the server that belong to no request, where it offers a stream for them.
-    pub(super) async fn listen(&self) -> Ended {
+    pub(super) async fn listen(&self) {
         let mut cursor = Cursor::default();
         let mut was_there = false;
+        self.unsettled.send_replace(Some(Instant::now()));
         loop {
             let start = Instant::now();
-            let ended = match self.get(&cursor).await {
+            let opened = self.get(&cursor).await;
+            self.unsettled.send_replace(None);
+            let ended = match opened {
                 Ok(response) => {
                     was_there = true;
-                    self.read(response, None, &mut cursor).await.map(drop)
+                    self.read_all(response, &mut cursor).await
                 }
                 Err(fault) => Err(fault),
             };
             match ended {
                 // Some servers have nothing at all for a GET; calls will tell whether the session is there.
-                Err(HttpFault::SessionGone) if !was_there => return Ok(()),
+                Err(HttpFault::SessionGone) if !was_there => return,
                 Err(fault @ HttpFault::SessionGone) => {
-                    return Err(CloseReason::Broken(fault.while_doing("listen to the server")));
+                    return self.end(fault.while_doing("listen to the server"));
                 }
-                Err(fault) if !fault.may_pass() => return Ok(()),
+                Err(fault) if !fault.may_pass() => return,
                 _ if start.elapsed() > LASTING => cursor.was_fruitful(),
                 _ => {}
             }
-            let Some(pause) = cursor.next_try() else { return Ok(()) };
+            let Some(pause) = cursor.next_try() else { return };
             sleep(pause).await;
         }
     }
@@ -123,123 +183,165 @@ impl Session {
     }
 
     async fn exchange(
-        &self,
+        self: &Arc<Self>,
         request: &Outward,
         id: &Id,
-        arrives: &watch::Sender<bool>,
-    ) -> Result<(), HttpFault> {
-        let (response, had_session) = self.post(request).await?;
-        arrives.send_replace(true);
-        if !response.status().is_success() {
-            return self.refused(response, had_session, id).await;
+        arrives: oneshot::Sender<()>,
+    ) -> Result<Found, HttpFault> {
+        let (answer, had_session) = self.post(request).await?;
+        // Nobody has to want to know.
+        let _ = arrives.send(());
+        if !answer.status().is_success() {
+            return Box::pin(self.refused(answer, had_session, id)).await;
         }
-        match Content::of(&response) {
+        match Content::of(&answer) {
             Content::Json => {
-                let body = self.http.body(response).whole(self.http.limits.size).await?;
+                let body = self.http.body(answer).whole(self.http.limits.size).await?;
                 let item = message(body, Some(id.clone()), &self.http.limits);
                 // Nothing else can come: what is no answer must not leave the call waiting.
                 let settles = answers(&item, id);
-                self.say(item).await;
-                if settles { Ok(()) } else { Err(HttpFault::NoAnswer) }
+                let found = self.found(item, id, None).await;
+                if settles { Ok(found) } else { Err(HttpFault::NoAnswer) }
             }
             Content::Events => {
                 let is_modern = request.version.as_ref().is_some_and(Version::is_modern);
-                self.follow(response, id, !is_modern).await
+                Box::pin(self.follow(answer, id, !is_modern)).await
             }
             Content::Nothing => Err(HttpFault::NoAnswer),
             Content::Other(found) => Err(HttpFault::ContentType(found)),
         }
     }
 
+    /// An answer goes straight to its call if nothing can be in the inbox that was said before it.
+    async fn found(&self, item: Incoming, id: &Id, rest: Option<Work<()>>) -> Found {
+        let is_empty = self.incoming.capacity() == self.incoming.max_capacity();
+        match item {
+            Incoming::Packet { packet: Packet::One(Message::Response(response)), .. }
+                if is_empty && response.id.as_ref() == Some(id) =>
+            {
+                Found::Alone(Box::new(Alone { response, rest }))
+            }
+            item => {
+                Box::pin(self.say(item)).await;
+                if let Some(rest) = rest {
+                    rest.await;
+                }
+                Found::Said
+            }
+        }
+    }
+
     /// Reads an answer stream up to the answer, and takes it up again where it broke off, if it may be.
-    async fn follow(&self, response: Response, id: &Id, may_resume: bool) -> Result<(), HttpFault> {
+    async fn follow(
+        self: &Arc<Self>,
+        answer: Answer,
+        id: &Id,
+        may_resume: bool,
+    ) -> Result<Found, HttpFault> {
         let mut cursor = Cursor::default();
-        let mut broken = match self.read(response, Some(id), &mut cursor).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => HttpFault::NoAnswer,
+        let mut broken = match self.read(answer, id, &mut cursor).await {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => HttpFault::NoAnswer,
             Err(fault) => fault,
         };
         while may_resume && cursor.last_id().is_some() && !matches!(broken, HttpFault::Silent(_)) {
             let Some(pause) = cursor.next_try() else { break };
             sleep(pause).await;
             let read = match self.get(&cursor).await {
-                Ok(response) => self.read(response, Some(id), &mut cursor).await,
+                Ok(answer) => self.read(answer, id, &mut cursor).await,
                 Err(fault) if fault.may_pass() => Err(fault),
                 // It cannot be taken up: what broke it remains the reason. Not that the session is gone, which is
                 // what a request is told that was never begun.
                 Err(_) => break,
             };
             match read {
-                Ok(true) => return Ok(()),
-                Ok(false) => broken = HttpFault::NoAnswer,
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => broken = HttpFault::NoAnswer,
                 Err(fault) => broken = fault,
             }
         }
         Err(broken)
     }
 
-    /// Hands on what a stream brings. True if the answer that is waited for was there.
+    /// Hands on what a stream brings before the answer that is waited for. None if it ends without.
     async fn read(
-        &self,
-        response: Response,
-        waiting: Option<&Id>,
+        self: &Arc<Self>,
+        answer: Answer,
+        id: &Id,
         cursor: &mut Cursor,
-    ) -> Result<bool, HttpFault> {
-        let body = self.http.body(response);
-        let mut stream = EventStream::new(body, self.http.limits, mem::take(cursor));
-        let read = self.hand_on(&mut stream, waiting).await;
-        *cursor = stream.cursor;
-        read
-    }
-
-    async fn hand_on(
-        &self,
-        stream: &mut EventStream,
-        waiting: Option<&Id>,
-    ) -> Result<bool, HttpFault> {
-        while let Some(event) = stream.next().await? {
-            let Some(item) = incoming(event, waiting.cloned(), &self.http.limits) else { continue };
-            let is_answer = waiting.is_some_and(|id| answers(&item, id));
+    ) -> Result<Option<Found>, HttpFault> {
+        let mut stream = self.stream(answer, cursor);
+        loop {
+            let event = match stream.next().await {
+                Ok(Some(event)) => event,
+                ended => {
+                    *cursor = stream.cursor;
+                    return ended.map(|_| None);
+                }
+            };
+            let on = Some(id.clone());
+            let Some(item) = incoming(event, on, &self.http.limits) else { continue };
+            if answers(&item, id) {
+                let rest = Arc::clone(self).drain(stream, id.clone());
+                return Ok(Some(self.found(item, id, soon(rest)).await));
+            }
             self.say(item).await;
-            if is_answer {
-                let _ = timeout(LINGER, self.drain(stream, waiting)).await;
-                return Ok(true);
-            }
         }
-        Ok(false)
     }
 
-    async fn drain(&self, stream: &mut EventStream, on: Option<&Id>) {
-        while let Ok(Some(event)) = stream.next().await {
-            if let Some(item) = incoming(event, on.cloned(), &self.http.limits) {
-                self.say(item).await;
+    /// Hands on all that a stream brings.
+    async fn read_all(&self, answer: Answer, cursor: &mut Cursor) -> Result<(), HttpFault> {
+        let mut stream = self.stream(answer, cursor);
+        let ended = loop {
+            match stream.next().await {
+                Ok(Some(event)) => {
+                    if let Some(item) = incoming(event, None, &self.http.limits) {
+                        self.say(item).await;
+                    }
+                }
+                ended => break ended.map(drop),
             }
-        }
+        };
+        *cursor = stream.cursor;
+        ended
+    }
+
+    fn stream(&self, answer: Answer, cursor: &mut Cursor) -> EventStream {
+        EventStream::new(self.http.body(answer), self.http.limits, mem::take(cursor))
+    }
+
+    /// What comes after the answer. A stream that is read to its end leaves a connection that can be used again.
+    async fn drain(self: Arc<Self>, mut stream: EventStream, on: Id) {
+        let reading = async {
+            while let Ok(Some(event)) = stream.next().await {
+                if let Some(item) = incoming(event, Some(on.clone()), &self.http.limits) {
+                    self.say(item).await;
+                }
+            }
+        };
+        let _ = timeout(LINGER, reading).await;
     }
 
     /// A request that was refused: with an error answer of its own, or just by a status.
     async fn refused(
         &self,
-        response: Response,
+        answer: Answer,
         had_session: bool,
         id: &Id,
-    ) -> Result<(), HttpFault> {
-        let mut fault = self.fault(&response, had_session);
+    ) -> Result<Found, HttpFault> {
+        let mut fault = self.fault(&answer, had_session);
         let HttpFault::Status { said, .. } = &mut fault else { return Err(fault) };
-        let body = self.http.body(response).beginning().await;
+        let body = self.http.body(answer).beginning().await;
         *said = http::excerpt(&body);
         let item = message(body, Some(id.clone()), &self.http.limits);
         match &item {
-            Incoming::Packet { .. } if answers(&item, id) => {
-                self.say(item).await;
-                Ok(())
-            }
+            Incoming::Packet { .. } if answers(&item, id) => Ok(self.found(item, id, None).await),
             _ => Err(fault),
         }
     }
 
     /// Sends one message. Tells besides whether the request named a session.
-    async fn post(&self, message: &Outward) -> Result<(Response, bool), HttpFault> {
+    async fn post(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
         let is_opening = matches!(&message.what, What::Request { method, .. } if &**method == method::INITIALIZE);
         if is_opening {
             // What was spoken before, to find out the era, is not what this begins.
@@ -251,7 +353,7 @@ impl Session {
         if is_opening && had_session && response.status() == StatusCode::NOT_FOUND {
             // The session that was configured is gone, so this begins another. It has had no effect yet.
             self.known().session = None;
-            (response, had_session) = self.post_once(message).await?;
+            (response, had_session) = Box::pin(self.post_once(message)).await?;
         }
         if is_opening
             && response.status().is_success()
@@ -262,7 +364,7 @@ impl Session {
         Ok((response, had_session))
     }
 
-    async fn post_once(&self, message: &Outward) -> Result<(Response, bool), HttpFault> {
+    async fn post_once(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
         let (mut headers, had_session) = self.headers();
         for header in of_message(message) {
             http::put(&mut headers, &header)?;
@@ -271,13 +373,13 @@ impl Session {
         let response = if self.known().answered {
             sent.await?
         } else {
-            self.http.while_connecting(sent).await?
+            Box::pin(self.http.while_connecting(sent)).await?
         };
         self.known().answered = true;
         Ok((response, had_session))
     }
 
-    async fn get(&self, cursor: &Cursor) -> Result<Response, HttpFault> {
+    async fn get(&self, cursor: &Cursor) -> Result<Answer, HttpFault> {
         let (mut headers, had_session) = self.headers();
         if let Some(id) = cursor.last_id() {
             let refused = |_| HttpFault::BadHeader(header::LAST_EVENT_ID.to_owned());
@@ -307,8 +409,17 @@ impl Session {
         (headers, has_session)
     }
 
-    fn fault(&self, response: &Response, had_session: bool) -> HttpFault {
+    fn fault(&self, response: &Answer, had_session: bool) -> HttpFault {
         HttpFault::of(response.status(), response.headers(), had_session, self.http.url())
+    }
+
+    /// The first reason counts.
+    fn end(&self, fault: LinkFault) {
+        self.over.send_if_modified(|over| {
+            let is_first = over.is_none();
+            over.get_or_insert(CloseReason::Broken(fault));
+            is_first
+        });
     }
 
     /// What nobody takes any more is dropped.
@@ -319,6 +430,18 @@ impl Session {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// What is left of some work, if it is not done at once: mostly the end of a stream comes with its last event.
+fn soon(work: impl Future<Output = ()> + Send + 'static) -> Option<Work<()>> {
+    let mut work: Work<()> = Box::pin(work);
+    (&mut work).now_or_never().is_none().then_some(work)
 }
 
 fn names_itself(version: &Version) -> bool {

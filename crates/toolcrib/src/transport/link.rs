@@ -13,6 +13,7 @@ use toolcrib_wire::header::Header;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version, method};
 
+use super::exchange::{Direct, Exchange, Work};
 use crate::process::{Exit, StderrTail};
 
 /// Messages on their way out; who sends more waits.
@@ -33,6 +34,8 @@ pub struct Link {
     pub inbox: mpsc::Receiver<Incoming>,
     pub facts: Facts,
     pub closer: Closer,
+    /// Where requests have ways of their own.
+    pub direct: Option<Arc<dyn Direct>>,
 }
 
 /// What can be told of a connection besides its messages.
@@ -54,13 +57,20 @@ pub struct Outbox(mpsc::Sender<Outgoing>);
 pub struct Room<'a>(mpsc::Permit<'a, Outgoing>);
 
 /// Something for the server.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Outgoing {
     Message(Outward),
+    /// A request that is on its way, and that nobody waits for any more: what comes of it goes to the inbox.
+    Adopt(Id, Exchange),
+    /// What is left to do of an exchange.
+    Finish(Finish),
     /// Nobody waits for the answer to this request any more. A transport that has a stream for it closes it; the
     /// others have nothing to do, since a notification was sent where the protocol asks for one.
     Abandon(Id),
 }
+
+/// The end of an exchange, of which nothing is expected any more.
+pub struct Finish(pub Work<()>);
 
 /// One message, and what a transport may have to say about it beside its text.
 #[derive(Clone, Debug)]
@@ -146,6 +156,13 @@ pub enum SendError {
     Full,
 }
 
+/// What there was no room for.
+#[derive(Debug)]
+pub struct Unsent {
+    pub error: SendError,
+    pub outgoing: Outgoing,
+}
+
 /// Ends a link. Dropped, it ends everything at once and waits for nothing.
 #[derive(Debug)]
 pub struct Closer {
@@ -181,7 +198,14 @@ impl Link {
             inbox,
             facts,
             closer: Closer { ask: Some(ask), driver, problems: Vec::new() },
+            direct: None,
         }
+    }
+
+    #[must_use]
+    pub(crate) fn with_direct(mut self, direct: Arc<dyn Direct>) -> Self {
+        self.direct = Some(direct);
+        self
     }
 
     /// What is wrong with this way to the server although it works.
@@ -223,10 +247,13 @@ impl Outbox {
         self.room().await.map(|room| room.send(outgoing))
     }
 
-    pub fn try_send(&self, outgoing: Outgoing) -> Result<(), SendError> {
-        self.0.try_send(outgoing).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => SendError::Full,
-            mpsc::error::TrySendError::Closed(_) => SendError::Closed,
+    pub fn try_send(&self, outgoing: Outgoing) -> Result<(), Box<Unsent>> {
+        self.0.try_send(outgoing).map_err(|error| {
+            let (error, outgoing) = match error {
+                mpsc::error::TrySendError::Full(outgoing) => (SendError::Full, outgoing),
+                mpsc::error::TrySendError::Closed(outgoing) => (SendError::Closed, outgoing),
+            };
+            Box::new(Unsent { error, outgoing })
         })
     }
 
@@ -252,6 +279,12 @@ impl Closer {
             let _ = ask.send(grace);
         }
         self.driver.join_next().await;
+    }
+}
+
+impl std::fmt::Debug for Finish {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Finish").finish_non_exhaustive()
     }
 }
 

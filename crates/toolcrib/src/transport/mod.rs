@@ -6,10 +6,12 @@ mod diagnosis;
 mod docker_exec;
 mod encoding;
 mod event_stream;
+mod exchange;
 mod fetch;
 mod http;
 mod http_fault;
 mod http_session;
+mod lane;
 mod link;
 mod open;
 mod remote;
@@ -23,10 +25,11 @@ mod websocket;
 pub(crate) use diagnosis::{diagnose, look};
 pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
+pub use exchange::{Alone, Direct, Exchange, Work};
 pub use fetch::{FetchError, fetch};
 pub use http_fault::HttpFault;
 pub use link::{
-    CloseReason, Closer, Facts, Incoming, Link, LinkFault, Outbox, Outgoing, Outward, Room,
+    CloseReason, Closer, Facts, Finish, Incoming, Link, LinkFault, Outbox, Outgoing, Outward, Room,
     SendError, What,
 };
 pub use open::{OpenError, Opening, Permissions, open};

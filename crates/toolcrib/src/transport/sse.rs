@@ -78,6 +78,7 @@ async fn drive(mut ends: Ends, http: Arc<Http>, events: EventStream, endpoint: U
             Some(ended) = reading.join_next() => break ended.unwrap_or(CloseReason::Ended),
             Some(done) = posts.running.join_next() => posts.note(done),
             Some(next) = ends.outgoing.recv(), if posts.has_room() => posts.start(next),
+            () = posts.http.tidy() => {}
         }
     };
     posts.running.shutdown().await;
@@ -185,6 +186,7 @@ async fn post(http: &Http, endpoint: &Url, message: &Outward) -> Result<(), Http
     let sent = timeout(DELIVERY, http.post(endpoint, headers, &message.raw)).await;
     let response = sent.unwrap_or(Err(HttpFault::Unanswered(DELIVERY)))?;
     if response.status().is_success() {
+        http.body(response).finish().await;
         return Ok(());
     }
     Err(HttpFault::of(response.status(), response.headers(), false, endpoint))

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::model::transport::StreamableHttp;
 use toolcrib_wire::{Channel, Id, method};
 
+use super::exchange::{Direct, Exchange};
 use super::http::{Http, SCHEMES};
-use super::http_session::{Ended, Session};
+use super::http_session::Session;
 use super::link::{CloseReason, Ends, Facts, Link, Outgoing, Outward, What};
 use super::open::{OpenError, Opening};
 use super::remote::Target;
@@ -33,7 +34,16 @@ pub(super) fn open(spec: &StreamableHttp, opening: &Opening<'_>) -> Result<Link,
     let configured = configured_session(spec, opening)?;
     let terminate = spec.terminate_on_close;
     let facts = Facts { channel: Channel::Http, pid: None, stderr: None };
-    Ok(Link::start(facts, |ends| drive(ends, http, configured, terminate)))
+    let mut session = None;
+    let link = Link::start(facts, |ends| {
+        let own = Arc::new(Session::new(http, ends.incoming.clone(), configured));
+        session = Some(Arc::clone(&own));
+        drive(ends, own, terminate)
+    });
+    Ok(match session {
+        Some(session) => link.with_direct(Arc::new(Ways(session))),
+        None => link,
+    })
 }
 
 fn configured_session(
@@ -49,8 +59,7 @@ fn configured_session(
     HeaderValue::from_str(&id).map(Some).map_err(refused)
 }
 
-async fn drive(mut ends: Ends, http: Http, configured: Option<HeaderValue>, terminate: bool) {
-    let session = Arc::new(Session::new(http, ends.incoming.clone(), configured));
+async fn drive(mut ends: Ends, session: Arc<Session>, terminate: bool) {
     let mut tasks = Tasks::new(Arc::clone(&session));
     let (reason, goodbye) = loop {
         tokio::select! {
@@ -60,12 +69,10 @@ async fn drive(mut ends: Ends, http: Http, configured: Option<HeaderValue>, term
                 let left = deadline.saturating_duration_since(Instant::now());
                 break (CloseReason::Asked, terminate.then_some(left.max(FAREWELL)));
             }
-            Some(done) = tasks.running.join_next() => {
-                if let Err(reason) = tasks.note(done) {
-                    break (reason, None);
-                }
-            }
+            reason = session.over() => break (reason, None),
+            Some(done) = tasks.running.join_next() => tasks.note(done),
             Some(next) = ends.outgoing.recv(), if tasks.has_room() => tasks.start(next),
+            () = session.tidy() => {}
         }
     };
     tasks.running.shutdown().await;
@@ -73,6 +80,32 @@ async fn drive(mut ends: Ends, http: Http, configured: Option<HeaderValue>, term
     if let Some(limit) = goodbye {
         let _ = timeout(limit, session.terminate()).await;
     }
+}
+
+/// The ways to the server, one for each request.
+#[derive(Debug)]
+struct Ways(Arc<Session>);
+
+impl Direct for Ways {
+    fn exchange(&self, request: Outward) -> Exchange {
+        let session = Arc::clone(&self.0);
+        exchange(&self.0, async move { session.settle().await }, request)
+    }
+}
+
+/// A request, after something else.
+fn exchange(
+    session: &Arc<Session>,
+    before: impl Future<Output = ()> + Send + 'static,
+    request: Outward,
+) -> Exchange {
+    let (arrives, arrived) = oneshot::channel();
+    let session = Arc::clone(session);
+    let work = async move {
+        before.await;
+        session.call(request, arrives).await
+    };
+    Exchange { work: Box::pin(work), arrived }
 }
 
 /// All that is under way. Each request with its answer stream is a task, so that none waits for another.
@@ -91,16 +124,17 @@ struct Tasks {
 /// A request that waits for its answer.
 struct Request {
     task: AbortHandle,
-    /// True once the server has begun to answer.
-    arrived: watch::Receiver<bool>,
+    /// Told when the server begins to answer.
+    arrived: oneshot::Receiver<()>,
 }
 
 enum Done {
-    Request(Id, Ended),
-    Delivery(Ended),
-    Cancellation(Ended),
-    Opening(Ended),
-    Listening(Ended),
+    Request(Id),
+    Delivery,
+    Cancellation,
+    Opening,
+    /// Something that nothing waits for.
+    Other,
 }
 
 impl Tasks {
@@ -122,6 +156,13 @@ impl Tasks {
     fn start(&mut self, next: Outgoing) {
         match next {
             Outgoing::Message(message) => self.send(message),
+            Outgoing::Adopt(id, exchange) => self.adopt(id, exchange),
+            Outgoing::Finish(rest) => {
+                self.running.spawn(async move {
+                    rest.0.await;
+                    Done::Other
+                });
+            }
             // The server sees the stream closed, which in the modern era is how a call is cancelled.
             Outgoing::Abandon(id) => {
                 if let Some(request) = self.requests.remove(&id) {
@@ -135,25 +176,44 @@ impl Tasks {
         let session = Arc::clone(&self.session);
         match message.what.clone() {
             What::Request { id, .. } => {
-                let (arrives, arrived) = watch::channel(false);
-                let key = id.clone();
-                let task = self.running.spawn(async move {
-                    Done::Request(id.clone(), session.call(message, id, &arrives).await)
-                });
-                self.requests.insert(key, Request { task, arrived });
+                let exchange = exchange(&session, std::future::ready(()), message);
+                self.adopt(id, exchange);
             }
             What::Notification { method } if &*method == method::INITIALIZED => {
                 self.opening = true;
-                self.running.spawn(async move { Done::Opening(session.deliver(message).await) });
+                self.running.spawn(async move {
+                    session.deliver(message).await;
+                    Done::Opening
+                });
             }
             What::Notification { .. } | What::Answer => {
                 if let Some(request) = self.called_off(&message) {
                     return self.cancel(request, message);
                 }
                 self.deliveries += 1;
-                self.running.spawn(async move { Done::Delivery(session.deliver(message).await) });
+                self.running.spawn(async move {
+                    session.deliver(message).await;
+                    Done::Delivery
+                });
             }
         }
+    }
+
+    /// What comes of it goes to the inbox.
+    fn adopt(&mut self, id: Id, exchange: Exchange) {
+        let session = Arc::clone(&self.session);
+        let Exchange { work, arrived } = exchange;
+        let key = id.clone();
+        let task = self.running.spawn(async move {
+            if let Some(alone) = work.await {
+                session.answered(alone.response, id.clone()).await;
+                if let Some(rest) = alone.rest {
+                    rest.await;
+                }
+            }
+            Done::Request(id)
+        });
+        self.requests.insert(key, Request { task, arrived });
     }
 
     /// The request that a message cancels. None where too many are being cancelled to wait for any more of them.
@@ -164,41 +224,34 @@ impl Tasks {
 
     fn cancel(&mut self, request: Request, message: Outward) {
         let session = Arc::clone(&self.session);
-        let Request { task, mut arrived } = request;
+        let Request { task, arrived } = request;
         self.cancellations += 1;
         self.running.spawn(async move {
             // An error means that the request is over.
-            let _ = timeout(FOLLOWING, arrived.wait_for(|arrived| *arrived)).await;
-            let ended = session.deliver(message).await;
+            let _ = timeout(FOLLOWING, arrived).await;
+            session.deliver(message).await;
             task.abort();
-            Done::Cancellation(ended)
+            Done::Cancellation
         });
     }
 
-    /// An error ends the link.
-    fn note(&mut self, done: Result<Done, JoinError>) -> Ended {
+    fn note(&mut self, done: Result<Done, JoinError>) {
         match done {
             // Abandoned.
-            Err(_) => Ok(()),
-            Ok(Done::Request(id, ended)) => {
+            Err(_) | Ok(Done::Other) => {}
+            Ok(Done::Request(id)) => {
                 self.requests.remove(&id);
-                ended
             }
-            Ok(Done::Delivery(ended)) => {
-                self.deliveries -= 1;
-                ended
-            }
-            Ok(Done::Cancellation(ended)) => {
-                self.cancellations -= 1;
-                ended
-            }
-            Ok(Done::Opening(ended)) => {
+            Ok(Done::Delivery) => self.deliveries -= 1,
+            Ok(Done::Cancellation) => self.cancellations -= 1,
+            Ok(Done::Opening) => {
                 self.opening = false;
                 let session = Arc::clone(&self.session);
-                self.running.spawn(async move { Done::Listening(session.listen().await) });
-                ended
+                self.running.spawn(async move {
+                    session.listen().await;
+                    Done::Other
+                });
             }
-            Ok(Done::Listening(ended)) => ended,
         }
     }
 
@@ -214,10 +267,9 @@ impl Tasks {
             if self.deliveries + self.cancellations == 0 && !self.opening {
                 return;
             }
-            if let Some(done) = self.running.join_next().await
-                && self.note(done).is_err()
-            {
-                return;
+            tokio::select! {
+                Some(done) = self.running.join_next() => self.note(done),
+                _ = self.session.over() => return,
             }
         }
     }

@@ -170,7 +170,8 @@ async fn write(
                 sink.feed(Message::text(message.raw.text())).await.map_err(failed)?;
             }
             // An answer that nobody waits for comes all the same.
-            Some(Outgoing::Abandon(_)) => {}
+            // They are of other transports, or have nothing to do here.
+            Some(Outgoing::Abandon(_) | Outgoing::Adopt(..) | Outgoing::Finish(_)) => {}
             None => return sink.close().await.map_err(failed),
         }
         if outgoing.is_empty() {

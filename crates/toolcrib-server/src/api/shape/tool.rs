@@ -72,7 +72,7 @@ impl From<&Tool> for ToolShape {
             title: tool.title().map(|it| it.into_owned()),
             description: tool.description().map(|it| it.into_owned()),
             input_schema: tool.input_schema().clone(),
-            output_schema: tool.output_schema(),
+            output_schema: tool.output_schema().cloned(),
             annotations: tool.annotations(),
             available: tool.is_available(),
         }

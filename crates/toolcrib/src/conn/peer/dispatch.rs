@@ -288,7 +288,7 @@ impl Dispatch {
     }
 }
 
-fn outcome(response: &Response) -> Outcome {
+pub(super) fn outcome(response: &Response) -> Outcome {
     let body = response.answer().map_err(|error| CallError::Refused(error.clone()))?;
     // `json` takes an absent or null result for an empty object, which is not what was sent.
     let kind = body.raw().map_or(toolcrib_wire::Kind::Null, |raw| raw.json().kind());

@@ -31,7 +31,9 @@ use toolcrib_wire::{
     Body, Channel, Framing, Id, Notification, ObjectWriter, Raw, Version, build, meta,
 };
 
-use crate::transport::{CloseReason, Closer, Facts, Link, Outgoing, Outward, What};
+use crate::transport::{
+    Alone, CloseReason, Closer, Exchange, Facts, Finish, Link, Outgoing, Outward, What,
+};
 use asks::Asks;
 use calls::{Outcome, Waiting};
 use deadline::Clock;
@@ -68,6 +70,9 @@ pub struct CallOptions {
     pub tag: Option<u64>,
     /// Whether all calls of the session are of one caller: what comes on no call's stream is then for one of them.
     pub is_alone: bool,
+    /// Whether the caller goes the way to the server himself, where there is one for each request. What was sent
+    /// before may be overtaken, and nothing goes on while the call is not polled.
+    pub is_direct: bool,
     /// Told when the server acknowledges what this subscribes to. Nobody waits for room in it.
     pub acknowledged: Option<mpsc::Sender<()>>,
 }
@@ -126,9 +131,9 @@ struct Owned {
 
 impl Peer {
     pub fn start(link: Link, settings: PeerSettings) -> (Peer, Receiver<Event>) {
-        let Link { outbox, inbox, facts, closer } = link;
+        let Link { outbox, inbox, facts, closer, direct } = link;
         let (sender, events) = mailbox(EVENTS);
-        let shared = Arc::new(Shared::new(settings.server, facts, outbox));
+        let shared = Arc::new(Shared::new(settings.server, facts, outbox, direct));
         let dispatch = Dispatch::new(Arc::clone(&shared), Asks::new(settings.handler), sender);
         let mut tasks = JoinSet::new();
         tasks.spawn(dispatch.run(inbox));
@@ -154,9 +159,13 @@ impl Peer {
             },
             limit,
         };
-        let room = tokio::select! {
-            room = self.shared.outbox.room() => room.map_err(|_| self.shared.why_closed())?,
-            limit = clock.ran_out() => return Err(timeout(limit)),
+        let direct = self.shared.direct.as_ref().filter(|_| options.is_direct);
+        let room = match direct {
+            Some(_) => None,
+            None => Some(tokio::select! {
+                room = self.shared.outbox.room() => room.map_err(|_| self.shared.why_closed())?,
+                limit = clock.ran_out() => return Err(timeout(limit)),
+            }),
         };
         // From here to the guard nothing waits, so a call is either unknown to the server or guarded.
         let (mut answer, request) = self.begin(method, &params, options, &clock)?;
@@ -166,15 +175,34 @@ impl Peer {
             method,
             version: request.message.version.clone(),
             reason: "no longer wanted",
+            exchange: None,
         };
-        room.send(Outgoing::Message(request.message));
-        tokio::select! {
-            biased;
-            outcome = &mut answer => outcome.unwrap_or_else(|_| Err(self.shared.why_closed())),
-            limit = clock.ran_out() => {
-                guard.reason = "timed out";
-                Err(timeout(limit))
+        match (room, direct) {
+            (Some(room), _) => room.send(Outgoing::Message(request.message)),
+            (None, direct) => guard.exchange = direct.map(|it| it.exchange(request.message)),
+        }
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut answer => {
+                    return outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
+                }
+                alone = going(&mut guard.exchange) => if let Some(alone) = alone {
+                    self.take(guard.number, alone);
+                },
+                limit = clock.ran_out() => {
+                    guard.reason = "timed out";
+                    return Err(timeout(limit));
+                }
             }
+        }
+    }
+
+    /// The answer of a call that its caller has gone himself.
+    fn take(&self, number: i64, alone: Alone) {
+        self.shared.settle(number, dispatch::outcome(&alone.response));
+        if let Some(rest) = alone.rest {
+            self.shared.post(Outgoing::Finish(Finish(rest)));
         }
     }
 
@@ -314,13 +342,23 @@ struct Guard<'a> {
     method: &'a str,
     version: Option<Version>,
     reason: &'static str,
+    /// The way that the caller goes himself, until its end.
+    exchange: Option<Exchange>,
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let version = self.version.as_ref();
-        self.shared.give_up(self.number, self.method, version, self.reason);
+        let (version, exchange) = (self.version.as_ref(), self.exchange.take());
+        self.shared.give_up(self.number, self.method, version, self.reason, exchange);
     }
+}
+
+/// Goes on with an exchange to its end, which it has but once.
+async fn going(exchange: &mut Option<Exchange>) -> Option<Alone> {
+    let Some(going) = exchange else { return std::future::pending().await };
+    let alone = going.work.as_mut().await;
+    *exchange = None;
+    alone
 }
 
 impl Event {
@@ -372,6 +410,8 @@ mod tests {
         while let Ok(next) = outgoing.try_recv() {
             after.push(match next {
                 Outgoing::Abandon(id) => format!("abandon {id}"),
+                Outgoing::Adopt(id, _) => format!("adopt {id}"),
+                Outgoing::Finish(_) => "finish".to_owned(),
                 Outgoing::Message(message) => message.raw.text().to_owned(),
             });
         }

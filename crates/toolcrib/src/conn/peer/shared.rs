@@ -1,17 +1,19 @@
 //! What the callers of a conversation and its tasks have in common.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Version, method};
 
-use super::calls::Calls;
+use super::calls::{Calls, Outcome};
 use super::error::CallError;
 use super::oddity::{Odd, Tally};
-use crate::transport::{CloseReason, Facts, Outbox, Outgoing, Outward, SendError, What};
+use crate::transport::{
+    CloseReason, Direct, Exchange, Facts, Outbox, Outgoing, Outward, SendError, What,
+};
 
 /// Cancellations and answers that wait because the server reads too slowly. More are dropped: a server that
 /// does not read will not miss them.
@@ -25,6 +27,7 @@ pub(super) struct Shared {
     pub(super) server: String,
     pub(super) facts: Facts,
     pub(super) outbox: Outbox,
+    pub(super) direct: Option<Arc<dyn Direct>>,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     state: Mutex<State>,
     backlogged: Notify,
@@ -43,11 +46,17 @@ pub(super) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(server: String, facts: Facts, outbox: Outbox) -> Self {
+    pub(super) fn new(
+        server: String,
+        facts: Facts,
+        outbox: Outbox,
+        direct: Option<Arc<dyn Direct>>,
+    ) -> Self {
         Shared {
             server,
             facts,
             outbox,
+            direct,
             closed: watch::Sender::new(None),
             state: Mutex::new(State {
                 calls: Calls::default(),
@@ -75,11 +84,13 @@ impl Shared {
     /// Sends without waiting: at once if there is room, else as soon as there is.
     pub(super) fn post(&self, outgoing: Outgoing) {
         let mut state = self.state();
-        if state.backlog.is_empty()
-            && self.outbox.try_send(outgoing.clone()) != Err(SendError::Full)
-        {
-            return;
-        }
+        let outgoing = match state.backlog.is_empty() {
+            true => match self.outbox.try_send(outgoing) {
+                Err(unsent) if unsent.error == SendError::Full => unsent.outgoing,
+                _ => return,
+            },
+            false => outgoing,
+        };
         let bytes = state.backlog_bytes + size(&outgoing);
         if state.backlog.len() == BACKLOG || bytes > BACKLOG_BYTES {
             drop(state);
@@ -109,13 +120,15 @@ impl Shared {
         }
     }
 
-    /// Gives a call up and tells the server in the way its era asks for; does not wait.
+    /// Gives a call up and tells the server in the way its era asks for; does not wait. An exchange that is given
+    /// along is closed by being dropped, which is how it is done where nothing is to be told.
     pub(super) fn give_up(
         &self,
         number: i64,
         called: &str,
         version: Option<&Version>,
         reason: &str,
+        exchange: Option<Exchange>,
     ) {
         if !self.state().calls.give_up(number) {
             return;
@@ -124,7 +137,14 @@ impl Shared {
         let channel = self.facts.channel;
         let era = version.and_then(Version::era).unwrap_or(Era::Legacy);
         // The one request that must not be cancelled.
-        if era.cancel(channel) == Cancel::Notify && called != method::INITIALIZE {
+        let is_told = era.cancel(channel) == Cancel::Notify && called != method::INITIALIZE;
+        if let Some(exchange) = exchange {
+            if !is_told {
+                return;
+            }
+            self.post(Outgoing::Adopt(id.clone(), exchange));
+        }
+        if is_told {
             let cancelled = Cancelled { request: id.clone(), reason: Some(reason.into()) };
             self.post(Outgoing::Message(Outward {
                 raw: cancelled.build(),
@@ -146,6 +166,13 @@ impl Shared {
             tracing::warn!(server = %self.server, kind = odd.code(), "the server does something odd");
         }
         first
+    }
+
+    /// Ends a call with what its caller has found himself.
+    pub(super) fn settle(&self, number: i64, outcome: Outcome) {
+        let mut state = self.state();
+        state.heard = Instant::now();
+        state.calls.settle(number, outcome);
     }
 
     /// Ends the conversation: everybody who waits learns why.
@@ -170,6 +197,6 @@ impl Shared {
 fn size(outgoing: &Outgoing) -> usize {
     match outgoing {
         Outgoing::Message(message) => message.raw.text().len(),
-        Outgoing::Abandon(_) => 0,
+        Outgoing::Abandon(_) | Outgoing::Adopt(..) | Outgoing::Finish(_) => 0,
     }
 }

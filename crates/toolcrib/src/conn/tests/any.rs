@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use Event::{
     Begin, Connected, Disable, Disconnect, Down, Enable, InFlight, ListChanged, Listed, Refresh,
-    Restart, Retire, Tick, Traffic, Wanted,
+    Restart, Retire, Tick, Traffic, Used, Wanted,
 };
 
 fn any_failure() -> impl Strategy<Value = Failure> {
@@ -49,6 +49,7 @@ fn any_event() -> impl Strategy<Value = (bool, Event)> {
         3 => any_failure().prop_map(move |failure| Down(link, failure)),
         1 => any_failure().prop_map(move |failure| Listed(link, Err(failure))),
         1 => (0u32..3).prop_map(InFlight),
+        1 => any::<Duration>().prop_map(|at| Used(Moment(at))),
         1 => any::<Duration>().prop_map(move |at| Traffic(link, Moment(at))),
     ];
     (prop::bool::weighted(0.9), event)

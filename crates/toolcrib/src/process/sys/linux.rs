@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::mm::{Advice, madvise};
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, pidfd_send_signal,
     set_parent_process_death_signal,
@@ -35,6 +36,20 @@ pub(crate) fn die_with_parent(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
     // calls; it takes no lock, allocates nothing (its errors are numbers) and cannot panic.
     unsafe { command.pre_exec(bind) };
+}
+
+/// Gives back the memory that the program's own code takes. What is needed again comes back from the file by itself.
+#[allow(unsafe_code, reason = "advice about memory is given by address")]
+pub(crate) fn forget_code() -> io::Result<()> {
+    let own = fs::read_link("/proc/self/exe")?;
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    for (start, length) in maps.lines().filter_map(|line| procfs::code(line, &own)) {
+        let start = std::ptr::with_exposed_provenance_mut(start);
+        // SAFETY: the range is a mapping of code, which nobody can write to: its pages are those of the file, and
+        // reading any of them again gives the same bytes.
+        unsafe { madvise(start, length, Advice::LinuxDontNeed) }?;
+    }
+    Ok(())
 }
 
 pub(crate) fn realm() -> io::Result<Realm> {

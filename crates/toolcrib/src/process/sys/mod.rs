@@ -5,12 +5,16 @@ mod linux;
 #[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{die_with_parent, identity, lives, memory, processes, realm, signal};
+pub(crate) use linux::{
+    die_with_parent, forget_code, identity, lives, memory, processes, realm, signal,
+};
 
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{die_with_parent, identity, lives, memory, processes, realm, signal};
+pub(crate) use other::{
+    die_with_parent, forget_code, identity, lives, memory, processes, realm, signal,
+};
 
 use super::mark::Mark;
 

@@ -1,5 +1,7 @@
 //! Reads the texts of `/proc`.
 
+use std::path::Path;
+
 use crate::process::mark::{Mark, OWNER_VARIABLE};
 
 /// The part of `/proc/<pid>/stat` that tells processes apart.
@@ -46,6 +48,20 @@ pub(crate) fn resident(status: &[u8]) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
+/// Address and length of a line of `/proc/<pid>/maps` that is code of this file.
+pub(crate) fn code(line: &str, of: &Path) -> Option<(usize, usize)> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let rights = fields.next()?;
+    let file = fields.nth(3)?.trim_start();
+    if rights != "r-xp" || Path::new(file) != of {
+        return None;
+    }
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    let start = address(start)?;
+    Some((start, address(end)?.checked_sub(start)?))
+}
+
 /// The mark in a `/proc/<pid>/environ`, as `getenv` in that process would find it.
 pub(crate) fn mark(environ: &[u8]) -> Option<Mark> {
     let entry = environ
@@ -59,6 +75,22 @@ pub(crate) fn mark(environ: &[u8]) -> Option<Mark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_code_of_the_file_itself_is_code() {
+        let own = Path::new("/usr/bin/tool crib");
+        for (line, expected) in [
+            ("1000-3000 r-xp 00000000 fe:00 7    /usr/bin/tool crib", Some((0x1000, 0x2000))),
+            ("1000-3000 r--p 00000000 fe:00 7    /usr/bin/tool crib", None),
+            ("1000-3000 rw-p 00000000 fe:00 7    /usr/bin/tool crib", None),
+            ("1000-3000 r-xp 00000000 fe:00 7    /usr/lib/libc.so.6", None),
+            ("1000-3000 r-xp 00000000 00:00 0", None),
+            ("3000-1000 r-xp 00000000 fe:00 7    /usr/bin/tool crib", None),
+            ("", None),
+        ] {
+            assert_eq!(code(line, own), expected, "{line}");
+        }
+    }
 
     /// As the kernel wrote it, from the parent's pid on.
     const REST: &str = "1 4242 4241 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 1 0 987654 2523136 374 \
