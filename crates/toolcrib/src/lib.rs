@@ -28,6 +28,7 @@ pub mod host;
 pub mod lease;
 pub mod process;
 pub mod registry;
+pub mod secrets;
 pub mod shape;
 pub mod signals;
 pub mod store;

@@ -10,8 +10,9 @@ const LEVELS: &[&[&str]] = &[
     &["host"],
     &["supervise"],
     &["conn"],
+    &["auth"],
     &["transport", "lease"],
-    &["process", "registry", "shape", "access", "store"],
+    &["process", "registry", "shape", "access", "store", "secrets"],
     &["signals"],
 ];
 
