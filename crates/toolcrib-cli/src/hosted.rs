@@ -107,6 +107,7 @@ async fn begin<'a>(
 pub(crate) fn builder(settings: &Settings) -> Result<HostBuilder, String> {
     let state = settings.state_folder()?;
     let mut builder = Host::builder(settings.root(), state).env(settings.world.variables());
+    builder = builder.credentials(settings.credentials_folder()?);
     if let Some(home) = &settings.workspace.home {
         builder = builder.config_home(home);
     }

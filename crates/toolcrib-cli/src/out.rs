@@ -71,6 +71,11 @@ impl Out {
         }
     }
 
+    /// Something that a person has to do before the command can go on.
+    pub(crate) fn ask(&self, text: &str) {
+        self.say(text);
+    }
+
     /// Whether anybody would see how far slow work has come.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()

@@ -48,17 +48,30 @@ impl Settings {
         self.state().ok_or_else(|| advice.to_owned())
     }
 
+    /// Where the person's credentials are, for all roots.
+    pub(crate) fn credentials_folder(&self) -> Result<PathBuf, String> {
+        let advice = "set HOME or TOOLCRIB_STATE_DIR: credentials are kept there";
+        let folder = self.state_home().map(|(home, _)| home.join("credentials"));
+        folder.ok_or_else(|| advice.to_owned())
+    }
+
     /// Where the host of this root keeps what it needs: ledgers, store, socket.
     pub(crate) fn state(&self) -> Option<PathBuf> {
+        let (home, is_shared) = self.state_home()?;
+        let real = || self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
+        Some(if is_shared { home.join(digits(&real())) } else { home })
+    }
+
+    /// Where state is, and whether hosts of other roots have theirs there too.
+    fn state_home(&self) -> Option<(PathBuf, bool)> {
         let given =
             |name: &str| self.world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(folder) = given("TOOLCRIB_STATE_DIR") {
-            return Some(folder);
+            return Some((folder, false));
         }
         let base = given("XDG_STATE_HOME")
             .or_else(|| given("HOME").map(|home| home.join(".local/state")))?;
-        let real = self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
-        Some(base.join("toolcrib").join(digits(&real)))
+        Some((base.join("toolcrib"), true))
     }
 }
 

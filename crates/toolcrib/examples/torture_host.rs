@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::{CallOptions, NoRequests, Patience};
 use toolcrib::conn::{Caller, Memory, News, Want, World};
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, Storage};
 use toolcrib::supervise::{Server, Supervisor, Terms, Watcher, Whose, clear};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
@@ -79,6 +81,7 @@ fn world(state: &Path) -> Result<World, Failed> {
         env,
         find: Arc::new(find),
         tls: Tls::default(),
+accounts: Accounts::new(Keep::open(state.join("credentials"), Storage::File), Tls::default()),
         permissions: Permissions { spawn: true, network: true, docker: true }.into(),
         graces: Graces { close: quick, terminate: quick, kill: Duration::from_secs(5) },
         memory: Memory::default(),

@@ -23,6 +23,7 @@
 //! ```
 
 pub mod access;
+pub mod auth;
 pub mod conn;
 pub mod host;
 pub mod lease;

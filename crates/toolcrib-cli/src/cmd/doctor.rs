@@ -6,9 +6,11 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
+use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::NoRequests;
 use toolcrib::conn::{Caller, Memory, News, World};
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, Storage};
 use toolcrib::supervise::{Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::host;
@@ -83,6 +85,7 @@ async fn look(
         settings,
         config,
         Instance::open(&state).map_err(|error| error.to_string())?,
+        Keep::open(settings.credentials_folder()?, Storage::default()),
     ));
     let supervisor = Supervisor::new(Arc::clone(&world), Arc::new(Deaf));
     let count = chosen.len();
@@ -106,7 +109,7 @@ async fn look(
     Ok(seen)
 }
 
-fn world(settings: &Settings, config: &Config, instance: Instance) -> World {
+fn world(settings: &Settings, config: &Config, instance: Instance, keep: Keep) -> World {
     let env = settings.world.variables();
     let known = env.clone();
     let find = move |reference: &Reference| match reference {
@@ -121,6 +124,7 @@ fn world(settings: &Settings, config: &Config, instance: Instance) -> World {
         env,
         find: Arc::new(find),
         tls: Tls::default(),
+        accounts: Accounts::new(keep, Tls::default()),
         permissions: Permissions { spawn, network, docker }.into(),
         graces: Graces::default(),
         memory: Memory::default(),

@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod hosted;
 mod import;
+mod login;
 mod serving;
 mod soak;
 
@@ -111,6 +112,8 @@ fn every_command_helps_with_an_example() {
         "import",
         "demo-server",
         "doctor",
+        "login",
+        "logout",
         "serve",
         "servers",
         "tools",

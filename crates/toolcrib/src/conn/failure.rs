@@ -6,7 +6,7 @@ use super::catalog::ListError;
 use super::era::ProbeError;
 use super::peer::CallError;
 use crate::signals::chain;
-use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError};
+use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, Trouble};
 
 /// Why a session did not come to be, or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,12 @@ impl From<&OpenError> for Failure {
             OpenError::Spawn(_) => Failure::new(FailureKind::Connection, ""),
             _ => Failure::new(FailureKind::Config, ""),
         };
-        Failure { code: error.code(), message: chain(error), fix: Some(error.fix()), ..told }
+        let (code, fix) = match (&told.fix, error) {
+            // What is known of the fault tells more than that there was one.
+            (Some(fix), OpenError::Connect(_)) => (told.code, fix.clone()),
+            _ => (error.code(), error.fix()),
+        };
+        Failure { code, message: chain(error), fix: Some(fix), ..told }
     }
 }
 
@@ -128,6 +133,11 @@ impl From<&LinkFault> for Failure {
     fn from(fault: &LinkFault) -> Self {
         let (kind, retry_after) = match fault.cause.downcast_ref::<HttpFault>() {
             Some(HttpFault::Denied { .. }) => (FailureKind::Authentication, None),
+            Some(HttpFault::NoToken(why)) => match why.trouble {
+                Trouble::Denied => (FailureKind::Authentication, None),
+                Trouble::Passing => (FailureKind::Connection, None),
+                Trouble::Here => (FailureKind::Config, None),
+            },
             Some(
                 HttpFault::TooMany { retry_after: wait @ Some(_) }
                 | HttpFault::Status { retry_after: wait @ Some(_), .. },
@@ -147,6 +157,9 @@ impl From<&LinkFault> for Failure {
         let failure = Failure { retry_after, ..Failure::new(kind, chain(fault)) };
         match fault.cause.downcast_ref::<HttpFault>() {
             Some(HttpFault::SessionGone) => Failure { code: SESSION_GONE, ..failure },
+            Some(HttpFault::NoToken(why)) => {
+                Failure { code: why.code, fix: Some(why.fix.clone()), ..failure }
+            }
             _ => failure,
         }
     }

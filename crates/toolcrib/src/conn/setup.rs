@@ -16,6 +16,7 @@ use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
 
 use super::peer::Handler;
 use super::settings::Settings;
+use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
 use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls};
 
@@ -29,6 +30,8 @@ pub struct World {
     pub env: Vec<(String, String)>,
     pub find: Arc<Find>,
     pub tls: Tls,
+    /// Logins at servers that want them.
+    pub accounts: Accounts,
     pub permissions: Permits,
     pub graces: Graces,
     pub memory: Memory,
@@ -139,8 +142,12 @@ impl Setup {
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
         let find: &(dyn Fn(&Reference) -> Option<String> + Send + Sync) = &*self.world.find;
-        let credentials =
-            Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?;
+        let tokens = Protected::of(&self.spec, &find)?
+            .map(|server| Credentials::Tokens(self.world.accounts.tokens(server)));
+        let credentials = match tokens {
+            Some(tokens) => tokens,
+            None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+        };
         Ok(Opening {
             instance: &self.world.instance,
             host_env: &self.world.env,

@@ -16,9 +16,11 @@ use super::core::{Core, Parts};
 use super::handle::Host;
 use super::steward::Steward;
 use crate::access::Reach;
+use crate::auth::Accounts;
 use crate::conn::{Memory, World};
 use crate::process::{Graces, Instance, OpenError as InstanceError, ReapError};
 use crate::registry::{BadDefinition, NativeToolset};
+use crate::secrets::{Keep, Storage};
 use crate::store::{Limits, OpenError, Store, StoreError};
 use crate::supervise::clear;
 use crate::transport::{Permissions, Tls};
@@ -33,6 +35,7 @@ const CLEARING: Duration = Duration::from_secs(10);
 pub struct HostBuilder {
     workspace: Workspace,
     state: PathBuf,
+    credentials: Option<PathBuf>,
     env: Vec<(String, String)>,
     native: Vec<(NativeToolset, Reach)>,
     answers: Answers,
@@ -65,6 +68,7 @@ impl HostBuilder {
         HostBuilder {
             workspace: Workspace { root: root.into(), home: None, named: None },
             state: state.into(),
+            credentials: None,
             env: Vec::new(),
             native: Vec::new(),
             answers: Answers::default(),
@@ -87,6 +91,13 @@ impl HostBuilder {
     #[must_use]
     pub fn config_file(mut self, file: Named) -> Self {
         self.workspace.named = Some(file);
+        self
+    }
+
+    /// The folder of the person's credentials, for the hosts of all roots; one in the state folder if nobody says.
+    #[must_use]
+    pub fn credentials(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.credentials = Some(folder.into());
         self
     }
 
@@ -172,7 +183,9 @@ impl HostBuilder {
         let mut native = self.native;
         let admin = admin::toolset(&home).map_err(StartError::Native)?;
         native.push((admin, Reach::ByName));
-        let world = world(self.env, instance, self.graces, self.client);
+        let folder = self.credentials.unwrap_or_else(|| self.state.join("credentials"));
+        let keep = Keep::open(folder, Storage::default());
+        let world = world(self.env, instance, self.graces, self.client, keep);
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {
             workspace: self.workspace,
@@ -199,6 +212,7 @@ fn world(
     instance: Instance,
     graces: Graces,
     client: Implementation,
+    keep: Keep,
 ) -> World {
     let known = env.clone();
     let find = move |reference: &Reference| match reference {
@@ -212,6 +226,7 @@ fn world(
         env,
         find: Arc::new(find),
         tls: Tls::default(),
+accounts: Accounts::new(keep, Tls::default()),
         permissions: Permissions { spawn: false, network: false, docker: false }.into(),
         graces,
         memory: Memory::default(),

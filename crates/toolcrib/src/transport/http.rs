@@ -4,19 +4,23 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+use toolcrib_config::Hidden;
 use toolcrib_wire::header::Header;
-use toolcrib_wire::{Limits, Raw};
+use toolcrib_wire::{Id, Limits, Raw};
 
 use super::http_fault::HttpFault;
+use super::link::Incoming;
 use super::open::{OpenError, Opening};
 use super::remote::{Target, within};
 use super::tls::Tls;
+use super::tokens::{Denial, Tokens};
 
-pub(super) const SCHEMES: [&str; 2] = ["http", "https"];
+pub(crate) const SCHEMES: [&str; 2] = ["http", "https"];
 pub(super) const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -25,6 +29,9 @@ const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, 
 /// Node closes a connection that is idle for 5 s, and a request that meets the closing fails without anybody
 /// knowing whether it was read. So we are first.
 const IDLE: Duration = Duration::from_secs(4);
+
+/// A request is sent this often: with the token at hand, with a renewed one, and with one that is good for more.
+const TRIES: usize = 3;
 
 const IDLE_CONNECTIONS: usize = 64;
 const REDIRECTS: usize = 5;
@@ -43,6 +50,14 @@ pub(super) struct Http {
     pub(super) limits: Limits,
     connect_timeout: Duration,
     silence: Option<Duration>,
+}
+
+/// Who waits for a request, so that he can be told that it is not the server that takes its time.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting<'a> {
+    request: Option<(&'a mpsc::Sender<Incoming>, &'a Id)>,
+    /// Nothing has been heard of the server yet: it has only the time that connecting may take.
+    is_connecting: bool,
 }
 
 /// The rest of an answer. Reading fails when nothing comes for too long.
@@ -104,20 +119,22 @@ impl Http {
         url: &Url,
         mut headers: HeaderMap,
         message: &Raw,
+        waiting: Waiting<'_>,
     ) -> Result<Response, HttpFault> {
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, JSON_OR_EVENTS);
-        let body = Bytes::from_owner(Shared(message.clone()));
-        let request = self.client.post(url.clone()).headers(headers).body(body);
-        request.send().await.map_err(HttpFault::network)
+        let request = || {
+            let body = Bytes::from_owner(Shared(message.clone()));
+            self.client.post(url.clone()).headers(headers.clone()).body(body)
+        };
+        self.send(request, waiting, None).await
     }
 
     /// Asks for a stream of events. Some servers send nothing at all, not even the head, before the first one.
     pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Response, HttpFault> {
         headers.insert(ACCEPT, EVENTS);
-        let request = self.client.get(self.url().clone()).headers(headers);
-        let response =
-            unless_silent(self.silence, request.send()).await?.map_err(HttpFault::network)?;
+        let request = || self.client.get(self.url().clone()).headers(headers.clone());
+        let response = self.send(request, Waiting::NOBODY, self.silence).await?;
         match Content::of(&response) {
             _ if !response.status().is_success() => Ok(response),
             Content::Events => Ok(response),
@@ -126,14 +143,53 @@ impl Http {
         }
     }
 
+    /// Sends a request with the token of the moment; where it is refused, with another one. What is refused has had
+    /// no effect, so it may be sent again.
+    async fn send(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+        waiting: Waiting<'_>,
+        silence: Option<Duration>,
+    ) -> Result<Response, HttpFault> {
+        let Some(tokens) = &self.target.tokens else {
+            return self.send_once(request(), waiting, silence).await;
+        };
+        let mut token = token(&**tokens, waiting).await?;
+        for _ in 1..TRIES {
+            let sent = self.send_once(with(request(), token.as_ref())?, waiting, silence).await?;
+            if !matches!(sent.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(sent);
+            }
+            let denial = Denial::of(sent.status().as_u16(), sent.headers());
+            let instead = tokens.instead(token.as_ref(), &denial);
+            match waiting.while_standing(instead).await.map_err(HttpFault::NoToken)? {
+                Some(instead) => token = Some(instead),
+                None => return Ok(sent),
+            }
+        }
+        self.send_once(with(request(), token.as_ref())?, waiting, silence).await
+    }
+
+    async fn send_once(
+        &self,
+        request: RequestBuilder,
+        waiting: Waiting<'_>,
+        silence: Option<Duration>,
+    ) -> Result<Response, HttpFault> {
+        let sent =
+            async { unless_silent(silence, request.send()).await?.map_err(HttpFault::network) };
+        if waiting.is_connecting { self.while_connecting(sent).await } else { sent.await }
+    }
+
     /// A plain question, which needs no credentials.
     pub(super) async fn get(&self, url: Url) -> Result<Response, HttpFault> {
         self.client.get(url).send().await.map_err(HttpFault::network)
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
-        let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
-        request.send().await.map(|response| response.status()).map_err(HttpFault::network)
+        let url = self.url();
+        let request = || self.client.request(Method::DELETE, url.clone()).headers(headers.clone());
+        Ok(self.send(request, Waiting::NOBODY, None).await?.status())
     }
 
     /// Fails if the work is not done in the time that connecting may take.
@@ -147,6 +203,49 @@ impl Http {
     pub(super) fn body(&self, response: Response) -> Body {
         Body { response, silence: self.silence }
     }
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) const NOBODY: Self = Self { request: None, is_connecting: false };
+
+    pub(super) fn for_answer(inbox: &'a mpsc::Sender<Incoming>, id: &'a Id) -> Self {
+        Self { request: Some((inbox, id)), is_connecting: false }
+    }
+
+    pub(super) fn while_connecting(self, is_connecting: bool) -> Self {
+        Self { is_connecting, ..self }
+    }
+
+    /// The time that a token takes is not the request's.
+    async fn while_standing<T>(self, work: impl Future<Output = T>) -> T {
+        self.say(true).await;
+        let done = work.await;
+        self.say(false).await;
+        done
+    }
+
+    async fn say(self, stands: bool) {
+        if let Some((inbox, id)) = self.request {
+            // What nobody takes any more is dropped.
+            let _ = inbox.send(Incoming::Standing { request: id.clone(), stands }).await;
+        }
+    }
+}
+
+async fn token(tokens: &dyn Tokens, waiting: Waiting<'_>) -> Result<Option<Hidden>, HttpFault> {
+    match tokens.at_hand() {
+        Some(token) => Ok(token),
+        None => waiting.while_standing(tokens.token()).await.map_err(HttpFault::NoToken),
+    }
+}
+
+fn with(request: RequestBuilder, token: Option<&Hidden>) -> Result<RequestBuilder, HttpFault> {
+    let Some(token) = token else { return Ok(request) };
+    let refused = |_| HttpFault::BadHeader(AUTHORIZATION.to_string());
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+    let mut value = value.map_err(refused)?;
+    value.set_sensitive(true);
+    Ok(request.header(AUTHORIZATION, value))
 }
 
 impl Body {

@@ -12,7 +12,7 @@ use toolcrib_wire::header::{self, Header};
 use toolcrib_wire::{Id, Version, method};
 
 use super::event_stream::{Cursor, EventStream, answers, incoming, message};
-use super::http::{self, Content, Http};
+use super::http::{self, Content, Http, Waiting};
 use super::http_fault::HttpFault;
 use super::link::{CloseReason, Incoming, Outward, What};
 
@@ -267,12 +267,12 @@ impl Session {
         for header in of_message(message) {
             http::put(&mut headers, &header)?;
         }
-        let sent = self.http.post(self.http.url(), headers, &message.raw);
-        let response = if self.known().answered {
-            sent.await?
-        } else {
-            self.http.while_connecting(sent).await?
+        let waiting = match &message.what {
+            What::Request { id, .. } => Waiting::for_answer(&self.incoming, id),
+            What::Notification { .. } | What::Answer => Waiting::NOBODY,
         };
+        let waiting = waiting.while_connecting(!self.known().answered);
+        let response = self.http.post(self.http.url(), headers, &message.raw, waiting).await?;
         self.known().answered = true;
         Ok((response, had_session))
     }

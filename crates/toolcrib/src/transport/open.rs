@@ -99,9 +99,16 @@ pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, 
 impl Opening<'_> {
     /// The text of a value.
     pub(crate) fn text(&self, value: &Value) -> Result<String, OpenError> {
-        let hidden = value.resolve(&self.find).map_err(OpenError::Missing)?;
-        Ok(hidden.reveal().to_owned())
+        text(value, &self.find)
     }
+}
+
+pub(super) fn text(
+    value: &Value,
+    find: &dyn Fn(&Reference) -> Option<String>,
+) -> Result<String, OpenError> {
+    let hidden = value.resolve(find).map_err(OpenError::Missing)?;
+    Ok(hidden.reveal().to_owned())
 }
 
 impl OpenError {

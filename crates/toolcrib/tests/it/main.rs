@@ -5,6 +5,7 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
+mod auth;
 mod conformance;
 mod conn;
 mod everything;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::{
     Answering, Asked, CallError, CallOptions, Handler, NoRequests, Patience,
 };
@@ -16,6 +17,7 @@ use toolcrib::conn::{
     Caller, Catalog, Conn, Listener, Memory, News, Session, Settings, Setup, World,
 };
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, Storage};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
 use toolcrib_config::{Named, Problem, Reference, ServerSpec, Workspace, compile};
@@ -66,6 +68,10 @@ impl Scene {
             env: all,
             find: Arc::new(find),
             tls: Tls::default(),
+            accounts: Accounts::new(
+                Keep::open(folder.path().join("credentials"), Storage::File),
+                Tls::default(),
+            ),
             permissions: Permissions { spawn: true, network: true, docker: true }.into(),
             graces,
             memory: Memory::default(),
