@@ -37,7 +37,11 @@ pub(crate) fn login(settings: &Settings, out: &Out, args: &args::Login) -> Exit 
         out.progress("");
         let done = match begun.map_err(|error| place.told(&error)) {
             Ok(Begun::Done(done)) => done,
-            Ok(Begun::Ask(login)) if args.no_browser => pasted(place, out, *login).await?,
+            Ok(Begun::Ask(login)) if args.no_browser => {
+                // A browser on this machine must not wait for an answer there.
+                drop(listening);
+                pasted(place, out, *login).await?
+            }
             Ok(Begun::Ask(login)) => visited(place, out, *login, listening).await?,
             Err(Told::NotNeeded) => return Ok(not_needed(settings, out, place)),
             Err(Told::Error(text)) => return Err(text),

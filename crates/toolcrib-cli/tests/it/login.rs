@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use toolcrib_testkit::provider::{Provider, browse, browser};
@@ -13,6 +13,12 @@ use crate::serving::{Serving, within};
 fn place(url: &str) -> Place {
     let file = json!({"version": 1, "servers": {"it": {"url": url}}});
     Place::new().file("toolcrib.yaml", &file.to_string())
+}
+
+fn server(place: &Place) -> Value {
+    let ran = place.run(&["servers", "--json"]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+    told["servers"][0].clone()
 }
 
 #[tokio::test]
@@ -41,20 +47,14 @@ async fn a_login_wakes_the_host_that_runs() {
     let provider = Provider::start(&[]).await.unwrap();
     let serving = Serving::start(place(&provider.server)).await;
     let place = &serving.place;
-    let before = place.run(&["servers", "--json"]);
-    let before: serde_json::Value = serde_json::from_str(&before.out).unwrap();
-    assert_eq!(before["servers"][0]["state"], "failed");
-    let told = before["servers"][0]["last_error"].as_str().unwrap().to_owned();
-    assert!(told.contains("needs a login"), "{told}");
+    let refused = place.run(&["server", "connect", "it"]);
+    assert!(refused.err.contains("needs a login"), "{refused:?}");
+    assert_eq!(server(place)["state"], "failed");
     let ran = place.run_with(&["login", "it"], &[("BROWSER", &browser().unwrap())]);
     assert!(ran.err.contains("the host that runs has connected it"), "{ran:?}");
-    let after = place.run(&["servers", "--json"]);
-    let after: serde_json::Value = serde_json::from_str(&after.out).unwrap();
-    assert_eq!(after["servers"][0]["state"], "ready");
+    assert_eq!(server(place)["state"], "ready");
     assert_eq!(place.run(&["logout", "it"]).code, 0);
-    let after = place.run(&["servers", "--json"]);
-    let after: serde_json::Value = serde_json::from_str(&after.out).unwrap();
-    assert_eq!(after["servers"][0]["state"], "failed");
+    assert_eq!(server(place)["state"], "failed");
     serving.end().await;
 }
 

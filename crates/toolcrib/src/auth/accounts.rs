@@ -134,7 +134,7 @@ impl Accounts {
         let login = || AuthError::LoginRequired { scopes: Vec::new() };
         let account = record.account_mut(server.issuer()).ok_or_else(login)?;
         let kept = account.tokens.clone().ok_or_else(login)?;
-        let is_fresh = now() < kept.received_at.saturating_add(FRESH);
+        let is_fresh = now() < kept.received_at.saturating_add(FRESH) && !kept.is_due(now());
         if is_fresh && used == Some(&kept.access) {
             return Err(login());
         }

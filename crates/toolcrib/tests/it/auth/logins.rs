@@ -86,8 +86,8 @@ async fn a_wrong_secret_is_the_issuers_word_and_no_login() {
 
 #[tokio::test]
 async fn an_issuer_whose_clock_is_wrong_is_no_trouble() {
-    for skew in ["3600", "-3600"] {
-        let mut stage = Stage::new(&["--skew", skew, "--ttl", "3"]).await;
+    for skew in ["--skew=3600", "--skew=-3600"] {
+        let mut stage = Stage::new(&[skew, "--ttl", "3"]).await;
         stage.log_in().await;
         assert_eq!(stage.call("whoami").await.unwrap(), "whoami as ada");
         assert_eq!(stage.count("refreshes").await, 0, "{skew}");

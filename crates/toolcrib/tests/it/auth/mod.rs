@@ -1,6 +1,7 @@
 //! Tokens from a real OpenID provider for a real server: how they come, stay fresh, and end.
 
 mod endings;
+mod hosts;
 mod logins;
 mod races;
 
