@@ -13,6 +13,7 @@ use toolcrib::conn::{
     Caller, Conn, Event, Listener, Memory, News, Session, Settings, Setup, Want, World,
 };
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, Means, Sources, Storage};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
 use toolcrib_config::{File, Lookup, Named, ServerSpec, Workspace, compile};
@@ -159,6 +160,13 @@ fn server(url: &str, version: &Version) -> Fallible<ServerSpec> {
     }
 }
 
+/// The suite's configuration refers to nothing.
+fn sources(instance: &Instance) -> Sources {
+    let (env, cwd, tls) = (Vec::new(), "/".into(), Tls::default());
+    let keep = Keep::open("/nowhere".into(), Storage::File);
+    Sources::new(keep, Means { instance: instance.clone(), env, cwd, tls })
+}
+
 fn setup(spec: ServerSpec, instance: Instance) -> Fallible<Setup> {
     let capabilities = Raw::of(&json!({"elicitation": {}, "roots": {}}))?;
     Ok(Setup {
@@ -167,9 +175,9 @@ fn setup(spec: ServerSpec, instance: Instance) -> Fallible<Setup> {
         protocol: spec.policy.protocol.clone(),
         spec: Arc::new(spec),
         world: Arc::new(World {
+            sources: sources(&instance),
             instance,
             env: Vec::new(),
-            find: Arc::new(|_| None),
             tls: Tls::default(),
             permissions: Permissions { spawn: false, network: true, docker: false }.into(),
             graces: Graces::default(),

@@ -14,6 +14,7 @@ mod peers;
 mod process;
 mod remote;
 mod scene;
+mod secrets;
 mod served;
 mod sse;
 mod store;
