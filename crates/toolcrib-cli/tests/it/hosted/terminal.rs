@@ -64,8 +64,9 @@ fn an_input_is_asked_for_once_and_a_password_is_not_seen() {
     server["env"] = json!({"KEY": "${input:key}", "REGION": "${input:region}"});
     let text = json!({"inputs": inputs, "servers": {"s": server}}).to_string();
     let place = Place::new().file(".vscode/mcp.json", &text);
-    let root = place.root().display().to_string();
-    let ran = place.run_with(&["doctor", "--root", &root, "--json"], &[PATH]);
+    let named = ["--config", ".vscode/mcp.json"];
+    let run = |args: &[&str]| place.run_with(&[args, &named[..], &["--json"]].concat(), &[PATH]);
+    let ran = run(&["doctor"]);
     let error = parsed(&ran)["servers"][0]["error"].take();
     assert_eq!(error["code"], "input.missing");
     assert!(
@@ -73,19 +74,18 @@ fn an_input_is_asked_for_once_and_a_password_is_not_seen() {
         "{error}"
     );
 
-    let args = format!("tools -q --root {root}");
+    let args = "tools --config .vscode/mcp.json";
     let typed =
         [("The key (`key`, for server `s`): ", "c4nary"), ("2) us: ", "9"), ("none of", "2")];
-    let sent = answered(&place, &args, &typed);
+    let sent = answered(&place, args, &typed);
     assert!(sent.contains("  1) eu\r\n  2) us: ") && sent.contains("s_"), "{sent:?}");
     assert!(!sent.contains("c4nary"), "{sent:?}");
     // Never again, wherever it is run.
-    assert!(!on_terminal(&place, &args).contains("The key"));
-    let ran = place.run_with(&["call", "--root", &root, "s__env", "--json"], &[PATH]);
-    let text = parsed(&ran)["text"].as_str().unwrap().to_owned();
+    assert!(!on_terminal(&place, args).contains("The key"));
+    let text = parsed(&run(&["call", "s__env"]))["text"].as_str().unwrap().to_owned();
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&told["env"]["KEY"], &told["env"]["REGION"]), (&json!("c4nary"), &json!("us")));
-    let kept = parsed(&place.run_with(&["doctor", "--root", &root, "--json"], &[PATH]));
+    let kept = parsed(&run(&["doctor"]));
     assert_eq!(kept["credentials"]["storage"], "file");
     assert_eq!(codes(&kept["problems"]), [] as [&str; 0]);
 }
