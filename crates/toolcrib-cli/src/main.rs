@@ -9,6 +9,7 @@ mod cmd;
 mod demo;
 mod file;
 mod hosted;
+mod inputs;
 mod logging;
 mod out;
 mod pipe;

@@ -93,6 +93,13 @@ impl Out {
         }
     }
 
+    /// A question: whoever answers types behind it.
+    pub(crate) fn ask(&self, text: &str) {
+        let mut err = anstream::stderr().lock();
+        let _ = write!(err, "{text}");
+        let _ = err.flush();
+    }
+
     pub(crate) fn error(&self, text: &str) {
         let red = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
         self.say(&format!("{red}error{red:#}: {text}"));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use toolcrib::secrets::{Keep, Storage};
 use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
 
 use crate::args::Common;
@@ -48,30 +49,31 @@ impl Settings {
         self.state().ok_or_else(|| advice.to_owned())
     }
 
-    /// Where the person's credentials are, for all roots.
-    pub(crate) fn credentials_folder(&self) -> Result<PathBuf, String> {
-        let advice = "set HOME or TOOLCRIB_STATE_DIR: credentials are kept there";
-        let folder = self.state_home().map(|(home, _)| home.join("credentials"));
-        folder.ok_or_else(|| advice.to_owned())
-    }
-
     /// Where the host of this root keeps what it needs: ledgers, store, socket.
     pub(crate) fn state(&self) -> Option<PathBuf> {
-        let (home, is_shared) = self.state_home()?;
-        let real = || self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
-        Some(if is_shared { home.join(digits(&real())) } else { home })
+        if let Some(folder) = self.given("TOOLCRIB_STATE_DIR") {
+            return Some(folder);
+        }
+        let real = self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
+        Some(self.states()?.join(digits(&real)))
     }
 
-    /// Where state is, and whether hosts of other roots have theirs there too.
-    fn state_home(&self) -> Option<(PathBuf, bool)> {
-        let given =
-            |name: &str| self.world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        if let Some(folder) = given("TOOLCRIB_STATE_DIR") {
-            return Some((folder, false));
-        }
-        let base = given("XDG_STATE_HOME")
-            .or_else(|| given("HOME").map(|home| home.join(".local/state")))?;
-        Some((base.join("toolcrib"), true))
+    /// The person's credentials, for the hosts of all roots.
+    pub(crate) fn keep(&self, storage: Storage) -> Result<Keep, String> {
+        let states = self.given("TOOLCRIB_STATE_DIR").or_else(|| self.states());
+        let folder = states.map(|states| states.join("credentials"));
+        let advice = "set HOME or TOOLCRIB_STATE_DIR: credentials are kept there";
+        Ok(Keep::open(folder.ok_or(advice)?, storage))
+    }
+
+    /// Where the state folders of all roots are.
+    fn states(&self) -> Option<PathBuf> {
+        let local = || self.given("HOME").map(|home| home.join(".local/state"));
+        Some(self.given("XDG_STATE_HOME").or_else(local)?.join("toolcrib"))
+    }
+
+    fn given(&self, name: &str) -> Option<PathBuf> {
+        self.world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 }
 

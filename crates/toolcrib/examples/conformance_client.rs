@@ -16,7 +16,7 @@ use toolcrib::conn::{
     Caller, Conn, Event, Failure, Listener, Memory, News, Session, Settings, Setup, Want, World,
 };
 use toolcrib::process::{Graces, Instance};
-use toolcrib::secrets::{Keep, Storage};
+use toolcrib::secrets::{Keep, Means, Sources, Storage};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
 use toolcrib_config::{File, Lookup, Named, ServerSpec, Workspace, compile};
@@ -275,6 +275,13 @@ fn server(url: &str, version: &Version, auth: Option<Value>) -> Fallible<ServerS
     }
 }
 
+/// The suite's configuration refers to nothing.
+fn sources(instance: &Instance) -> Sources {
+    let (env, cwd, tls) = (Vec::new(), "/".into(), Tls::default());
+    let keep = Keep::open("/nowhere".into(), Storage::File);
+    Sources::new(keep, Means { instance: instance.clone(), env, cwd, tls })
+}
+
 fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<Setup> {
     let capabilities = Raw::of(&json!({"elicitation": {}, "roots": {}}))?;
     Ok(Setup {
@@ -283,9 +290,9 @@ fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<S
         protocol: spec.policy.protocol.clone(),
         spec: Arc::new(spec),
         world: Arc::new(World {
+            sources: sources(&instance),
             instance,
             env: Vec::new(),
-            find: Arc::new(|_| None),
             tls: Tls::default(),
             accounts,
             permissions: Permissions { spawn: false, network: true, docker: false }.into(),

@@ -7,10 +7,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use toolcrib::auth::{Accounts, AuthError, Begun, LoggedIn, Login, Protected};
-use toolcrib::secrets::{Keep, Storage};
+use toolcrib::process::Instance;
+use toolcrib::secrets::{Means, Sources};
 use toolcrib::signals::chain;
-use toolcrib::transport::Tls;
-use toolcrib_config::{Lookup, Reference, ServerSpec};
+use toolcrib::transport::{Permissions, Tls};
+use toolcrib_config::model::host;
+use toolcrib_config::{Config, Lookup, Reference, ServerSpec};
 use toolcrib_server::api::shape::{Operated, ServerShape};
 
 use crate::Exit;
@@ -19,6 +21,7 @@ use crate::args;
 use crate::browser;
 use crate::callback::{Callback, Visit};
 use crate::hosted::is_up;
+use crate::inputs;
 use crate::out::Out;
 use crate::report::no_such_server;
 use crate::running;
@@ -122,10 +125,10 @@ fn run(
         .build()
         .map_err(|error| format!("cannot start: {error}"))
         .and_then(|runtime| {
-            let place = place(settings, spec)?;
             let done = runtime.block_on(async {
+                let all = async { work(&place(settings, out, &config, spec).await?).await };
                 tokio::select! {
-                    done = work(&place) => done,
+                    done = all => done,
                     _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
                 }
             });
@@ -147,22 +150,33 @@ fn run(
     }
 }
 
-fn place(settings: &Settings, spec: &ServerSpec) -> Result<Place, String> {
-    let find = |reference: &Reference| match reference {
-        Reference::Env(name) => settings.world.env(name),
-        Reference::Input(_) | Reference::Secret { .. } => None,
-    };
+async fn place(
+    settings: &Settings,
+    out: &Out,
+    config: &Config,
+    spec: &ServerSpec,
+) -> Result<Place, String> {
+    let keep = settings.keep(config.host.credentials.into())?;
+    inputs::ask(out, config, std::iter::once(spec), &keep).await?;
+    let (env, tls) = (settings.world.variables(), Tls::default());
+    let instance = Instance::open(&settings.state_folder()?).map_err(|error| chain(&error))?;
+    let cwd = settings.root().to_path_buf();
+    let means = Means { instance: instance.clone(), env: env.clone(), cwd, tls: tls.clone() };
+    let sources = Sources::new(keep.clone(), means);
+    sources.declare(&config.host.secrets);
+    let host::Permissions { spawn, network, docker } = config.host.permissions;
+    let found = sources.resolve(spec, Permissions { spawn, network, docker }).await;
+    // Whatever was run for a secret has ended.
+    instance.close().await;
+    let found = found.map_err(|error| format!("{}\n  {}", chain(&error), error.fix(&spec.id)))?;
+    let find = |reference: &Reference| found.find(&env, Some(spec), reference);
     let server = Protected::of(spec, &find).map_err(|error| chain(&error))?;
     let server = server.ok_or_else(|| {
-        format!(
-            "`{}` takes no login: it is not reached over HTTP, or has other credentials",
-            spec.id
-        )
+        let id = &spec.id;
+        format!("`{id}` takes no login: it is not reached over HTTP, or has other credentials")
     })?;
-    let keep = Keep::open(settings.credentials_folder()?, Storage::default());
-    let accounts = Accounts::new(keep, Tls::default());
     let browser = settings.world.env("BROWSER");
-    Ok(Place { spec: spec.clone(), server, accounts, browser })
+    Ok(Place { spec: spec.clone(), server, accounts: Accounts::new(keep, tls), browser })
 }
 
 /// Where the issuer sends the browser: as the last time, if that place is free, since it may be registered.

@@ -11,8 +11,9 @@ const LEVELS: &[&[&str]] = &[
     &["supervise"],
     &["conn"],
     &["auth"],
+    &["secrets"],
     &["transport", "lease"],
-    &["process", "registry", "shape", "access", "store", "secrets"],
+    &["process", "registry", "shape", "access", "store"],
     &["signals"],
 ];
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::catalog::ListError;
 use super::era::ProbeError;
 use super::peer::CallError;
+use crate::secrets::Unresolved;
 use crate::signals::chain;
 use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, Trouble};
 
@@ -38,6 +39,16 @@ const SESSION_GONE: &str = "session.gone";
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Failure { kind, code: kind.code(), message: message.into(), fix: None, retry_after: None }
+    }
+
+    /// A value of the server's configuration could not be had.
+    pub(super) fn of_values(error: &Unresolved, server: &str) -> Self {
+        let kind = match error.is_passing() {
+            true => FailureKind::Connection,
+            false => FailureKind::Config,
+        };
+        let fix = Some(error.fix(server));
+        Failure { code: error.code(), fix, ..Failure::new(kind, chain(error)) }
     }
 
     /// Whether the same again may end otherwise. A server that is full and says until when is worth it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_config::{Named, Reference, Workspace};
+use toolcrib_config::{Named, Workspace};
 use toolcrib_wire::handshake::Implementation;
 
 use super::admin::{self, Home};
@@ -20,7 +20,7 @@ use crate::auth::Accounts;
 use crate::conn::{Memory, World};
 use crate::process::{Graces, Instance, OpenError as InstanceError, ReapError};
 use crate::registry::{BadDefinition, NativeToolset};
-use crate::secrets::{Keep, Storage};
+use crate::secrets::{Keep, Means, Sources, Storage};
 use crate::store::{Limits, OpenError, Store, StoreError};
 use crate::supervise::clear;
 use crate::transport::{Permissions, Tls};
@@ -185,7 +185,8 @@ impl HostBuilder {
         native.push((admin, Reach::ByName));
         let folder = self.credentials.unwrap_or_else(|| self.state.join("credentials"));
         let keep = Keep::open(folder, Storage::default());
-        let world = world(self.env, instance, self.graces, self.client, keep);
+        let root = self.workspace.root.clone();
+        let world = world(self.env, root, keep, instance, self.graces, self.client);
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {
             workspace: self.workspace,
@@ -209,24 +210,20 @@ impl HostBuilder {
 /// It may do nothing until the configuration has been read.
 fn world(
     env: Vec<(String, String)>,
+    cwd: PathBuf,
+    keep: Keep,
     instance: Instance,
     graces: Graces,
     client: Implementation,
-    keep: Keep,
 ) -> World {
-    let known = env.clone();
-    let find = move |reference: &Reference| match reference {
-        Reference::Env(name) => {
-            known.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone())
-        }
-        Reference::Input(_) | Reference::Secret { .. } => None,
-    };
+    let tls = Tls::default();
+    let means = Means { instance: instance.clone(), env: env.clone(), cwd, tls: tls.clone() };
     World {
         instance,
         env,
-        find: Arc::new(find),
-        tls: Tls::default(),
-accounts: Accounts::new(keep, Tls::default()),
+        accounts: Accounts::new(keep.clone(), tls.clone()),
+        sources: Sources::new(keep, means),
+        tls,
         permissions: Permissions { spawn: false, network: false, docker: false }.into(),
         graces,
         memory: Memory::default(),

@@ -252,6 +252,7 @@ impl Host {
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.core().problems.all();
         problems.extend(self.core().store.problems());
+        problems.extend(self.core().world.sources.keep().problem());
         problems
     }
 

@@ -24,6 +24,7 @@ mod websocket;
 pub(crate) use diagnosis::{diagnose, look};
 pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
+pub(crate) use fetch::fetch_with;
 pub use fetch::{FetchError, fetch};
 pub(crate) use http::SCHEMES;
 pub use http_fault::HttpFault;

@@ -15,6 +15,7 @@ mod peers;
 mod process;
 mod remote;
 mod scene;
+mod secrets;
 mod served;
 mod sse;
 mod store;
