@@ -70,42 +70,41 @@ impl Source {
     ) -> Result<Option<Hidden>, AuthError> {
         let challenge = Challenge::of(&denial.challenges);
         let lacks_scope = challenge.as_ref().is_some_and(Challenge::lacks_scope);
-        let is_ours = match denial.status {
-            401 => self.server.client.is_configured || challenge.is_some() || used.is_some(),
-            _ => lacks_scope,
-        };
         let record = self.accounts.record(&self.server).await?;
         let account = record.account(self.server.issuer());
         let kept = account.and_then(|account| account.tokens.clone());
-        match kept {
-            // Somebody logged in or renewed it meanwhile.
-            Some(kept) if used != Some(&kept.access) && !kept.is_due(now()) => {
-                return Ok(Some(self.hold(kept)));
-            }
-            None if !is_ours => return Ok(None),
-            _ => {}
-        }
+        let is_ours = match denial.status {
+            401 => self.server.client.is_configured || challenge.is_some() || kept.is_some(),
+            _ => lacks_scope,
+        };
         if !is_ours {
             return Ok(None);
         }
+        // Somebody may have logged in or renewed it meanwhile.
+        let is_other = |kept: &Kept| used != Some(&kept.access) && !kept.is_due(now());
+        if let Some(kept) = kept.filter(is_other) {
+            return Ok(Some(self.hold(kept)));
+        }
         let challenge = challenge.unwrap_or_default();
-        let asks_a_person = lacks_scope && self.server.client.grant == OAuthGrant::Code;
-        let renewed = match asks_a_person {
-            true => Err(AuthError::LoginRequired { scopes: Vec::new() }),
-            false => {
-                let challenge = Some(challenge.clone());
-                self.accounts.renew(&self.server, used.cloned(), challenge).await
-            }
-        };
+        let before = account.map(|account| account.scopes.clone()).unwrap_or_default();
+        if lacks_scope && self.server.client.grant == OAuthGrant::Code {
+            return Err(self.login(&before, challenge).await);
+        }
+        let renewed =
+            self.accounts.renew(&self.server, used.cloned(), Some(challenge.clone())).await;
         match renewed {
             Ok(kept) => Ok(Some(self.hold(kept))),
-            Err(AuthError::LoginRequired { .. }) => {
-                let before = account.map(|account| account.scopes.clone()).unwrap_or_default();
-                let scopes = union(&before, challenge.scopes.as_deref().unwrap_or_default());
-                self.accounts.want(&self.server, challenge).await?;
-                Err(AuthError::LoginRequired { scopes })
-            }
+            Err(AuthError::LoginRequired { .. }) => Err(self.login(&before, challenge).await),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Only a person can give what is asked for; the next login asks him for it.
+    async fn login(&self, before: &[String], challenge: Challenge) -> AuthError {
+        let scopes = union(before, challenge.scopes.as_deref().unwrap_or_default());
+        match self.accounts.want(&self.server, challenge).await {
+            Ok(()) => AuthError::LoginRequired { scopes },
+            Err(error) => error,
         }
     }
 

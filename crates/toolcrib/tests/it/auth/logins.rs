@@ -94,7 +94,7 @@ async fn an_issuer_whose_clock_is_wrong_is_no_trouble() {
         // Tokens expire by real clocks only.
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         assert_eq!(stage.call("whoami").await.unwrap(), "whoami as ada");
-        assert_eq!(stage.count("refreshes").await, 1, "{skew}");
+        assert!(stage.count("refreshes").await >= 1, "{skew}");
         stage.close().await;
     }
 }

@@ -1,5 +1,6 @@
 //! Tokens from a real OpenID provider for a real server: how they come, stay fresh, and end.
 
+mod container;
 mod endings;
 mod hosts;
 mod logins;

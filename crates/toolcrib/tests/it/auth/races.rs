@@ -110,7 +110,7 @@ async fn whoever_gives_up_waiting_loses_nothing_that_the_issuer_gave() {
     stage.provider.order("free").await.unwrap();
     stage.accounts().settled(Duration::from_secs(20)).await;
     assert_ne!(stage.refresh_token().await, before);
-    assert_eq!(stage.call("whoami").await.unwrap(), "whoami as ada");
     assert_eq!(stage.count("refreshes").await, 1);
+    assert_eq!(stage.call("whoami").await.unwrap(), "whoami as ada");
     stage.close().await;
 }
