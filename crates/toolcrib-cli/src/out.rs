@@ -72,7 +72,7 @@ impl Out {
     }
 
     /// Something that a person has to do before the command can go on.
-    pub(crate) fn ask(&self, text: &str) {
+    pub(crate) fn instruct(&self, text: &str) {
         self.say(text);
     }
 

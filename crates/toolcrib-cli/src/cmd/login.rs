@@ -192,7 +192,11 @@ async fn visited(
     login: Login,
     listening: Callback,
 ) -> Result<LoggedIn, String> {
-    out.ask(&format!("log in to `{}` at this address:\n  {}", place.server.id, login.address()));
+    out.instruct(&format!(
+        "log in to `{}` at this address:\n  {}",
+        place.server.id,
+        login.address()
+    ));
     if !browser::open(place.browser.as_deref(), login.address().as_str()) {
         out.note("no browser could be opened here; open the address yourself, on this machine");
     }
@@ -209,8 +213,11 @@ async fn visited(
 
 async fn pasted(place: &Place, out: &Out, login: Login) -> Result<LoggedIn, String> {
     let id = &place.server.id;
-    out.ask(&format!("log in to `{id}` at this address, in any browser:\n  {}", login.address()));
-    out.ask("the browser ends on a page that it cannot show; paste its address here:");
+    out.instruct(&format!(
+        "log in to `{id}` at this address, in any browser:\n  {}",
+        login.address()
+    ));
+    out.instruct("the browser ends on a page that it cannot show; paste its address here:");
     let mut answer = String::new();
     let read = BufReader::new(tokio::io::stdin()).read_line(&mut answer).await;
     if read.map_err(|error| format!("cannot read the address: {error}"))? == 0 {
