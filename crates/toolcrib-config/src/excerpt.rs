@@ -62,9 +62,7 @@ fn end_of(line: &str, start: usize, value: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::lookup::Memory;
-    use crate::{Named, Workspace, compile};
+    use crate::{Memory, Named, Workspace, compile};
 
     fn shown(text: &str, line: u32, column: u32) -> (String, usize) {
         let named = Named { path: "/w/toolcrib.yaml".into(), dialect: None };

@@ -121,7 +121,7 @@ fn answer_all(open: Open, inbox: &Receiver<Question>, hangs: &AtomicBool) {
     while let Ok(Question { service, user, new, reply }) = inbox.recv() {
         let answer = answer(open, &mut store, &service, &user, new.as_ref());
         // One that broke is opened anew the next time: the session's bus may be another one by then.
-        if !matches!(answer, Ok(_)) {
+        if answer.is_err() {
             store = None;
         }
         hangs.store(false, Ordering::Relaxed);

@@ -129,7 +129,8 @@ async fn two_that_make_a_key_at_once_can_read_each_other() {
     );
     let (a, b) = (value("a"), value("b"));
     let (first, second) = tokio::join!(one.write("a", &a), other.write("b", &b));
-    (first.unwrap(), second.unwrap());
+    first.unwrap();
+    second.unwrap();
     assert_eq!((one.read("b").await.unwrap(), other.read("a").await.unwrap()), (Some(b), Some(a)));
 }
 
