@@ -82,4 +82,4 @@ clean: ## remove everything that was built or installed here
 	$(CARGO) clean
 	$(CARGO) clean --manifest-path fuzz/Cargo.toml
 	$(CARGO) clean --manifest-path bench/Cargo.toml
-	rm -rf .cache tests/peers/node_modules tests/peers/conformance/node_modules tests/peers/inspector/node_modules tests/peers/.venv-*
+	rm -rf .cache tests/peers/node_modules tests/peers/conformance/node_modules tests/peers/inspector/node_modules tests/peers/provider/node_modules tests/peers/.venv-*

@@ -10,7 +10,9 @@ use toolcrib_config::{Client, Dialect};
 
 use crate::clients;
 
-pub(crate) use hosted::{Call, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why};
+pub(crate) use hosted::{
+    Call, Login, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why,
+};
 
 /// The counter where AI agents check out tools: every MCP server you have, from one place.
 #[derive(Debug, Parser)]
@@ -123,6 +125,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib token new --agent reviewer --name ci\n  toolcrib token list\n  toolcrib token revoke ci\n\nOnly hashes are kept, in the state folder of this workspace. A host that runs knows of a change at once."
     )]
     Token(Token),
+    /// Log in to a server that wants it, with a browser
+    #[command(
+        after_help = "Examples:\n  toolcrib login linear\n  toolcrib login linear --no-browser   where there is none: paste the address it ends at\n  BROWSER=firefox toolcrib login linear\n\nTokens are kept for all workspaces, by the server's address and who issued them, and are renewed by\nthemselves. A host that runs for this workspace connects the server at once. Where a server asked for\nmore than it was given, the next login asks for both. Ctrl-C changes nothing."
+    )]
+    Login(Login),
+    /// Give back the tokens of a server, and forget them
+    #[command(
+        after_help = "Examples:\n  toolcrib logout linear\n\nThey are forgotten whether their issuer can be reached or not."
+    )]
+    Logout(Target),
     /// Write Toolcrib into the configuration of a client, or take it out again
     #[command(
         after_help = "Examples:\n  toolcrib connect                  which clients there are, and where their files\n  toolcrib connect claude-code      Claude Code starts `toolcrib serve --stdio` for this workspace\n  toolcrib connect cursor --http    Cursor asks the host that runs, in a dialog of its own\n  toolcrib connect vscode --print   what to paste, and where\n  toolcrib connect codex --undo\n\nComments and everything else in the file stay; there is a backup beside it. --undo makes the file what\nit was before, or takes only the entry out if the file has changed since."

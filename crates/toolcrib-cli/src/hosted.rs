@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
+use toolcrib::secrets::Storage;
 use toolcrib::signals::chain;
 use toolcrib::{Host, HostBuilder};
 use toolcrib_server::api::shape::{DialogStatus, Fault, NewDialog, ServerShape, Servers};
@@ -15,6 +16,7 @@ use toolcrib_server::identity::Identity;
 use crate::Exit;
 use crate::api::{Answer, Api, path};
 use crate::args::Who;
+use crate::inputs;
 use crate::out::Out;
 use crate::report::{count, no_such_server};
 use crate::running::{self, Running};
@@ -98,15 +100,26 @@ async fn begin<'a>(
         return Ok((Hosted { api, out, settings, running: Some(running) }, None));
     }
     tracing::info!("no host of this root runs: one of its own is used");
+    ask(settings, out).await?;
     let host = builder(settings)?.start().await.map_err(|error| chain(&error))?;
     let front = Front::new(host.clone(), Identity::default());
     Ok((Hosted { api: Api::own(&front), out, settings, running: None }, Some(host)))
 }
 
+/// Asks for what servers need of the person, before a host starts them.
+pub(crate) async fn ask(settings: &Settings, out: &Out) -> Result<(), String> {
+    let config = settings.compile();
+    let keep = settings.keep(config.host.credentials.into())?;
+    inputs::ask(out, &config, config.servers.iter(), &keep).await
+}
+
 /// A host for these settings, which is not started yet.
 pub(crate) fn builder(settings: &Settings) -> Result<HostBuilder, String> {
     let state = settings.state_folder()?;
-    let mut builder = Host::builder(settings.root(), state).env(settings.world.variables());
+    let credentials = settings.keep(Storage::default())?;
+    let mut builder = Host::builder(settings.root(), state)
+        .env(settings.world.variables())
+        .credentials(credentials.folder());
     if let Some(home) = &settings.workspace.home {
         builder = builder.config_home(home);
     }

@@ -2,11 +2,14 @@
 
 mod api;
 mod args;
+mod browser;
+mod callback;
 mod clients;
 mod cmd;
 mod demo;
 mod file;
 mod hosted;
+mod inputs;
 mod logging;
 mod out;
 mod pipe;
@@ -63,6 +66,8 @@ fn main() -> ExitCode {
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Token(what) => cmd::token::run(&settings, &out, &what),
+        Command::Login(args) => cmd::login::login(&settings, &out, &args),
+        Command::Logout(target) => cmd::login::logout(&settings, &out, &target),
         Command::Connect(args) => cmd::connect::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
         Command::Serve(args) => cmd::serve::run(&settings, &out, &args),

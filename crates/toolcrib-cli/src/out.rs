@@ -71,6 +71,11 @@ impl Out {
         }
     }
 
+    /// Something that a person has to do before the command can go on.
+    pub(crate) fn instruct(&self, text: &str) {
+        self.say(text);
+    }
+
     /// Whether anybody would see how far slow work has come.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()
@@ -86,6 +91,13 @@ impl Out {
             let _ = write!(err, "\r\x1b[2K{text}");
             let _ = err.flush();
         }
+    }
+
+    /// A question: whoever answers types behind it.
+    pub(crate) fn ask(&self, text: &str) {
+        let mut err = anstream::stderr().lock();
+        let _ = write!(err, "{text}");
+        let _ = err.flush();
     }
 
     pub(crate) fn error(&self, text: &str) {

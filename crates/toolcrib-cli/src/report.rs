@@ -84,8 +84,8 @@ fn excerpt<'a>(
     problem: &'a Problem,
 ) -> Option<Snippet<'a, annotate_snippets::Annotation<'a>>> {
     let (label, line, column) = (problem.source.as_deref()?, problem.line?, problem.column?);
-    let text = config.source(label)?.lines.line(line)?;
-    let column = column.saturating_sub(1) as usize;
+    let (text, column) = config.source(label)?.excerpt(line, column)?;
+    let column = column.saturating_sub(1);
     let from = column.saturating_sub(WIDTH / 2);
     let shown: String = text.chars().skip(from).take(WIDTH).collect();
     let span = word_at(&shown, column - from);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use toolcrib::secrets::{Keep, Storage};
 use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
 
 use crate::args::Common;
@@ -50,15 +51,29 @@ impl Settings {
 
     /// Where the host of this root keeps what it needs: ledgers, store, socket.
     pub(crate) fn state(&self) -> Option<PathBuf> {
-        let given =
-            |name: &str| self.world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        if let Some(folder) = given("TOOLCRIB_STATE_DIR") {
+        if let Some(folder) = self.given("TOOLCRIB_STATE_DIR") {
             return Some(folder);
         }
-        let base = given("XDG_STATE_HOME")
-            .or_else(|| given("HOME").map(|home| home.join(".local/state")))?;
         let real = self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
-        Some(base.join("toolcrib").join(digits(&real)))
+        Some(self.states()?.join(digits(&real)))
+    }
+
+    /// The person's credentials, for the hosts of all roots.
+    pub(crate) fn keep(&self, storage: Storage) -> Result<Keep, String> {
+        let states = self.given("TOOLCRIB_STATE_DIR").or_else(|| self.states());
+        let folder = states.map(|states| states.join("credentials"));
+        let advice = "set HOME or TOOLCRIB_STATE_DIR: credentials are kept there";
+        Ok(Keep::open(folder.ok_or(advice)?, storage))
+    }
+
+    /// Where the state folders of all roots are.
+    fn states(&self) -> Option<PathBuf> {
+        let local = || self.given("HOME").map(|home| home.join(".local/state"));
+        Some(self.given("XDG_STATE_HOME").or_else(local)?.join("toolcrib"))
+    }
+
+    fn given(&self, name: &str) -> Option<PathBuf> {
+        self.world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 }
 

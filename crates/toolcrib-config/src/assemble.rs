@@ -88,6 +88,7 @@ impl Assembly {
             source: draft.source.unwrap_or_else(|| cx.label.clone()),
             dialect: cx.dialect,
             place,
+            base: cx.base.as_path().into(),
             transport,
             policy,
             extras: draft.extras,

@@ -233,13 +233,14 @@ impl Compiler<'_> {
             self.include(source, &doc, &base, &include, depth);
         }
         // After its includes: what a file says of the host wins over what they say.
-        self.host(source, &doc, loaded.host, loaded.gateway);
+        self.host(source, &doc, &base, loaded.host, loaded.gateway);
     }
 
     fn host(
         &mut self,
         source: usize,
         doc: &Doc,
+        base: &Path,
         host: Option<At<HostKeys>>,
         gateway: Option<At<GatewayKeys>>,
     ) {
@@ -253,6 +254,9 @@ impl Compiler<'_> {
         let mut layer = Layer::new(&mut record);
         layer.field("host", slot, host);
         layer.field("gateway", gateway_slot, gateway);
+        // What other files said is whole already.
+        let paths = slot.secrets.0.values_mut().filter_map(|store| store.path.as_mut());
+        paths.for_each(|path| *path = normal(&base.join(&*path)).display().to_string());
     }
 
     fn include(
@@ -321,7 +325,8 @@ impl Compiler<'_> {
         );
         let host = dialect::read_team(&mut cx);
         self.config.problems = problems;
-        self.host(source, &doc, host, None);
+        let base = self.root;
+        self.host(source, &doc, base, host, None);
     }
 }
 

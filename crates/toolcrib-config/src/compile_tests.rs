@@ -376,3 +376,24 @@ proptest! {
         prop_assert!(config.problems.iter().all(|p| p.source.is_some()));
     }
 }
+
+#[test]
+fn a_secret_of_a_store_that_nothing_declares_is_told_and_a_path_is_whole() {
+    let stores = "host: { secrets: { s: { kind: file, path: ../safe }, c: { kind: command } } }";
+    let values = "A: { secret: 's:x' }, B: { secret: 'file:x' }, C: { secret: 'keyring:x' }, D: { secret: 'other:x' }";
+    let text = |more: &str| {
+        format!(
+            "version: 1\n{stores}\nservers: {{ a: {{ command: x, env: {{ {values} }}{more} }} }}\n"
+        )
+    };
+    let at = |more: &str| Memory::default().with_file("/ws/toolcrib.yaml", text(more));
+    let config = discovered(&at(""), "/ws");
+    let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+    assert_eq!((problem.code.as_str(), problem.line), ("secret.undeclared", Some(3)));
+    assert!(problem.text.contains("`other`"), "{}", problem.text);
+    assert_eq!(ids(&config), ["a"]);
+    assert_eq!(config.host.secrets["s"].path.as_deref(), Some("/safe"));
+    assert_eq!(&*config.servers[0].base, Path::new("/ws"));
+    let config = discovered(&at(", secrets: { resolve: load }"), "/ws");
+    assert!(config.servers.is_empty() && codes(&config) == ["secret.undeclared"]);
+}

@@ -10,6 +10,7 @@ mod diff;
 mod doc;
 pub mod dotenv;
 pub mod edit;
+mod excerpt;
 mod explain;
 mod import;
 mod lookup;

@@ -4,13 +4,14 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::{Serialize, Serializer};
+use zeroize::Zeroize;
 
 use crate::doc::{Either, SCALAR};
 
 /// What stands where a secret would.
 pub const MASK: &str = "***";
 
-/// Text that never shows itself: not in `Debug`, not in `Display`.
+/// Text that never shows itself: not in `Debug`, not in `Display`, not in memory that was given back.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hidden(String);
 
@@ -22,6 +23,19 @@ impl Hidden {
     /// The text itself. Whoever calls this answers for where it goes.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// One after the other, in room that is made at once: a text that grows leaves copies behind.
+    fn joined(parts: &[&Hidden]) -> Self {
+        let mut text = String::with_capacity(parts.iter().map(|part| part.0.len()).sum());
+        parts.iter().for_each(|part| text.push_str(&part.0));
+        Self(text)
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -69,6 +83,16 @@ pub enum Reference {
     Secret { provider: String, path: String },
 }
 
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "the variable `{name}`"),
+            Self::Input(id) => write!(f, "the input `{id}`"),
+            Self::Secret { provider, path } => write!(f, "the secret `{path}` of `{provider}`"),
+        }
+    }
+}
+
 impl Value {
     pub fn literal(text: impl Into<String>) -> Self {
         Self::Literal(Hidden::new(text))
@@ -83,10 +107,10 @@ impl Value {
         let mut merged: Vec<Part> = Vec::new();
         for part in parts {
             match (merged.last_mut(), part) {
-                (Some(Part::Text(Hidden(before))), Part::Text(Hidden(text))) => {
-                    before.push_str(&text)
+                (Some(Part::Text(before)), Part::Text(text)) => {
+                    *before = Hidden::joined(&[&*before, &text]);
                 }
-                (_, Part::Text(Hidden(text))) if text.is_empty() => {}
+                (_, Part::Text(text)) if text.0.is_empty() => {}
                 (_, part) => merged.push(part),
             }
         }
@@ -127,21 +151,20 @@ impl Value {
         &self,
         find: &dyn Fn(&Reference) -> Option<String>,
     ) -> Result<Hidden, Reference> {
-        let ask = |reference: Reference| find(&reference).ok_or(reference);
+        let ask = |reference: Reference| find(&reference).map(Hidden).ok_or(reference);
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::FromEnv { name, prefix } => {
                 let value = ask(Reference::Env(name.clone()))?;
-                Ok(Hidden(format!("{}{value}", prefix.reveal())))
+                Ok(Hidden::joined(&[prefix, &value]))
             }
             Self::Secret { provider, path } => {
                 ask(Reference::Secret { provider: provider.clone(), path: path.clone() })
-                    .map(Hidden)
             }
             Self::Template(Template(parts)) => {
-                let resolved: Result<Vec<String>, Reference> =
+                let resolved: Result<Vec<Hidden>, Reference> =
                     parts.iter().map(|part| part.resolve(find)).collect();
-                Ok(Hidden(resolved?.concat()))
+                Ok(Hidden::joined(&resolved?.iter().collect::<Vec<_>>()))
             }
         }
     }
@@ -193,20 +216,20 @@ impl Part {
         }
     }
 
-    fn resolve(&self, find: &dyn Fn(&Reference) -> Option<String>) -> Result<String, Reference> {
+    fn resolve(&self, find: &dyn Fn(&Reference) -> Option<String>) -> Result<Hidden, Reference> {
         match self {
-            Self::Text(text) => Ok(text.0.clone()),
+            Self::Text(text) => Ok(text.clone()),
             Self::Input(id) => {
                 let reference = Reference::Input(id.clone());
-                find(&reference).ok_or(reference)
+                find(&reference).map(Hidden).ok_or(reference)
             }
             Self::Env { name, default } => {
                 let reference = Reference::Env(name.clone());
                 // As in a shell, `:-` also stands in for a variable that is set and empty.
-                match (find(&reference), default) {
-                    (Some(value), Some(default)) if value.is_empty() => Ok(default.0.clone()),
+                match (find(&reference).map(Hidden), default) {
+                    (Some(value), Some(default)) if value.0.is_empty() => Ok(default.clone()),
                     (Some(value), _) => Ok(value),
-                    (None, Some(default)) => Ok(default.0.clone()),
+                    (None, Some(default)) => Ok(default.clone()),
                     (None, None) => Err(reference),
                 }
             }

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod http;
 pub mod licence;
 pub mod peers;
+pub mod provider;
 pub mod processes;
 pub mod scripted;
 pub mod tidy;

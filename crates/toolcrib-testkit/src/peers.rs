@@ -65,6 +65,15 @@ pub fn inspector() -> Result<[PathBuf; 2], Missing> {
     Ok([node, installed("@modelcontextprotocol/inspector", script)?])
 }
 
+/// An OpenID provider with a server behind it, and a browser without a person: a node that is new enough, and both
+/// scripts.
+pub fn provider() -> Result<[PathBuf; 3], Missing> {
+    let [node, _] = conformance()?;
+    let home = folder().join("provider");
+    installed("oidc-provider", home.join("node_modules/oidc-provider/package.json"))?;
+    Ok([node, home.join("provider.mjs"), home.join("browser.mjs")])
+}
+
 /// The browser that Playwright's server drives.
 pub fn chromium() -> Result<PathBuf, Missing> {
     installed("chromium", PathBuf::from("/usr/bin/chromium"))

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::{CallOptions, NoRequests, Patience};
 use toolcrib::conn::{Caller, Memory, News, Want, World};
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, Means, Sources, Storage};
 use toolcrib::supervise::{Server, Supervisor, Terms, Watcher, Whose, clear};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
-use toolcrib_config::{File, Lookup, Reference, Workspace, compile};
+use toolcrib_config::{File, Lookup, Workspace, compile};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{ObjectWriter, method};
@@ -66,18 +68,20 @@ fn nobody() -> Caller {
 
 fn world(state: &Path) -> Result<World, Failed> {
     let env: Vec<(String, String)> = std::env::vars().collect();
-    let known = env.clone();
-    let find = move |reference: &Reference| match reference {
-        Reference::Env(name) => {
-            known.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-        }
-        _ => None,
+    let instance = Instance::open(state)?;
+    let means = Means {
+        instance: instance.clone(),
+        env: env.clone(),
+        cwd: state.to_owned(),
+        tls: Tls::default(),
     };
+    let keep = Keep::open(state.join("credentials"), Storage::File);
     let quick = Duration::from_millis(200);
     Ok(World {
-        instance: Instance::open(state)?,
+        instance,
         env,
-        find: Arc::new(find),
+        accounts: Accounts::new(keep.clone(), Tls::default()),
+        sources: Sources::new(keep, means),
         tls: Tls::default(),
         permissions: Permissions { spawn: true, network: true, docker: true }.into(),
         graces: Graces { close: quick, terminate: quick, kill: Duration::from_secs(5) },

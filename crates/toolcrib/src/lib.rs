@@ -23,11 +23,13 @@
 //! ```
 
 pub mod access;
+pub mod auth;
 pub mod conn;
 pub mod host;
 pub mod lease;
 pub mod process;
 pub mod registry;
+pub mod secrets;
 pub mod shape;
 pub mod signals;
 pub mod store;

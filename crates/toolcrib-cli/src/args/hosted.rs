@@ -117,6 +117,15 @@ pub(crate) struct Target {
     pub(crate) id: String,
 }
 
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Login {
+    /// The server, by its id or its key `FILE#ID`
+    pub(crate) id: String,
+    /// Open nothing and listen nowhere: the address that the browser ends at is pasted
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+}
+
 fn pair(word: &str) -> Result<(String, String), String> {
     match word.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

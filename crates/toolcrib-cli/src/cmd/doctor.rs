@@ -1,24 +1,29 @@
 //! `toolcrib doctor`: starts each server once and reports what is to be known of it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
+use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::NoRequests;
 use toolcrib::conn::{Caller, Memory, News, World};
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, KeepError, Means, Sources, Standing};
+use toolcrib::signals::chain;
 use toolcrib::supervise::{Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::host;
-use toolcrib_config::{Config, Problem, Reference, ServerSpec};
+use toolcrib_config::{Config, Problem, ServerSpec};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Framing};
 
 use crate::Exit;
 use crate::args::Doctor;
+use crate::inputs;
 use crate::out::Out;
 use crate::report::{plural, problems};
 use crate::settings::Settings;
@@ -43,7 +48,12 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))
-        .and_then(|runtime| runtime.block_on(look(settings, out, &config, chosen)));
+        .and_then(|runtime| {
+            let seen = runtime.block_on(look(settings, out, &config, chosen));
+            // What still reads files cannot be called off, so its end is not waited for.
+            runtime.shutdown_background();
+            seen
+        });
     match seen {
         Ok(seen) => report(settings, out, &config, &seen),
         Err(text) => {
@@ -67,23 +77,30 @@ fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, S
     config.server(name).map(|spec| vec![Arc::new(spec.clone())]).ok_or_else(none)
 }
 
+/// What was looked at.
+struct Seen {
+    servers: Vec<(Arc<ServerSpec>, Examined)>,
+    /// How credentials are kept, and where.
+    credentials: Result<Standing, KeepError>,
+    folder: PathBuf,
+}
+
 async fn look(
     settings: &Settings,
     out: &Out,
     config: &Config,
     chosen: Vec<Arc<ServerSpec>>,
-) -> Result<Vec<(Arc<ServerSpec>, Examined)>, String> {
+) -> Result<Seen, String> {
     let state = settings.state_folder()?;
+    let keep = settings.keep(config.host.credentials.into())?;
+    inputs::ask(out, config, chosen.iter().map(|spec| &**spec), &keep).await?;
     let cleared = clear(&state, CLEARING).await.map_err(|error| error.to_string())?;
     if !cleared.processes.killed.is_empty() {
         let count = plural(cleared.processes.killed.len(), "process");
         out.note(&format!("ended {count} that a killed host had left"));
     }
-    let world = Arc::new(world(
-        settings,
-        config,
-        Instance::open(&state).map_err(|error| error.to_string())?,
-    ));
+    let instance = Instance::open(&state).map_err(|error| error.to_string())?;
+    let world = Arc::new(world(settings, config, keep.clone(), instance));
     let supervisor = Supervisor::new(Arc::clone(&world), Arc::new(Deaf));
     let count = chosen.len();
     let looks = chosen.into_iter().map(|spec| {
@@ -103,24 +120,28 @@ async fn look(
     out.progress("");
     supervisor.close().await;
     world.instance.close().await;
-    Ok(seen)
+    let folder = keep.folder().to_path_buf();
+    Ok(Seen { servers: seen, credentials: keep.standing().await, folder })
 }
 
-fn world(settings: &Settings, config: &Config, instance: Instance) -> World {
-    let env = settings.world.variables();
-    let known = env.clone();
-    let find = move |reference: &Reference| match reference {
-        Reference::Env(name) => {
-            known.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-        }
-        Reference::Input(_) | Reference::Secret { .. } => None,
+fn world(settings: &Settings, config: &Config, keep: Keep, instance: Instance) -> World {
+    let (env, tls) = (settings.world.variables(), Tls::default());
+    let means = Means {
+        instance: instance.clone(),
+        env: env.clone(),
+        cwd: settings.root().to_path_buf(),
+        tls: tls.clone(),
     };
+    let accounts = Accounts::new(keep.clone(), tls.clone());
+    let sources = Sources::new(keep, means);
+    sources.declare(&config.host.secrets);
     let host::Permissions { spawn, network, docker } = config.host.permissions;
     World {
         instance,
         env,
-        find: Arc::new(find),
-        tls: Tls::default(),
+        sources,
+        tls,
+        accounts,
         permissions: Permissions { spawn, network, docker }.into(),
         graces: Graces::default(),
         memory: Memory::default(),
@@ -140,20 +161,21 @@ impl Watcher for Deaf {
     fn hear(&self, _: u64, _: &Whose, _: News) {}
 }
 
-fn report(
-    settings: &Settings,
-    out: &Out,
-    config: &Config,
-    seen: &[(Arc<ServerSpec>, Examined)],
-) -> Exit {
+fn report(settings: &Settings, out: &Out, config: &Config, all: &Seen) -> Exit {
+    let seen = &all.servers;
     let failed = seen.iter().filter(|(_, examined)| examined.outcome.is_err()).count();
+    let (word, text) = kept(&all.credentials);
     if settings.json {
         let servers: Vec<Json> = seen.iter().map(|(spec, one)| to_json(spec, one)).collect();
-        out.json(&json!({"ok": failed == 0, "servers": servers, "problems": config.problems}));
+        let credentials = json!({"storage": word, "text": text, "folder": all.folder});
+        out.json(&json!({"ok": failed == 0, "servers": servers, "credentials": credentials,
+            "problems": config.problems}));
     } else {
         let shown: Vec<&Problem> = config.problems.iter().collect();
         out.result(&problems(config, &shown));
         seen.iter().for_each(|(spec, one)| out.result(&human(spec, one)));
+        let folder = all.folder.display();
+        out.result(&format!("credentials are kept {text} in {folder}\n"));
         let good = seen.len() - failed;
         out.note(&format!(
             "{} looked at: {good} good, {failed} failed",
@@ -161,6 +183,28 @@ fn report(
         ));
     }
     if failed > 0 || config.has_errors() { Exit::Failed } else { Exit::Done }
+}
+
+/// How credentials are kept: a word for machines, and a sentence's part for people.
+fn kept(standing: &Result<Standing, KeepError>) -> (&'static str, String) {
+    match standing {
+        Ok(Standing::Sealed) => {
+            ("sealed", "encrypted, with the key in the system's keyring,".to_owned())
+        }
+        Ok(Standing::Plain) => {
+            ("file", "as they are, for their owner alone (`host.credentials: file`),".to_owned())
+        }
+        Ok(Standing::PlainWithout(why)) => (
+            "file",
+            format!("as they are, for their owner alone ({}),", printable(&why.to_string())),
+        ),
+        Ok(Standing::Refused(why)) => {
+            ("none", format!("not at all ({}): nothing is written", printable(&why.to_string())))
+        }
+        Err(error) => {
+            ("none", format!("not at all ({}): nothing is written", printable(&chain(error))))
+        }
+    }
 }
 
 fn to_json(spec: &ServerSpec, examined: &Examined) -> Json {

@@ -7,6 +7,7 @@ pub(crate) mod demo_server;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod import;
+pub(crate) mod login;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

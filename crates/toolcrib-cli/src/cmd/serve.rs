@@ -107,6 +107,13 @@ async fn be_the_host(
     // First of all: whoever comes from now on waits for an answer, and nothing is started in vain.
     let identity = Identity::of(&settings.state_folder()?);
     let listener = listener(settings, args, &identity).await?;
+    // Standard input is a client's where it speaks there.
+    if !args.stdio {
+        tokio::select! {
+            asked = hosted::ask(settings, out) => asked?,
+            () = stop.heard() => return Ok(()),
+        }
+    }
     let socket = claim.bind()?;
     let host = tokio::select! {
         host = hosted::builder(settings)?.reload_on_hangup().answers(CLIENTS).start() => host,

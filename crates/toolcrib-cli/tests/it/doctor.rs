@@ -72,6 +72,10 @@ fn one_server_can_be_asked_for_and_people_can_read_the_report() {
     assert!(ran.out.contains("good    banner"), "{ran:?}");
     assert!(ran.out.contains("speaks 2025-11-25 (legacy), newline"), "{ran:?}");
     assert!(ran.out.contains("odd: it writes what is no message"), "{ran:?}");
+    let kept =
+        "credentials are kept as they are, for their owner alone (there is no keyring here: ";
+    assert!(ran.out.contains(kept), "{ran:?}");
+    assert!(ran.out.contains("in TMP/home/.local/state/toolcrib/credentials\n"), "{ran:?}");
     let ran = place.run_with(&["doctor", "dying"], &path);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("failed  dying") && ran.out.contains("stderr: no licence"), "{ran:?}");

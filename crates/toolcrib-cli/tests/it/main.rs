@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod hosted;
 mod import;
+mod login;
 mod serving;
 mod soak;
 
@@ -20,6 +21,9 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolcrib");
+
+/// No test asks the keyring of whoever runs it.
+const NO_BUS: (&str, &str) = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere");
 
 /// A workspace and a home that nobody else has.
 struct Place {
@@ -73,6 +77,7 @@ impl Place {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(args).current_dir(self.root()).env_clear().env("HOME", self.home());
+        command.env(NO_BUS.0, NO_BUS.1);
         command
     }
 
@@ -111,6 +116,8 @@ fn every_command_helps_with_an_example() {
         "import",
         "demo-server",
         "doctor",
+        "login",
+        "logout",
         "serve",
         "servers",
         "tools",

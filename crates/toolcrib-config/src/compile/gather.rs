@@ -1,14 +1,17 @@
 //! From the drafts of all files to servers: who is made, who is rejected, who shadows whom.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Compiler;
 use crate::assemble::assemble;
 use crate::cx::Cx;
 use crate::dialect::Dialect;
-use crate::model::policy::OnConfigError;
+use crate::model::host::SecretStore;
+use crate::model::policy::{OnConfigError, Resolve};
 use crate::model::{Outcome, Rejected, ServerSpec};
 use crate::problem::Problem;
+use crate::text;
+use crate::value::{Reference, Value};
 
 impl Compiler<'_> {
     pub(super) fn assemble_all(&mut self) {
@@ -32,6 +35,7 @@ impl Compiler<'_> {
                 let (id, profile) = (draft.id.clone(), draft.profile.clone());
                 let spec = assemble(&mut cx, &pending.doc, &self.profiles, draft).filter(|spec| {
                     toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
+                        && secrets_are_declared(&mut cx, spec, &self.config.host.secrets)
                 });
                 let Some(spec) = spec else {
                     let policy =
@@ -97,6 +101,35 @@ impl Compiler<'_> {
         self.config.problems.extend(problems);
     }
 }
+
+/// Tells of stores that are not declared. Whether that rejects the server is its own policy.
+fn secrets_are_declared(
+    cx: &mut Cx<'_>,
+    spec: &ServerSpec,
+    declared: &BTreeMap<String, SecretStore>,
+) -> bool {
+    let references = spec.values().into_iter().flat_map(Value::references);
+    let unknown: BTreeSet<String> = references
+        .filter_map(|reference| match reference {
+            Reference::Secret { provider, .. } => Some(provider),
+            Reference::Env(_) | Reference::Input(_) => None,
+        })
+        .filter(|name| !UNDECLARED.contains(&name.as_str()) && !declared.contains_key(name))
+        .collect();
+    for name in &unknown {
+        let shown = text::clip(name);
+        let text = format!("a value refers to a secret of `{shown}`, which nothing declares");
+        let problem = Problem::error("secret.undeclared", text)
+            .at(&cx.label, spec.place, &format!("{}.{name}", spec.id))
+            .server(&spec.id)
+            .fix(format!("declare `{shown}` under `host.secrets`"));
+        cx.problems.push(problem);
+    }
+    unknown.is_empty() || spec.policy.secrets.resolve != Resolve::Load
+}
+
+/// Stores that there are without a declaration.
+const UNDECLARED: [&str; 2] = ["file", "keyring"];
 
 fn toolset_is_free(cx: &mut Cx<'_>, spec: &ServerSpec, reserved: &[String]) -> bool {
     let taken = reserved.iter().any(|name| name == spec.toolset());

@@ -48,7 +48,7 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
   "namespace": "crm",
   "image": "registry.example.com/crm-mcp:1.4",
   "command": "crm-mcp --stdio \"$MODE\"",
-  "env": { "MODE": "${RAW}", "REGION": { "from_env": "HOST_REGION" }, "API_KEY": { "secret": "vault:crm/key" } },
+  "env": { "MODE": "${RAW}", "REGION": { "from_env": "HOST_REGION" }, "API_KEY": { "secret": "keyring:crm/key" } },
   "unset": ["DEBUG"],
   "workdir": "/srv",
   "framing": "content_length",

@@ -73,6 +73,7 @@ impl<'c, 'a> Expander<'c, 'a> {
         let oauth = OAuth {
             client_id: id.and_then(|at| self.value(at).value),
             client_secret: secret.and_then(|at| self.value(at).value),
+            private_key: None,
             client_metadata_url: None,
             scopes,
             issuer: None,

@@ -90,6 +90,7 @@ impl AuthConfig {
             (client_id, _) => Auth::OAuth(OAuth {
                 client_id,
                 client_secret: value(self.client_secret),
+                private_key: None,
                 client_metadata_url: None,
                 scopes: given(self.scopes),
                 issuer: nonempty(self.issuer).and_then(|at| at.value),

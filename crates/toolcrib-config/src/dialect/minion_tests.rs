@@ -253,7 +253,7 @@ fn min_12_the_address_has_two_names() {
 
 #[test]
 fn min_13_and_14_a_child_has_the_hosts_variables_and_folder_where_nothing_is_said() {
-    let server = one("WorkingDir: '', Env: { A: 1, S: { secret: 'vault:kv/x' } }");
+    let server = one("WorkingDir: '', Env: { A: 1, S: { secret: 'keyring:kv/x' } }");
     let process = stdio(&server);
     assert_eq!(process.env.inherit, Inherit::All); // MIN-13
     assert_eq!(process.env.set["A"], Value::literal("1")); // MIN-13
@@ -278,7 +278,7 @@ fn min_15_to_18_credentials_by_their_type() {
     assert_eq!(auth("AuthType: apikey, AuthConfig: { key: k, Header: X-K }"), key("X-K")); // MIN-17
     // MIN-18
     assert_eq!(auth("AuthType: oauth, AuthConfig: { Token: t }"), bearer("t"));
-    let client = "AuthType: oauth, AuthConfig: { ClientID: c, client_secret: { secret: 'vault:s' }, Scopes: [r], Issuer: 'https://i', Grant: client_credentials }";
+    let client = "AuthType: oauth, AuthConfig: { ClientID: c, client_secret: { secret: 'keyring:s' }, Scopes: [r], Issuer: 'https://i', Grant: client_credentials }";
     let Auth::OAuth(oauth) = auth(client) else { panic!() };
     assert_eq!(oauth.client_id, Some(Value::literal("c")));
     assert_eq!(oauth.client_secret.unwrap().references().len(), 1);

@@ -215,6 +215,35 @@ impl Doc {
         std::iter::successors(Some(node), parent).any(|id| id == ancestor)
     }
 
+    /// Texts and numbers that begin in a line and are below a key that is meant: how far into the line, and what.
+    pub(crate) fn scalars_of<'a>(
+        &'a self,
+        line: u32,
+        is_meant: &'a dyn Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (usize, &'a str)> {
+        let start = |line: usize| self.lines.starts.get(line).copied().unwrap_or(usize::MAX);
+        let (from, to) = (start((line as usize).saturating_sub(1)), start(line as usize));
+        let begins = self.nodes.iter().filter(move |node| (from..to).contains(&node.offset));
+        begins.filter_map(move |node| match &node.kind {
+            Kind::Text(text) | Kind::Number(text) if self.is_below(node, is_meant) => {
+                Some((node.offset - from, text.as_str()))
+            }
+            _ => None,
+        })
+    }
+
+    fn is_below(&self, node: &Node, is_meant: &dyn Fn(&str) -> bool) -> bool {
+        let mut at = Some(node);
+        while let Some((node, parent)) = at.and_then(|node| Some((node, node.parent?))) {
+            let key = self.entries(parent).get(node.index as usize);
+            if key.is_some_and(|(key, _)| is_meant(&key.name)) {
+                return true;
+            }
+            at = self.nodes.get(parent.0 as usize);
+        }
+        false
+    }
+
     fn step(&self, parent: NodeId, child: NodeId) -> String {
         let index = self.nodes.get(child.0 as usize).map_or(0, |node| node.index);
         match self.kind(parent) {

@@ -26,6 +26,7 @@ pub enum Auth {
 pub struct OAuth {
     pub client_id: Option<Value>,
     pub client_secret: Option<Value>,
+    pub private_key: Option<Value>,
     pub client_metadata_url: Option<String>,
     pub scopes: Vec<String>,
     pub issuer: Option<String>,
@@ -65,6 +66,9 @@ struct AuthKeys {
     client_id: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<Value>,
+    /// oauth: the client's key (PKCS #8 in PEM), where it signs who it is instead of having a secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    private_key: Option<Value>,
     /// oauth: the address of the client's metadata document.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_metadata_url: Option<String>,
@@ -113,6 +117,7 @@ impl TryFrom<AuthKeys> for Auth {
                 Ok(Self::OAuth(OAuth {
                     client_id: keys.client_id,
                     client_secret: keys.client_secret,
+                    private_key: keys.private_key,
                     client_metadata_url: keys.client_metadata_url,
                     scopes: keys.scopes.unwrap_or_default(),
                     issuer: keys.issuer,
@@ -135,6 +140,7 @@ impl From<Auth> for AuthKeys {
             Auth::OAuth(oauth) => Self {
                 client_id: oauth.client_id,
                 client_secret: oauth.client_secret,
+                private_key: oauth.private_key,
                 client_metadata_url: oauth.client_metadata_url,
                 scopes: Some(oauth.scopes).filter(|scopes| !scopes.is_empty()),
                 issuer: oauth.issuer,
@@ -152,7 +158,9 @@ impl Auth {
             Self::None => Vec::new(),
             Self::Bearer { token } => vec![token],
             Self::ApiKey { key, .. } => vec![key],
-            Self::OAuth(oauth) => oauth.client_id.iter().chain(&oauth.client_secret).collect(),
+            Self::OAuth(OAuth { client_id, client_secret, private_key, .. }) => {
+                client_id.iter().chain(client_secret).chain(private_key).collect()
+            }
         }
     }
 
@@ -165,6 +173,7 @@ impl Auth {
             }
             Self::OAuth(oauth) => {
                 oauth.client_secret = oauth.client_secret.as_ref().map(Value::masked);
+                oauth.private_key = oauth.private_key.as_ref().map(Value::masked);
             }
         }
         masked

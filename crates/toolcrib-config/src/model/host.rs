@@ -95,24 +95,27 @@ words! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SecretStore {
     pub kind: SecretKind,
-    /// file: the folder or file, relative to the configuration's folder.
+    /// file: the folder of secrets, relative to the configuration's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// command: program and arguments; `{path}` stands for the secret's path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// command: the longest wait.
+    /// The longest wait; 10 seconds where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Period>,
-    /// command, vault: how long an answer is kept.
+    /// command, vault: how long an answer is kept; 5 minutes where nothing is said, and zero means never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Period>,
-    /// keyring: the service's name.
+    /// keyring: the service's name; `toolcrib` where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// vault: the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// vault: where its KV (version 2) engine is mounted; else a secret's path begins with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
     /// vault: the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Value>,
@@ -128,6 +131,7 @@ impl Default for SecretStore {
             cache: None,
             service: None,
             url: None,
+            mount: None,
             token: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
@@ -14,7 +15,7 @@ use super::transport::Transport;
 use crate::dialect::Dialect;
 use crate::doc::{Doc, NodeId};
 use crate::place::Place;
-use crate::value::MASK;
+use crate::value::{MASK, Value};
 
 /// One server: how it is reached, and every policy as an explicit value.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ pub struct ServerSpec {
     /// For showing; nothing is decided by it.
     pub dialect: Dialect,
     pub place: Place,
+    /// The folder that relative paths of its file start from.
+    pub base: Arc<Path>,
     pub transport: Transport,
     pub policy: Policy,
     /// Keys that the dialect does not know, kept for round trips.
@@ -95,6 +98,14 @@ impl ServerSpec {
             Show::Revealed => self.extras.clone(),
             Show::Masked => self.extras.keys().map(|key| (key.clone(), MASK.into())).collect(),
         }
+    }
+
+    /// Every value that has to be resolved before the server can be used.
+    pub fn values(&self) -> Vec<&Value> {
+        let mut values = self.transport.values();
+        values.extend(self.policy.auth.values());
+        values.extend(self.policy.init.config.values());
+        values
     }
 
     /// The same server, enabled or not as somebody said. It stays the same definition: its hash does not change.

@@ -10,6 +10,8 @@ const LEVELS: &[&[&str]] = &[
     &["host"],
     &["supervise"],
     &["conn"],
+    &["auth"],
+    &["secrets"],
     &["transport", "lease"],
     &["process", "registry", "shape", "access", "store"],
     &["signals"],

@@ -22,6 +22,7 @@ use super::peer::{CallError, CallOptions, Event, Peer, PeerSettings, Receiver};
 use super::session::Session;
 use super::setup::{Config, Learned, Setup};
 use crate::process::StderrTail;
+use crate::secrets::Found;
 use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
 
 /// How long what is queued may take to leave when a session is closed.
@@ -46,7 +47,7 @@ pub(super) async fn connect(
     setup: Arc<Setup>,
     called_off: oneshot::Receiver<()>,
 ) -> Result<Opened, Failed> {
-    let mut attempt = Attempt { setup, peer: None, framing: None };
+    let mut attempt = Attempt { setup, peer: None, framing: None, found: None };
     let outcome = tokio::select! {
         outcome = attempt.run_or_explain() => outcome,
         _ = called_off => Err(Failure::new(FailureKind::Connection, "connecting was called off")),
@@ -67,6 +68,8 @@ struct Attempt {
     /// What is open, so that it can be closed in good order wherever the attempt ends.
     peer: Option<Peer>,
     framing: Option<transport::Framing>,
+    /// What the server's values refer to, while it is being reached.
+    found: Option<Arc<Found>>,
 }
 
 impl Attempt {
@@ -79,7 +82,10 @@ impl Attempt {
 
     /// Adds what a look at the address tells.
     async fn explain(&self, failure: Failure) -> Failure {
-        let opening = self.setup.opening(&[]);
+        // Where a secret could not be had nobody has looked for the server yet.
+        let Some(found) = self.found.clone() else { return failure };
+        let find = self.setup.find(&found);
+        let opening = self.setup.opening(&[], &find);
         let sight = match &opening {
             Ok(opening) => look(&self.setup.spec.transport, opening).await,
             Err(_) => None,
@@ -138,7 +144,10 @@ impl Attempt {
     }
 
     async fn once(&mut self, era: Option<Era>) -> Result<Opened, Failure> {
-        let config = self.setup.config().map_err(|error| Failure::from(&error))?;
+        let found = Arc::new(self.setup.found().await?);
+        self.found = Some(Arc::clone(&found));
+        let config = self.setup.config(&self.setup.find(&found));
+        let config = config.map_err(|error| Failure::from(&error))?;
         let transport = self.setup.transport(self.framing);
         let mut events = self.open(&transport, &config).await?;
         let capabilities = self.setup.capabilities(config.handshake.as_ref());
@@ -166,7 +175,9 @@ impl Attempt {
         config: &Config,
     ) -> Result<Receiver<Event>, Failure> {
         let failed = |error: &_| Failure::from(error).while_it("failed to create transport");
-        let opening = self.setup.opening(&config.env).map_err(|error| failed(&error))?;
+        let found = self.found.clone().unwrap_or_default();
+        let find = self.setup.find(&found);
+        let opening = self.setup.opening(&config.env, &find).map_err(|error| failed(&error))?;
         let link = open(transport, &opening).await.map_err(|error| failed(&error))?;
         let settings = PeerSettings {
             server: self.setup.spec.id.clone(),

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::catalog::ListError;
 use super::era::ProbeError;
 use super::peer::CallError;
+use crate::secrets::Unresolved;
 use crate::signals::chain;
-use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError};
+use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, Trouble};
 
 /// Why a session did not come to be, or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,16 @@ const SESSION_GONE: &str = "session.gone";
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Failure { kind, code: kind.code(), message: message.into(), fix: None, retry_after: None }
+    }
+
+    /// A value of the server's configuration could not be had.
+    pub(super) fn of_values(error: &Unresolved, server: &str) -> Self {
+        let kind = match error.is_passing() {
+            true => FailureKind::Connection,
+            false => FailureKind::Config,
+        };
+        let fix = Some(error.fix(server));
+        Failure { code: error.code(), fix, ..Failure::new(kind, chain(error)) }
     }
 
     /// Whether the same again may end otherwise. A server that is full and says until when is worth it.
@@ -99,7 +110,12 @@ impl From<&OpenError> for Failure {
             OpenError::Spawn(_) => Failure::new(FailureKind::Connection, ""),
             _ => Failure::new(FailureKind::Config, ""),
         };
-        Failure { code: error.code(), message: chain(error), fix: Some(error.fix()), ..told }
+        let (code, fix) = match (&told.fix, error) {
+            // What is known of the fault tells more than that there was one.
+            (Some(fix), OpenError::Connect(_)) => (told.code, fix.clone()),
+            _ => (error.code(), error.fix()),
+        };
+        Failure { code, message: chain(error), fix: Some(fix), ..told }
     }
 }
 
@@ -128,6 +144,11 @@ impl From<&LinkFault> for Failure {
     fn from(fault: &LinkFault) -> Self {
         let (kind, retry_after) = match fault.cause.downcast_ref::<HttpFault>() {
             Some(HttpFault::Denied { .. }) => (FailureKind::Authentication, None),
+            Some(HttpFault::NoToken(why)) => match why.trouble {
+                Trouble::Denied => (FailureKind::Authentication, None),
+                Trouble::Passing => (FailureKind::Connection, None),
+                Trouble::Here => (FailureKind::Config, None),
+            },
             Some(
                 HttpFault::TooMany { retry_after: wait @ Some(_) }
                 | HttpFault::Status { retry_after: wait @ Some(_), .. },
@@ -147,6 +168,9 @@ impl From<&LinkFault> for Failure {
         let failure = Failure { retry_after, ..Failure::new(kind, chain(fault)) };
         match fault.cause.downcast_ref::<HttpFault>() {
             Some(HttpFault::SessionGone) => Failure { code: SESSION_GONE, ..failure },
+            Some(HttpFault::NoToken(why)) => {
+                Failure { code: why.code, fix: Some(why.fix.clone()), ..failure }
+            }
             _ => failure,
         }
     }

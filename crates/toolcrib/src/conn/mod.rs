@@ -27,6 +27,6 @@ pub use failure::{Failure, FailureKind};
 pub use handle::{Conn, Listener, News, Ticket, View};
 pub use session::Session;
 pub use settings::{Settings, Tries};
-pub use setup::{Caller, Find, Learned, Memory, Permits, Setup, World};
+pub use setup::{Caller, Learned, Memory, Permits, Setup, World};
 pub use state::{CacheState, Life, Link, Moment, Outlook, State, Words};
 pub use step::{Effect, Event, LIST_CHANGE_WINDOW, LONGEST_RETRY_AFTER, Want, step};

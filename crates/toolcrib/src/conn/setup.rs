@@ -14,21 +14,27 @@ use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
 
+use super::failure::Failure;
 use super::peer::Handler;
 use super::settings::Settings;
+use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
+use crate::secrets::{Found, Sources};
 use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls};
 
 /// Finds what values refer to: variables, inputs, secrets.
-pub type Find = dyn Fn(&Reference) -> Option<String> + Send + Sync;
+type Find<'a> = dyn Fn(&Reference) -> Option<String> + Send + Sync + 'a;
 
 /// What all connections of a host share.
 pub struct World {
     pub instance: Instance,
     /// The host's environment.
     pub env: Vec<(String, String)>,
-    pub find: Arc<Find>,
+    /// Where values come from that refer to something.
+    pub sources: Sources,
     pub tls: Tls,
+    /// Logins at servers that want them.
+    pub accounts: Accounts,
     pub permissions: Permits,
     pub graces: Graces,
     pub memory: Memory,
@@ -133,14 +139,31 @@ impl Setup {
         Some(self.spec.policy.timeouts.startup.0).filter(|limit| !limit.is_zero())
     }
 
+    /// What the server's values refer to besides variables; asked for as late as can be.
+    pub(super) async fn found(&self) -> Result<Found, Failure> {
+        let found = self.world.sources.resolve(&self.spec, self.world.permissions.get()).await;
+        found.map_err(|error| Failure::of_values(&error, &self.spec.id))
+    }
+
+    pub(super) fn find<'a>(
+        &'a self,
+        found: &'a Found,
+    ) -> impl Fn(&Reference) -> Option<String> + Send + Sync + 'a {
+        |reference| found.find(&self.world.env, Some(&self.spec), reference)
+    }
+
     pub(super) fn opening<'a>(
         &'a self,
         extra_env: &'a [(String, String)],
+        find: &'a Find<'a>,
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
-        let find: &(dyn Fn(&Reference) -> Option<String> + Send + Sync) = &*self.world.find;
-        let credentials =
-            Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?;
+        let tokens = Protected::of(&self.spec, &find)?
+            .map(|server| Credentials::Tokens(self.world.accounts.tokens(server)));
+        let credentials = match tokens {
+            Some(tokens) => tokens,
+            None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+        };
         Ok(Opening {
             instance: &self.world.instance,
             host_env: &self.world.env,
@@ -163,13 +186,12 @@ impl Setup {
     }
 
     /// Free settings for the server: in its environment, in its handshake, or both.
-    pub(super) fn config(&self) -> Result<Config, OpenError> {
+    pub(super) fn config(&self, find: &Find<'_>) -> Result<Config, OpenError> {
         let init = &self.spec.policy.init;
         let delivery = init.config_delivery;
         if init.config.is_empty() || delivery == ConfigDelivery::Off {
             return Ok(Config::default());
         }
-        let find: &(dyn Fn(&Reference) -> Option<String> + Send + Sync) = &*self.world.find;
         let value = init.config.resolve(&find).map_err(OpenError::Missing)?;
         let by = |way| delivery == way || delivery == ConfigDelivery::Both;
         let env = by(ConfigDelivery::Env).then(|| (MCP_CONFIG.to_owned(), value.to_string()));

@@ -12,8 +12,9 @@ use super::note::Note;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
+use crate::auth::{LOGIN_REQUIRED, Protected};
 use crate::conn::peer::{Patience, Remark, Sender};
-use crate::registry::{NativeCall, NativeTool, Tool};
+use crate::registry::{NativeCall, NativeTool, Server, Tool};
 use crate::shape::{
     Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
     deliver, judge_input, judge_output, report,
@@ -137,7 +138,13 @@ impl Turn {
         self.check_input(tool, &arguments, request.check)?;
         let result = match (tool.native(), tool.server()) {
             (Some(native), _) => self.run(&**native, tool, arguments, request.timeout).await?,
-            (None, Some(server)) => self.send(note, tool, server, &arguments, request).await?,
+            (None, Some(server)) => {
+                let sent = self.send(note, tool, server, &arguments, request).await;
+                if Protected::is_possible(&server.spec) {
+                    self.tell("login", tool, login(server, sent.as_ref().err()));
+                }
+                sent?
+            }
             (None, None) => return Err(CallError::unknown_tool(&request.tool)),
         };
         if *result.result_type() == ResultType::InputRequired {
@@ -297,4 +304,11 @@ pub(super) fn params(tool: &Tool, arguments: &Raw, meta: Option<&Raw>) -> Raw {
         .json("arguments", arguments.json())
         .json_if("_meta", meta.map(Raw::json).filter(|meta: &Json<'_>| meta.is_object()))
         .finish()
+}
+
+/// What only a person can give to a server that serves otherwise.
+fn login(server: &Server, error: Option<&CallError>) -> Option<Problem> {
+    let error = error.filter(|error| error.code() == LOGIN_REQUIRED)?;
+    let problem = Problem::error(LOGIN_REQUIRED, error.to_string()).server(server.id());
+    Some(problem.fix(format!("run `toolcrib login {}`", server.id())))
 }

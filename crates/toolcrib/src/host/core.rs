@@ -167,10 +167,12 @@ impl Core {
         self.workspace.root.clone()
     }
 
-    /// What is started from now on may do this.
-    pub(super) fn permit(&self, permissions: &toolcrib_config::model::host::Permissions) {
-        let toolcrib_config::model::host::Permissions { spawn, network, docker } = *permissions;
+    /// What is started from now on may do this, and has its secrets from there.
+    pub(super) fn settle(&self, host: &toolcrib_config::model::host::Host) {
+        let toolcrib_config::model::host::Permissions { spawn, network, docker } = host.permissions;
         self.world.permissions.set(Permissions { spawn, network, docker });
+        self.world.sources.declare(&host.secrets);
+        self.world.sources.keep().choose(host.credentials.into());
     }
 
     /// Publishes a snapshot of how things are, if it would differ from the newest, or in any case. The newest

@@ -31,6 +31,9 @@ use crate::store::{Store, StoreError};
 /// What is left to write is written within this time when the host ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
+/// A token that an issuer is about to give may be the only one of its kind, so it is waited for and kept.
+const LAST_TOKENS: Duration = Duration::from_secs(10);
+
 /// A running host. Clones are the same one; when the last one is dropped, everything ends at once.
 /// [`Host::close`] ends it in good order.
 #[derive(Clone, Debug)]
@@ -249,6 +252,7 @@ impl Host {
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.core().problems.all();
         problems.extend(self.core().store.problems());
+        problems.extend(self.core().world.sources.keep().problem());
         problems
     }
 
@@ -331,6 +335,7 @@ impl Host {
         let mut tasks =
             std::mem::take(&mut *core.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
+        core.world.accounts.settled(LAST_TOKENS).await;
         core.world.instance.close().await;
         core.store.close(LAST_WRITES).await;
         core.events.close();

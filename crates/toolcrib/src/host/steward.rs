@@ -221,7 +221,7 @@ impl Steward {
             problems.extend(config.problems.iter().cloned());
             self.core.tell_problems(&matter, config.problems.clone());
             if place == 0 {
-                self.core.permit(&config.host.permissions);
+                self.core.settle(&config.host);
             }
             steps.extend(self.apply(place, config).await);
         }

@@ -5,13 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use toolcrib_config::model::transport::{Remote, Transport};
+use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::{Id, build, method};
 
-use super::http::{Answer, Http, SCHEMES};
+use super::http::{Answer, Http, SCHEMES, Waiting};
 use super::http_fault::HttpFault;
 use super::open::Opening;
-use super::remote::Target;
+use super::remote::{Target, remote_of};
 
 /// One look takes no longer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -50,9 +50,10 @@ pub(crate) struct Diagnosis {
 
 /// Looks at the address of a server that could not be connected to; nothing for transports without HTTP.
 pub(crate) async fn look(transport: &Transport, opening: &Opening<'_>) -> Option<Sight> {
-    let http = Http::new(Target::of(remote(transport)?, SCHEMES, opening).ok()?, opening).ok()?;
+    let http =
+        Http::new(Target::of(remote_of(transport)?, SCHEMES, opening).ok()?, opening).ok()?;
     let ping = build::request(&Id::Number(0), method::PING, None);
-    let post = http.post(http.url(), http.headers(), &ping);
+    let post = http.post(http.url(), http.headers(), &ping, Waiting::NOBODY);
     let health = http.url().join(HEALTH).ok()?;
     let (post, health) = tokio::join!(found(post), found(http.get(health)));
     Some(Sight { post, health })
@@ -101,14 +102,6 @@ pub(crate) fn diagnose(sight: Sight) -> Diagnosis {
         ),
     };
     Diagnosis { cause, step }
-}
-
-fn remote(transport: &Transport) -> Option<&Remote> {
-    match transport {
-        Transport::StreamableHttp(http) => Some(&http.remote),
-        Transport::Sse(remote) => Some(remote),
-        Transport::Stdio(_) | Transport::WebSocket(_) | Transport::DockerExec(_) => None,
-    }
 }
 
 async fn found(request: impl Future<Output = Result<Answer, HttpFault>>) -> Look {

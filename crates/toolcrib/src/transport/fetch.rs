@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 use rustls::Error as TlsError;
@@ -36,6 +37,17 @@ pub async fn fetch(
     most: usize,
     limit: Duration,
 ) -> Result<Vec<u8>, FetchError> {
+    fetch_with(url, HeaderMap::new(), tls, most, limit).await
+}
+
+/// The same with headers of one's own.
+pub(crate) async fn fetch_with(
+    url: &Url,
+    headers: HeaderMap,
+    tls: &Tls,
+    most: usize,
+    limit: Duration,
+) -> Result<Vec<u8>, FetchError> {
     let config = match url.scheme() {
         "https" => tls.config().map(|config| (*config).clone()),
         _ => Tls::unused(),
@@ -48,7 +60,7 @@ pub async fn fetch(
         .build()
         .map_err(failed)?;
     let fetched = async {
-        let mut answer = client.get(url.clone()).send().await.map_err(failed)?;
+        let mut answer = client.get(url.clone()).headers(headers).send().await.map_err(failed)?;
         if !answer.status().is_success() {
             return Err(FetchError::Status { url: url.clone(), status: answer.status() });
         }

@@ -7,21 +7,27 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::http::response::Parts;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, StatusCode, Url};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+use toolcrib_config::Hidden;
 use toolcrib_wire::header::Header;
-use toolcrib_wire::{Limits, Raw};
+use toolcrib_wire::{Id, Limits, Raw};
 
 use super::http_fault::HttpFault;
 use super::lane::{Lanes, Rest};
+use super::link::Incoming;
 use super::open::{OpenError, Opening};
 use super::remote::{Target, within};
 use super::tls::Tls;
+use super::tokens::{Denial, Tokens};
 
 pub(super) const AGENT: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
-pub(super) const SCHEMES: [&str; 2] = ["http", "https"];
+pub(crate) const SCHEMES: [&str; 2] = ["http", "https"];
 pub(super) const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -30,6 +36,9 @@ const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, 
 /// Node closes a connection that is idle for 5 s, and a request that meets the closing fails without anybody
 /// knowing whether it was read. So we are first.
 pub(super) const IDLE: Duration = Duration::from_secs(4);
+
+/// A request is sent this often: with the token at hand, with a renewed one, and with one that is good for more.
+const TRIES: usize = 3;
 
 pub(super) const IDLE_CONNECTIONS: usize = 64;
 const REDIRECTS: usize = 5;
@@ -61,6 +70,14 @@ pub(super) enum Answer {
     Pooled(Response),
     /// Over one that whoever reads it drives.
     Driven(Box<Parts>, Rest),
+}
+
+/// Who waits for a request, so that he can be told that it is not the server that takes its time.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting<'a> {
+    request: Option<(&'a mpsc::Sender<Incoming>, &'a Id)>,
+    /// Nothing has been heard of the server yet: it has only the time that connecting may take.
+    is_connecting: bool,
 }
 
 /// The rest of an answer. Reading fails when nothing comes for too long.
@@ -123,9 +140,19 @@ impl Http {
         url: &Url,
         mut headers: HeaderMap,
         message: &Raw,
+        waiting: Waiting<'_>,
     ) -> Result<Answer, HttpFault> {
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, JSON_OR_EVENTS);
+        self.send(headers, waiting, None, |headers| self.post_once(url, headers, message)).await
+    }
+
+    async fn post_once(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        message: &Raw,
+    ) -> Result<Answer, HttpFault> {
         let body = Bytes::from_owner(Shared(message.clone()));
         if let Some(lanes) = &self.lanes {
             return post_plainly(lanes, url, &headers, body).await;
@@ -146,15 +173,78 @@ impl Http {
     /// Asks for a stream of events. Some servers send nothing at all, not even the head, before the first one.
     pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Answer, HttpFault> {
         headers.insert(ACCEPT, EVENTS);
-        let request = self.client.get(self.url().clone()).headers(headers);
-        let response =
-            unless_silent(self.silence, request.send()).await?.map_err(HttpFault::network)?;
-        let response = Answer::Pooled(response);
+        let ask = async |headers| {
+            let request = self.client.get(self.url().clone()).headers(headers);
+            request.send().await.map(Answer::Pooled).map_err(HttpFault::network)
+        };
+        let response = self.send(headers, Waiting::NOBODY, self.silence, ask).await?;
         match Content::of(&response) {
             _ if !response.status().is_success() => Ok(response),
             Content::Events => Ok(response),
             Content::Other(found) => Err(HttpFault::ContentType(found)),
             Content::Json | Content::Nothing => Err(HttpFault::ContentType(String::new())),
+        }
+    }
+
+    async fn send<F>(
+        &self,
+        headers: HeaderMap,
+        waiting: Waiting<'_>,
+        silence: Option<Duration>,
+        attempt: impl Fn(HeaderMap) -> F,
+    ) -> Result<Answer, HttpFault>
+    where
+        F: Future<Output = Result<Answer, HttpFault>>,
+    {
+        match &self.target.tokens {
+            None => self.send_once(attempt(headers), waiting, silence).await,
+            Some(tokens) => {
+                let sent = self.send_with(&**tokens, headers, waiting, silence, attempt);
+                Box::pin(sent).await
+            }
+        }
+    }
+
+    /// Sends a request with the token of the moment; where it is refused, with another one. What is refused has had
+    /// no effect, so it may be sent again.
+    async fn send_with<F>(
+        &self,
+        tokens: &dyn Tokens,
+        headers: HeaderMap,
+        waiting: Waiting<'_>,
+        silence: Option<Duration>,
+        attempt: impl Fn(HeaderMap) -> F,
+    ) -> Result<Answer, HttpFault>
+    where
+        F: Future<Output = Result<Answer, HttpFault>>,
+    {
+        let mut token = token(tokens, waiting).await?;
+        for _ in 1..TRIES {
+            let sent = attempt(with(&headers, token.as_ref())?);
+            let sent = self.send_once(sent, waiting, silence).await?;
+            if !matches!(sent.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(sent);
+            }
+            let denial = Denial::of(sent.status().as_u16(), sent.headers());
+            let instead = tokens.instead(token.as_ref(), &denial);
+            match waiting.while_standing(instead).await.map_err(HttpFault::NoToken)? {
+                Some(instead) => token = Some(instead),
+                None => return Ok(sent),
+            }
+        }
+        self.send_once(attempt(with(&headers, token.as_ref())?), waiting, silence).await
+    }
+
+    async fn send_once(
+        &self,
+        sent: impl Future<Output = Result<Answer, HttpFault>>,
+        waiting: Waiting<'_>,
+        silence: Option<Duration>,
+    ) -> Result<Answer, HttpFault> {
+        let sent = async { unless_silent(silence, sent).await? };
+        match waiting.is_connecting {
+            true => Box::pin(self.while_connecting(sent)).await,
+            false => sent.await,
         }
     }
 
@@ -164,8 +254,9 @@ impl Http {
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
-        let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
-        request.send().await.map(|response| response.status()).map_err(HttpFault::network)
+        let url = self.url();
+        let request = || self.client.request(Method::DELETE, url.clone()).headers(headers.clone());
+        Ok(self.send(request, Waiting::NOBODY, None).await?.status())
     }
 
     /// Fails if the work is not done in the time that connecting may take.
@@ -212,6 +303,51 @@ impl Answer {
             }
         }
     }
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) const NOBODY: Self = Self { request: None, is_connecting: false };
+
+    pub(super) fn for_answer(inbox: &'a mpsc::Sender<Incoming>, id: &'a Id) -> Self {
+        Self { request: Some((inbox, id)), is_connecting: false }
+    }
+
+    pub(super) fn while_connecting(self, is_connecting: bool) -> Self {
+        Self { is_connecting, ..self }
+    }
+
+    /// The time that a token takes is not the request's.
+    async fn while_standing<T>(self, work: impl Future<Output = T>) -> T {
+        self.say(true).await;
+        let done = work.await;
+        self.say(false).await;
+        done
+    }
+
+    async fn say(self, stands: bool) {
+        if let Some((inbox, id)) = self.request {
+            // What nobody takes any more is dropped.
+            let _ = inbox.send(Incoming::Standing { request: id.clone(), stands }).await;
+        }
+    }
+}
+
+async fn token(tokens: &dyn Tokens, waiting: Waiting<'_>) -> Result<Option<Hidden>, HttpFault> {
+    match tokens.at_hand() {
+        Some(token) => Ok(token),
+        None => waiting.while_standing(tokens.token()).await.map_err(HttpFault::NoToken),
+    }
+}
+
+fn with(headers: &HeaderMap, token: Option<&Hidden>) -> Result<HeaderMap, HttpFault> {
+    let mut headers = headers.clone();
+    let Some(token) = token else { return Ok(headers) };
+    let refused = |_| HttpFault::BadHeader(AUTHORIZATION.to_string());
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+    let mut value = value.map_err(refused)?;
+    value.set_sensitive(true);
+    headers.insert(AUTHORIZATION, value);
+    Ok(headers)
 }
 
 impl Body {

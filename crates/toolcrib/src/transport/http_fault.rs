@@ -8,6 +8,7 @@ use reqwest::{StatusCode, Url};
 
 use super::link::LinkFault;
 use super::remote::without_secrets;
+use super::tokens::NoToken;
 
 /// The cause in a [`LinkFault`] of the transports over HTTP and of a WebSocket's opening.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,8 @@ pub enum HttpFault {
     /// The challenge is what `WWW-Authenticate` says.
     #[error("the server wants other credentials (status {status})")]
     Denied { status: u16, challenge: Option<String> },
+    #[error("there is no token for the server")]
+    NoToken(#[source] NoToken),
     #[error("the server has too many requests to answer")]
     TooMany { retry_after: Option<Duration> },
     #[error("the server does not know the session any more: it has to be initialised again")]

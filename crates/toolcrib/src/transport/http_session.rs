@@ -15,7 +15,7 @@ use toolcrib_wire::{Id, Message, Packet, Response, Version, method};
 
 use super::event_stream::{Cursor, EventStream, answers, incoming, message};
 use super::exchange::{Alone, Work};
-use super::http::{self, Answer, Content, Http, LINGER};
+use super::http::{self, Answer, Content, Http, LINGER, Waiting};
 use super::http_fault::HttpFault;
 use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
 
@@ -369,12 +369,12 @@ impl Session {
         for header in of_message(message) {
             http::put(&mut headers, &header)?;
         }
-        let sent = self.http.post(self.http.url(), headers, &message.raw);
-        let response = if self.known().answered {
-            sent.await?
-        } else {
-            Box::pin(self.http.while_connecting(sent)).await?
+        let waiting = match &message.what {
+            What::Request { id, .. } => Waiting::for_answer(&self.incoming, id),
+            What::Notification { .. } | What::Answer => Waiting::NOBODY,
         };
+        let waiting = waiting.while_connecting(!self.known().answered);
+        let response = self.http.post(self.http.url(), headers, &message.raw, waiting).await?;
         self.known().answered = true;
         Ok((response, had_session))
     }

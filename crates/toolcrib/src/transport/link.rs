@@ -120,6 +120,8 @@ pub enum Incoming {
     /// A request that will not be answered while the link goes on: it could not be delivered, or its answer
     /// stream ended without an answer.
     Failed { request: Id, fault: LinkFault },
+    /// A request waits for something that is not the server's fault, or does so no more: its clock stands still.
+    Standing { request: Id, stands: bool },
     /// The last one.
     Closed(CloseReason),
 }

@@ -20,13 +20,16 @@ mod stdio;
 mod stream;
 mod streamable_http;
 mod tls;
+mod tokens;
 mod websocket;
 
 pub(crate) use diagnosis::{diagnose, look};
 pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
 pub use exchange::{Alone, Direct, Exchange, Work};
+pub(crate) use fetch::fetch_with;
 pub use fetch::{FetchError, fetch};
+pub(crate) use http::SCHEMES;
 pub use http_fault::HttpFault;
 pub use link::{
     CloseReason, Closer, Facts, Finish, Incoming, Link, LinkFault, Outbox, Outgoing, Outward, Room,
@@ -34,5 +37,7 @@ pub use link::{
 };
 pub use open::{OpenError, Opening, Permissions, open};
 pub use remote::Credentials;
+pub(crate) use remote::{remote_of, resolved};
 pub use stream::{StreamSettings, over};
 pub use tls::Tls;
+pub use tokens::{Coming, Denial, NoToken, Tokens, Trouble};

@@ -63,7 +63,7 @@ pub enum OpenError {
     DockerForbidden,
     #[error("the command `{0}` is not among `allow_commands`")]
     CommandNotAllowed(String),
-    #[error("{} is not set", describe(.0))]
+    #[error("{0} is not set")]
     Missing(Reference),
     #[error("cannot use the configured encoding")]
     Encoding(#[source] UnknownEncoding),
@@ -99,9 +99,16 @@ pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, 
 impl Opening<'_> {
     /// The text of a value.
     pub(crate) fn text(&self, value: &Value) -> Result<String, OpenError> {
-        let hidden = value.resolve(&self.find).map_err(OpenError::Missing)?;
-        Ok(hidden.reveal().to_owned())
+        text(value, &self.find)
     }
+}
+
+pub(super) fn text(
+    value: &Value,
+    find: &dyn Fn(&Reference) -> Option<String>,
+) -> Result<String, OpenError> {
+    let hidden = value.resolve(find).map_err(OpenError::Missing)?;
+    Ok(hidden.reveal().to_owned())
 }
 
 impl OpenError {
@@ -141,7 +148,7 @@ impl OpenError {
             }
             Self::CommandNotAllowed(command) => format!("add `{command}` to `allow_commands`"),
             Self::Missing(reference) => {
-                format!("set {}, or give the place that uses it a default", describe(reference))
+                format!("set {reference}, or give the place that uses it a default")
             }
             Self::Encoding(_) => {
                 "use `utf-8`, or another encoding that has ASCII as a part".to_owned()
@@ -159,14 +166,6 @@ impl OpenError {
             Self::Connect(_) => "see that the server runs at this address".to_owned(),
             Self::Docker(fault) => fault.fix(),
         }
-    }
-}
-
-fn describe(reference: &Reference) -> String {
-    match reference {
-        Reference::Env(name) => format!("the variable `{name}`"),
-        Reference::Input(name) => format!("the input `{name}`"),
-        Reference::Secret { provider, path } => format!("the secret `{path}` of `{provider}`"),
     }
 }
 

@@ -1,17 +1,19 @@
 //! A server at an address: which addresses are accepted, and what every request to one carries.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 use toolcrib_config::model::auth::Auth;
-use toolcrib_config::model::transport::{Remote, UrlPolicy};
+use toolcrib_config::model::transport::{Remote, Transport, UrlPolicy};
 use toolcrib_config::{Hidden, Reference};
 use url::{Host, Url};
 
 use super::http_fault::HttpFault;
-use super::open::{OpenError, Opening};
+use super::open::{OpenError, Opening, text};
+use super::tokens::Tokens;
 
 /// How the host shows itself to a server: values, not references to them.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub enum Credentials {
         header: String,
         key: Hidden,
     },
+    /// They are obtained, and change while the connection lives.
+    Tokens(Arc<dyn Tokens>),
 }
 
 /// An address and the headers of every request to it.
@@ -30,10 +34,11 @@ pub enum Credentials {
 pub(super) struct Target {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
+    pub(super) tokens: Option<Arc<dyn Tokens>>,
 }
 
 impl Credentials {
-    /// What the configuration says. OAuth tokens are not configured but obtained, so there are none yet.
+    /// What the configuration says itself. Tokens of OAuth are not configured but obtained.
     pub fn configured(
         auth: &Auth,
         find: &dyn Fn(&Reference) -> Option<String>,
@@ -49,7 +54,7 @@ impl Credentials {
 
     fn header(&self) -> Option<(&str, String)> {
         match self {
-            Self::None => None,
+            Self::None | Self::Tokens(_) => None,
             Self::Bearer(token) => {
                 Some((AUTHORIZATION.as_str(), format!("Bearer {}", token.reveal())))
             }
@@ -68,21 +73,44 @@ impl Target {
         if !opening.permissions.network {
             return Err(OpenError::NetworkForbidden);
         }
-        let shown = || without_secrets(&remote.url.shown());
-        let url = Url::parse(&opening.text(&remote.url.0)?).ok();
-        let url = url.filter(|url| url.has_host() && schemes.contains(&url.scheme()));
-        let url = url.ok_or_else(|| OpenError::BadUrl(shown()))?;
-        if !is_admitted(&url, schemes[1], remote.url_policy) {
-            return Err(OpenError::UrlNotAllowed(shown()));
-        }
-        let mut headers = HeaderMap::new();
-        for (name, value) in &remote.headers {
-            put(&mut headers, name, &opening.text(value)?)?;
-        }
+        let (url, mut headers) = resolved(remote, schemes, &opening.find)?;
         if let Some((name, value)) = opening.credentials.header() {
             put(&mut headers, name, &value)?;
         }
-        Ok(Self { url, headers })
+        let tokens = match &opening.credentials {
+            Credentials::Tokens(tokens) => Some(Arc::clone(tokens)),
+            _ => None,
+        };
+        Ok(Self { url, headers, tokens })
+    }
+}
+
+/// An address and the headers of every request to it, with values instead of references.
+pub(crate) fn resolved(
+    remote: &Remote,
+    schemes: [&str; 2],
+    find: &dyn Fn(&Reference) -> Option<String>,
+) -> Result<(Url, HeaderMap), OpenError> {
+    let shown = || without_secrets(&remote.url.shown());
+    let url = Url::parse(&text(&remote.url.0, find)?).ok();
+    let url = url.filter(|url| url.has_host() && schemes.contains(&url.scheme()));
+    let url = url.ok_or_else(|| OpenError::BadUrl(shown()))?;
+    if !is_admitted(&url, schemes[1], remote.url_policy) {
+        return Err(OpenError::UrlNotAllowed(shown()));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in &remote.headers {
+        put(&mut headers, name, &text(value, find)?)?;
+    }
+    Ok((url, headers))
+}
+
+/// The address of a server that is reached over HTTP.
+pub(crate) fn remote_of(transport: &Transport) -> Option<&Remote> {
+    match transport {
+        Transport::StreamableHttp(http) => Some(&http.remote),
+        Transport::Sse(remote) => Some(remote),
+        Transport::Stdio(_) | Transport::WebSocket(_) | Transport::DockerExec(_) => None,
     }
 }
 

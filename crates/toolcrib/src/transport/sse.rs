@@ -12,7 +12,7 @@ use toolcrib_config::model::transport::Remote;
 use toolcrib_wire::{Channel, Id, Limits, method};
 
 use super::event_stream::{Cursor, EventStream, incoming};
-use super::http::{Http, SCHEMES, put};
+use super::http::{Http, SCHEMES, Waiting, put};
 use super::http_fault::HttpFault;
 use super::link::{CloseReason, Ends, Facts, Incoming, Link, Outgoing, Outward, What};
 use super::open::{OpenError, Opening};
@@ -140,7 +140,11 @@ impl Posts {
                 // An error means that it has arrived, or never will.
                 let _ = cancelled.changed().await;
             }
-            if let Err(fault) = post(&http, &endpoint, &message).await {
+            let waiting = match &message.what {
+                What::Request { id, .. } => Waiting::for_answer(&inbox, id),
+                What::Notification { .. } | What::Answer => Waiting::NOBODY,
+            };
+            if let Err(fault) = post(&http, &endpoint, &message, waiting).await {
                 report(fault, message.what, &inbox).await;
             }
             is_opening
@@ -178,12 +182,17 @@ impl Posts {
     }
 }
 
-async fn post(http: &Http, endpoint: &Url, message: &Outward) -> Result<(), HttpFault> {
+async fn post(
+    http: &Http,
+    endpoint: &Url,
+    message: &Outward,
+    waiting: Waiting<'_>,
+) -> Result<(), HttpFault> {
     let mut headers = http.headers();
     for header in &message.headers {
         put(&mut headers, header)?;
     }
-    let sent = timeout(DELIVERY, http.post(endpoint, headers, &message.raw)).await;
+    let sent = timeout(DELIVERY, http.post(endpoint, headers, &message.raw, waiting)).await;
     let response = sent.unwrap_or(Err(HttpFault::Unanswered(DELIVERY)))?;
     if response.status().is_success() {
         http.body(response).finish().await;

@@ -22,7 +22,7 @@ impl Tls {
         Ok(Self(Arc::new(OnceLock::from(Arc::new(config)))))
     }
 
-    pub(super) fn config(&self) -> Result<Arc<ClientConfig>, Error> {
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, Error> {
         if let Some(config) = self.0.get() {
             return Ok(Arc::clone(config));
         }
@@ -31,7 +31,7 @@ impl Tls {
     }
 
     /// For clients that never leave plain HTTP: nobody is trusted, and nothing has to be read.
-    pub(super) fn unused() -> Result<ClientConfig, Error> {
+    pub(crate) fn unused() -> Result<ClientConfig, Error> {
         Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
     }
 }

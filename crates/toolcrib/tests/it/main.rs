@@ -5,6 +5,7 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
+mod auth;
 mod conformance;
 mod conn;
 mod everything;
@@ -14,6 +15,7 @@ mod peers;
 mod process;
 mod remote;
 mod scene;
+mod secrets;
 mod served;
 mod sse;
 mod store;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::{
     Answering, Asked, CallError, CallOptions, Handler, NoRequests, Patience,
 };
@@ -16,9 +17,10 @@ use toolcrib::conn::{
     Caller, Catalog, Conn, Listener, Memory, News, Session, Settings, Setup, World,
 };
 use toolcrib::process::{Graces, Instance};
+use toolcrib::secrets::{Keep, Means, Sources, Storage};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
-use toolcrib_config::{Named, Problem, Reference, ServerSpec, Workspace, compile};
+use toolcrib_config::{Config, Named, Problem, ServerSpec, Workspace, compile};
 use toolcrib_testkit::scripted::{Script, program};
 use toolcrib_wire::Raw;
 use toolcrib_wire::handshake::Implementation;
@@ -54,17 +56,18 @@ impl Scene {
         if !env.iter().any(|(name, _)| *name == "PATH") {
             all.push(("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()));
         }
-        let found = all.clone();
-        let find = move |reference: &Reference| match reference {
-            Reference::Env(name) => {
-                found.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-            }
-            _ => None,
+        let keep = Keep::open(folder.path().join("credentials"), Storage::File);
+        let means = Means {
+            instance: instance.clone(),
+            env: all.clone(),
+            cwd: folder.path().to_owned(),
+            tls: Tls::default(),
         };
         let world = World {
             instance,
             env: all,
-            find: Arc::new(find),
+            accounts: Accounts::new(keep.clone(), Tls::default()),
+            sources: Sources::new(keep, means),
             tls: Tls::default(),
             permissions: Permissions { spawn: true, network: true, docker: true }.into(),
             graces,
@@ -80,6 +83,11 @@ impl Scene {
 
     /// The servers of a file, of which all must be good.
     pub(crate) fn servers(&self, name: &str, text: &str) -> Vec<ServerSpec> {
+        self.config(name, text).servers
+    }
+
+    /// All that a file says, of which everything must be good.
+    pub(crate) fn config(&self, name: &str, text: &str) -> Config {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
@@ -93,7 +101,7 @@ impl Scene {
         let is_wrong = |problem: &&Problem| problem.is_error() && problem.code != "env.missing";
         let errors: Vec<_> = config.problems.iter().filter(is_wrong).collect();
         assert!(errors.is_empty(), "{errors:?}");
-        config.servers
+        config
     }
 
     /// A native server, by its entry.

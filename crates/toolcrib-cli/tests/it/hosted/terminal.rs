@@ -1,26 +1,93 @@
 //! What only a terminal sees: colours, live progress, and foreign text without its power.
 
-use std::process::Command;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{demo, native, scripted};
-use crate::{PROGRAM, Place};
+use super::{PATH, codes, demo, native, parsed, scripted};
+use crate::{NO_BUS, PROGRAM, Place};
 
-/// What a terminal is sent by a command, errors and all.
-fn on_terminal(place: &Place, args: &str) -> String {
-    let line = format!("{PROGRAM} {args}");
-    let output = Command::new("script")
-        .args(["-qec", &line, "/dev/null"])
+/// A command on a terminal of its own.
+fn terminal(place: &Place, args: &str) -> Command {
+    let mut command = Command::new("script");
+    command
+        .args(["-qec", &format!("{PROGRAM} {args}"), "/dev/null"])
         .current_dir(place.root())
         .env_clear()
         .env("HOME", place.home())
         .env("PATH", "/usr/bin:/bin")
         .env("TERM", "xterm")
+        .env(NO_BUS.0, NO_BUS.1);
+    command
+}
+
+/// What a terminal is sent by a command, errors and all.
+fn on_terminal(place: &Place, args: &str) -> String {
+    let output = terminal(place, args)
         .output()
         .unwrap_or_else(|error| panic!("`script` of the package bsdutils is needed: {error}"));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The same for a command that asks: each answer is typed when its question stands there.
+fn answered(place: &Place, args: &str, answers: &[(&str, &str)]) -> String {
+    let mut command = terminal(place, args);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut sent = Vec::new();
+    let mut part = [0; 4096];
+    let mut answers = answers.iter().peekable();
+    loop {
+        let said = String::from_utf8_lossy(&sent).into_owned();
+        if let Some((_, answer)) = answers.next_if(|(question, _)| said.contains(question)) {
+            stdin.write_all(format!("{answer}\n").as_bytes()).unwrap();
+            continue;
+        }
+        match stdout.read(&mut part).unwrap() {
+            0 => break,
+            count => sent.extend_from_slice(&part[..count]),
+        }
+    }
+    child.wait().unwrap();
+    String::from_utf8_lossy(&sent).into_owned()
+}
+
+#[test]
+fn an_input_is_asked_for_once_and_a_password_is_not_seen() {
+    let inputs = json!([
+        {"id": "key", "type": "promptString", "description": "The key", "password": true},
+        {"id": "region", "type": "pickString", "description": "Where", "options": ["eu", "us"]},
+    ]);
+    let mut server = scripted(&Script::default());
+    server["env"] = json!({"KEY": "${input:key}", "REGION": "${input:region}"});
+    let text = json!({"inputs": inputs, "servers": {"s": server}}).to_string();
+    let place = Place::new().file(".vscode/mcp.json", &text);
+    let named = ["--config", ".vscode/mcp.json"];
+    let run = |args: &[&str]| place.run_with(&[args, &named[..], &["--json"]].concat(), &[PATH]);
+    let ran = run(&["doctor"]);
+    let error = parsed(&ran)["servers"][0]["error"].take();
+    assert_eq!(error["code"], "input.missing");
+    assert!(
+        error["fix"].as_str().unwrap().contains("`toolcrib doctor s` in a terminal"),
+        "{error}"
+    );
+
+    let args = "tools --config .vscode/mcp.json";
+    let typed =
+        [("The key (`key`, for server `s`): ", "c4nary"), ("2) us: ", "9"), ("none of", "2")];
+    let sent = answered(&place, args, &typed);
+    assert!(sent.contains("  1) eu\r\n  2) us: ") && sent.contains("s_"), "{sent:?}");
+    assert!(!sent.contains("c4nary"), "{sent:?}");
+    // Never again, wherever it is run.
+    assert!(!on_terminal(&place, args).contains("The key"));
+    let text = parsed(&run(&["call", "s__env"]))["text"].as_str().unwrap().to_owned();
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&told["env"]["KEY"], &told["env"]["REGION"]), (&json!("c4nary"), &json!("us")));
+    let kept = parsed(&run(&["doctor"]));
+    assert_eq!(kept["credentials"]["storage"], "file");
+    assert_eq!(codes(&kept["problems"]), [] as [&str; 0]);
 }
 
 #[test]

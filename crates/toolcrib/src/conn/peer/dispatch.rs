@@ -55,8 +55,18 @@ impl Dispatch {
             Incoming::Unframed(error) => self.unframed(&error),
             Incoming::Framing(framing) => self.shared.state().framing = Some(framing),
             Incoming::Failed { request, fault } => self.failed(&request, fault),
+            Incoming::Standing { request, stands } => self.standing(&request, stands),
             // The loop has taken it.
             Incoming::Closed(_) => {}
+        }
+    }
+
+    fn standing(&self, request: &Id, stands: bool) {
+        let state = self.shared.state();
+        match state.calls.get(request) {
+            Some(waiting) if stands => waiting.clock.pause(),
+            Some(waiting) => waiting.clock.resume(),
+            None => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! `toolcrib serve`: one host for everybody who asks.
 
+mod canary;
 mod commands;
 mod one_host;
 mod pipe;

@@ -1,0 +1,170 @@
+//! Values that a person is asked for once: on a terminal, before the servers that need them are started.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tokio::task::spawn_blocking;
+use toolcrib::secrets::{Keep, input_name};
+use toolcrib::signals::chain;
+use toolcrib_config::model::host::Input;
+use toolcrib_config::{Config, Hidden, Reference, ServerSpec, Value};
+
+use crate::out::Out;
+use crate::shown::printable;
+
+/// A wrong answer may be given so often before the server has to do without.
+const TRIES: usize = 3;
+
+/// Asks for what these servers need and nobody has answered yet. Where there is no terminal nothing is asked: the
+/// servers tell what they miss.
+pub(crate) async fn ask<'a>(
+    out: &Out,
+    config: &Config,
+    servers: impl Iterator<Item = &'a ServerSpec>,
+    keep: &Keep,
+) -> Result<(), String> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(());
+    }
+    for (name, (id, server)) in wanted(servers) {
+        let told = |error| format!("cannot keep what is asked for: {}", chain(&error));
+        if keep.read(&name).await.map_err(told)?.is_some() {
+            continue;
+        }
+        let input = config.inputs.get(&id).cloned().unwrap_or_default();
+        if let Some(answer) = answer(out, &id, &server, &input).await? {
+            keep.write(&name, &answer).await.map_err(told)?;
+        }
+    }
+    Ok(())
+}
+
+/// Each once, by what it is kept under: its id and a server that needs it.
+fn wanted<'a>(servers: impl Iterator<Item = &'a ServerSpec>) -> BTreeMap<String, (String, String)> {
+    let of = |spec: &'a ServerSpec| {
+        let references = spec.values().into_iter().flat_map(Value::references);
+        references.filter_map(|reference| match reference {
+            Reference::Input(id) => Some((input_name(&spec.base, &id), (id, spec.id.clone()))),
+            _ => None,
+        })
+    };
+    servers.filter(|spec| spec.policy.enabled).flat_map(of).collect()
+}
+
+/// Nothing where the person has no answer.
+async fn answer(
+    out: &Out,
+    id: &str,
+    server: &str,
+    input: &Input,
+) -> Result<Option<Hidden>, String> {
+    let question = question(id, server, input);
+    for _ in 0..TRIES {
+        out.ask(&question);
+        let given = line(out, input.password).await?;
+        match chosen(given.reveal(), input) {
+            Some(answer) => return Ok(Some(answer)),
+            None if input.options.is_empty() => break,
+            None => out.note("that is none of them"),
+        }
+    }
+    out.note(&format!("`{}` goes without an answer", printable(id)));
+    Ok(None)
+}
+
+fn question(id: &str, server: &str, input: &Input) -> String {
+    let what = if input.description.is_empty() { id } else { &input.description };
+    let mut text = format!("{} (`{}`, for server `{server}`)", printable(what), printable(id));
+    for (number, option) in input.options.iter().enumerate() {
+        text += &format!("\n  {}) {}", number + 1, printable(option));
+    }
+    match &input.default {
+        Some(_) if input.password => text += " [Enter takes the default]",
+        Some(default) => text += &format!(" [{}]", printable(default)),
+        None => {}
+    }
+    text + ": "
+}
+
+/// What an answer stands for: an option, by its number or its text, the default, or itself.
+fn chosen(given: &str, input: &Input) -> Option<Hidden> {
+    let given = match given {
+        "" => input.default.as_deref()?,
+        given => given,
+    };
+    if input.options.is_empty() || input.options.iter().any(|option| option == given) {
+        return Some(Hidden::new(given));
+    }
+    let number = given.parse::<usize>().ok()?.checked_sub(1)?;
+    input.options.get(number).map(Hidden::new)
+}
+
+/// A line of the terminal, seen while it is typed or not.
+async fn line(out: &Out, is_secret: bool) -> Result<Hidden, String> {
+    // Held here and not where it is read: an interrupt ends this, and a read goes on.
+    let quiet = is_secret.then(Quiet::begin);
+    let read = spawn_blocking(|| {
+        let mut line = String::with_capacity(1 << 12);
+        io::stdin().read_line(&mut line).map(|_| {
+            let end = line.trim_end_matches(['\n', '\r']).len();
+            line.truncate(end);
+            Hidden::new(line)
+        })
+    });
+    let read = read.await.unwrap_or_else(|error| Err(error.into()));
+    if quiet.is_some() {
+        out.ask("\n");
+    }
+    read.map_err(|error| format!("cannot read the answer: {error}"))
+}
+
+/// While it lives the terminal does not show what is typed.
+struct Quiet(Option<Termios>);
+
+impl Quiet {
+    fn begin() -> Self {
+        let Ok(before) = tcgetattr(io::stdin()) else { return Quiet(None) };
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        let done = tcsetattr(io::stdin(), OptionalActions::Flush, &silent);
+        Quiet(done.is_ok().then_some(before))
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            // There is nobody to tell: the terminal is gone.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_an_option_the_default_or_itself() {
+        let free = Input { default: Some("d".into()), ..Input::default() };
+        let pick =
+            Input { options: vec!["eu".into(), "us".into(), "1".into()], ..Input::default() };
+        for (input, given, answer) in [
+            (&free, "x", Some("x")),
+            (&free, "", Some("d")),
+            (&Input::default(), "", None),
+            (&pick, "us", Some("us")),
+            (&pick, "2", Some("us")),
+            // A text that is an option is that option, whatever its number.
+            (&pick, "1", Some("1")),
+            (&pick, "4", None),
+            (&pick, "0", None),
+            (&pick, "", None),
+        ] {
+            assert_eq!(chosen(given, input).as_ref().map(Hidden::reveal), answer, "{given}");
+        }
+        let asked = question("id", "s", &Input { password: true, ..free });
+        assert!(!asked.contains("[d]"), "{asked}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Why the value that something refers to could not be had.
+
+use std::time::Duration;
+
+use toolcrib_config::Reference;
+
+/// Names only: never a value, nor what a store said, which may hold one.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot get {reference}")]
+pub struct Unresolved {
+    pub reference: Reference,
+    #[source]
+    pub why: Why,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Why {
+    #[error("it was never answered")]
+    Unanswered,
+    #[error("there is nothing of that name")]
+    Missing,
+    #[error("`host.secrets` declares no `{0}`")]
+    Undeclared(String),
+    #[error("its store is not declared as it must be: {0}")]
+    Declared(String),
+    #[error("the store denies access to it")]
+    Denied,
+    #[error("the store cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("the store did not answer within {} s", .0.as_secs_f64())]
+    Late(Duration),
+    #[error("the command failed: {0}")]
+    Failed(String),
+    #[error("what is there cannot be used: {0}")]
+    Unusable(String),
+    #[error("this host may not start processes")]
+    SpawnForbidden,
+    #[error("this host may not use the network")]
+    NetworkForbidden,
+}
+
+impl Unresolved {
+    /// Stable, for machines.
+    pub fn code(&self) -> &'static str {
+        match self.why {
+            Why::Unanswered => "input.missing",
+            Why::Missing => "secret.missing",
+            Why::Undeclared(_) => "secret.undeclared",
+            Why::Declared(_) => "secret.invalid",
+            Why::Denied => "secret.denied",
+            Why::Unreachable(_) | Why::Late(_) => "secret.unreachable",
+            Why::Failed(_) => "secret.failed",
+            Why::Unusable(_) => "secret.unusable",
+            Why::SpawnForbidden => "spawn.forbidden",
+            Why::NetworkForbidden => "network.forbidden",
+        }
+    }
+
+    /// Whether the same again may end otherwise.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.why, Why::Unreachable(_) | Why::Late(_))
+    }
+
+    /// What a person can do about it, for this server.
+    pub fn fix(&self, server: &str) -> String {
+        let reference = &self.reference;
+        match &self.why {
+            Why::Unanswered => {
+                format!("run `toolcrib doctor {server}` in a terminal: it asks for it once")
+            }
+            Why::Missing => format!("put {reference} there, or correct its path"),
+            Why::Undeclared(name) => {
+                format!("declare `{name}` under `host.secrets`, or correct the name")
+            }
+            Why::Declared(_) => "correct the store under `host.secrets`".to_owned(),
+            Why::Denied => "give the store's token the right to read it".to_owned(),
+            Why::Unreachable(_) => "see that the store runs and is unlocked".to_owned(),
+            Why::Late(_) => {
+                "see that the store answers, or raise its `timeout` under `host.secrets`".to_owned()
+            }
+            Why::Failed(_) => "run the command of `host.secrets` by hand to see why".to_owned(),
+            Why::Unusable(_) => "correct what is there, or the secret's path".to_owned(),
+            Why::SpawnForbidden => {
+                "allow `host.permissions.spawn`, or use another store".to_owned()
+            }
+            Why::NetworkForbidden => {
+                "allow `host.permissions.network`, or use another store".to_owned()
+            }
+        }
+    }
+}
