@@ -14,6 +14,7 @@ mod report;
 mod running;
 mod settings;
 mod shown;
+mod trust;
 mod world;
 
 use std::process::ExitCode;
@@ -62,6 +63,8 @@ fn main() -> ExitCode {
         Command::Reload => cmd::reload::run(&settings, &out),
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
+        Command::Trust(args) => cmd::trust::run(&settings, &out, &args),
+        Command::Accept(args) => cmd::accept::run(&settings, &out, &args),
         Command::Token(what) => cmd::token::run(&settings, &out, &what),
         Command::Connect(args) => cmd::connect::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),

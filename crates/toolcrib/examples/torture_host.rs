@@ -11,7 +11,7 @@ use std::time::Duration;
 use toolcrib::conn::peer::{CallOptions, NoRequests, Patience};
 use toolcrib::conn::{Caller, Memory, News, Want, World};
 use toolcrib::process::{Graces, Instance};
-use toolcrib::supervise::{Server, Supervisor, Terms, Watcher, Whose, clear};
+use toolcrib::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose, clear};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
 use toolcrib_config::{File, Lookup, Reference, Workspace, compile};
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Failed> {
 
 /// A call on the server's own session, and one on a session for that call alone.
 async fn use_it(server: &Arc<Server>) {
-    let spare = server.lend().unwrap_or_else(|| server.spare(None, None, None));
+    let spare = server.lend().unwrap_or_else(|| server.spare(Other::default()));
     for conn in [server.main(), spare.conn()] {
         if let Ok(ticket) = conn.ready(Want::Call).await {
             let params = ObjectWriter::new().string("name", "echo").finish();

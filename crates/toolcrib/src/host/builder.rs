@@ -15,6 +15,7 @@ use super::asking::Answers;
 use super::core::{Core, Parts};
 use super::handle::Host;
 use super::steward::Steward;
+use super::trust::Trust;
 use crate::access::Reach;
 use crate::conn::{Memory, World};
 use crate::process::{Graces, Instance, OpenError as InstanceError, ReapError};
@@ -32,6 +33,7 @@ const CLEARING: Duration = Duration::from_secs(10);
 /// What a host is made of.
 pub struct HostBuilder {
     workspace: Workspace,
+    trust: Trust,
     state: PathBuf,
     env: Vec<(String, String)>,
     native: Vec<(NativeToolset, Reach)>,
@@ -64,6 +66,7 @@ impl HostBuilder {
     pub(super) fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
         HostBuilder {
             workspace: Workspace { root: root.into(), home: None, named: None },
+            trust: Trust::default(),
             state: state.into(),
             env: Vec::new(),
             native: Vec::new(),
@@ -87,6 +90,13 @@ impl HostBuilder {
     #[must_use]
     pub fn config_file(mut self, file: Named) -> Self {
         self.workspace.named = Some(file);
+        self
+    }
+
+    /// Whose configuration may start something.
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 
@@ -176,6 +186,7 @@ impl HostBuilder {
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {
             workspace: self.workspace,
+            trust: self.trust,
             world: Arc::new(world),
             store,
             native,

@@ -1,6 +1,7 @@
 //! What only a terminal sees: colours, live progress, and foreign text without its power.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use toolcrib_testkit::scripted::{Script, Step};
@@ -10,16 +11,27 @@ use crate::{PROGRAM, Place};
 
 /// What a terminal is sent by a command, errors and all.
 fn on_terminal(place: &Place, args: &str) -> String {
+    typed(place, &format!("--root . {args}"), "")
+}
+
+/// The same where somebody types something.
+pub(super) fn typed(place: &Place, args: &str, keys: &str) -> String {
     let line = format!("{PROGRAM} {args}");
-    let output = Command::new("script")
+    let mut command = Command::new("script");
+    command
         .args(["-qec", &line, "/dev/null"])
         .current_dir(place.root())
         .env_clear()
         .env("HOME", place.home())
         .env("PATH", "/usr/bin:/bin")
         .env("TERM", "xterm")
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command
+        .spawn()
         .unwrap_or_else(|error| panic!("`script` of the package bsdutils is needed: {error}"));
+    child.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
