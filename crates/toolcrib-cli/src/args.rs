@@ -39,6 +39,9 @@ pub(crate) struct Common {
     /// The format of --config, where the file's place does not tell
     #[arg(long, global = true, value_name = "NAME", requires = "config", value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
+    /// Trust what is configured in the current folder, for this run
+    #[arg(long, global = true)]
+    pub(crate) trust: bool,
     /// Print one JSON document on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -135,6 +138,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib logout linear\n\nThey are forgotten whether their issuer can be reached or not."
     )]
     Logout(Target),
+    /// Show what the configuration of a folder would run, and trust it
+    #[command(
+        after_help = "Examples:\n  toolcrib trust                    what is configured in this folder\n  toolcrib trust ~/shop --show      only show it\n  toolcrib trust --list             which folders are trusted\n  toolcrib trust --forget ~/shop\n\nWhat is configured in the current folder starts nothing until it is trusted; what you name with --root or\n--config, and your own file, needs no trust. Trusted is what decides what runs and where it sends\nsomething: commands, arguments, variables, addresses, headers, credentials. If that changes, the changed\nserver needs trust again; the files that a command runs are not looked at. --trust trusts for one run."
+    )]
+    Trust(Trust),
+    /// Show which tools have changed since they were first seen, and accept that
+    #[command(
+        after_help = "Examples:\n  toolcrib accept                   what has changed\n  toolcrib accept files__read       this tool is right as it is now\n  toolcrib accept --all\n\nThe first definition of a tool is remembered: its title, description, annotations and schemas. One that\nbecomes another is told of; with `host: { pins: enforce }` nobody gets it until it is accepted."
+    )]
+    Accept(Accept),
     /// Write Toolcrib into the configuration of a client, or take it out again
     #[command(
         after_help = "Examples:\n  toolcrib connect                  which clients there are, and where their files\n  toolcrib connect claude-code      Claude Code starts `toolcrib serve --stdio` for this workspace\n  toolcrib connect cursor --http    Cursor asks the host that runs, in a dialog of its own\n  toolcrib connect vscode --print   what to paste, and where\n  toolcrib connect codex --undo\n\nComments and everything else in the file stay; there is a backup beside it. --undo makes the file what\nit was before, or takes only the entry out if the file has changed since."
@@ -175,6 +188,31 @@ pub(crate) struct Serve {
     /// Speak on standard input and output
     #[arg(long)]
     pub(crate) stdio: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Trust {
+    /// The folder [default: the workspace]
+    pub(crate) dir: Option<PathBuf>,
+    /// Only show what it would run
+    #[arg(long, conflicts_with_all = ["forget", "list"])]
+    pub(crate) show: bool,
+    /// Trust it no longer
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) forget: bool,
+    /// List the folders that are trusted
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Accept {
+    /// The tool, by any of its names [default: nothing is accepted, only shown]
+    #[arg(conflicts_with = "all")]
+    pub(crate) tool: Option<String>,
+    /// Accept all that have changed
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 /// What can be done to tokens.

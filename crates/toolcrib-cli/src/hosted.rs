@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use toolcrib::secrets::Storage;
 use toolcrib::signals::chain;
 use toolcrib::{Host, HostBuilder};
-use toolcrib_server::api::shape::{DialogStatus, Fault, NewDialog, ServerShape, Servers};
+use toolcrib_server::api::shape::{DialogStatus, Fault, NewDialog, Problems, ServerShape, Servers};
 use toolcrib_server::front::Front;
 use toolcrib_server::identity::Identity;
 
@@ -22,6 +22,7 @@ use crate::report::{count, no_such_server};
 use crate::running::{self, Running};
 use crate::settings::Settings;
 use crate::shown::{few, lines, reason};
+use crate::trust;
 
 /// How often is told what is waited for.
 const TICK: Duration = Duration::from_millis(50);
@@ -67,9 +68,12 @@ async fn begin_and_work(
     out: &Out,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Result<Exit, String> {
+    let running = running::find(settings).await;
+    // Before signals are watched: they end a question as they end any program.
+    let is_news = trust::ask(settings, out, running.as_ref())?;
     let mut stop = Stop::new()?;
     let (hosted, own) = tokio::select! {
-        begun = begin(settings, out) => begun?,
+        begun = begin(settings, out, running, is_news) => begun?,
         () = stop.heard() => return Ok(Exit::Interrupted),
     };
     let done = tokio::select! {
@@ -89,14 +93,20 @@ async fn begin_and_work(
     done
 }
 
-/// The host, and the handle to end it by if it is the command's own.
+/// The host, and the handle to end it by if it is the command's own. One that runs is told if something was trusted
+/// just now.
 async fn begin<'a>(
     settings: &'a Settings,
     out: &'a Out,
+    running: Option<Running>,
+    is_news: bool,
 ) -> Result<(Hosted<'a>, Option<Host>), String> {
-    if let Some(running) = running::find(settings).await {
+    if let Some(running) = running {
         tracing::info!(host = %running.told(), "a host of this root runs and is used");
         let api = Api::running(&running);
+        if is_news {
+            trust::wake(&running).await?;
+        }
         return Ok((Hosted { api, out, settings, running: Some(running) }, None));
     }
     tracing::info!("no host of this root runs: one of its own is used");
@@ -119,7 +129,8 @@ pub(crate) fn builder(settings: &Settings) -> Result<HostBuilder, String> {
     let credentials = settings.keep(Storage::default())?;
     let mut builder = Host::builder(settings.root(), state)
         .env(settings.world.variables())
-        .credentials(credentials.folder());
+        .credentials(credentials.folder())
+        .trust(settings.trust(&settings.compile()));
     if let Some(home) = &settings.workspace.home {
         builder = builder.config_home(home);
     }
@@ -236,7 +247,7 @@ impl Hosted<'_> {
 
     /// How a command ends that has nothing to show.
     pub(crate) async fn exit_of_nothing(&self) -> Result<Exit, String> {
-        Ok(match (self.is_cut_off().await?, self.settings.compile().has_errors()) {
+        Ok(match (self.is_cut_off().await?, self.settings.effective().has_errors()) {
             (true, _) => Exit::Unreached,
             (false, true) => Exit::Failed,
             (false, false) => Exit::Done,
@@ -258,6 +269,7 @@ impl Hosted<'_> {
         if let Some(off) = names(|server| server.state == "disabled") {
             self.out.note(&format!("disabled: {off}"));
         }
+        self.untrusted().await?;
         if let Some(stale) = names(|server| server.tools > 0 && server.last_connected.is_none()) {
             self.out.note(&format!(
                 "not started, shown as last seen: {stale} (`toolcrib server refresh ID` asks anew)"
@@ -267,6 +279,14 @@ impl Hosted<'_> {
         if config.has_errors() {
             self.out.note(&format!("{}: see `toolcrib check`", count(&config.problems)));
         }
+        Ok(())
+    }
+
+    /// Tells what is not started because nobody trusts it.
+    pub(crate) async fn untrusted(&self) -> Result<(), String> {
+        let answer = self.api.get("/problems").await?;
+        let Ok(told) = answer.good::<Problems>()? else { return Ok(()) };
+        trust::tell(self.out, &told.problems);
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ mod report;
 mod running;
 mod settings;
 mod shown;
+mod trust;
 mod world;
 
 use std::process::ExitCode;
@@ -65,6 +66,8 @@ fn main() -> ExitCode {
         Command::Reload => cmd::reload::run(&settings, &out),
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
+        Command::Trust(args) => cmd::trust::run(&settings, &out, &args),
+        Command::Accept(args) => cmd::accept::run(&settings, &out, &args),
         Command::Token(what) => cmd::token::run(&settings, &out, &what),
         Command::Login(args) => cmd::login::login(&settings, &out, &args),
         Command::Logout(target) => cmd::login::logout(&settings, &out, &target),

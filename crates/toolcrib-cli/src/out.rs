@@ -1,12 +1,15 @@
 //! The only place that prints: results on standard output, everything else on standard error.
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value as Json;
 use toolcrib_wire::Raw;
 
 use crate::shown;
+
+/// No answer to a question is longer.
+const LONGEST: u64 = 1024;
 
 /// Where a command writes. Colours appear on a terminal only; `NO_COLOR` is honoured.
 #[derive(Debug)]
@@ -98,6 +101,19 @@ impl Out {
         let mut err = anstream::stderr().lock();
         let _ = write!(err, "{text}");
         let _ = err.flush();
+    }
+
+    /// Whether there is somebody who could be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Asks; whatever is not a yes is a no.
+    pub(crate) fn asks(&self, question: &str) -> bool {
+        self.ask(&format!("{question} [y/N] "));
+        let mut answer = String::new();
+        let heard = std::io::stdin().lock().take(LONGEST).read_line(&mut answer).is_ok();
+        heard && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
     pub(crate) fn error(&self, text: &str) {

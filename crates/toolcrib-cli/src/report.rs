@@ -1,10 +1,12 @@
 //! Problems as a compiler prints them: the place, the excerpt with the caret, the reason, the fix.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use toolcrib::signals::visible_char;
 use toolcrib_config::{Config, Problem, ServerSpec, Severity};
 
 use crate::Exit;
 use crate::out::Out;
+use crate::shown::{lines, printable};
 
 /// All problems, the gravest last, where the eye is when the output ends.
 pub(crate) fn problems(config: &Config, problems: &[&Problem]) -> String {
@@ -54,6 +56,7 @@ pub(crate) fn no_such_server(config: &Config, out: &Out, name: &str) -> Exit {
     Exit::Failed
 }
 
+/// What others wrote is part of problems, too.
 fn group<'a>(config: &'a Config, problem: &'a Problem) -> Group<'a> {
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
@@ -61,17 +64,17 @@ fn group<'a>(config: &'a Config, problem: &'a Problem) -> Group<'a> {
         Severity::Info => Level::INFO,
     };
     let mut group =
-        Group::with_title(level.primary_title(problem.text.as_str()).id(problem.code.as_str()));
+        Group::with_title(level.primary_title(lines(&problem.text)).id(problem.code.as_str()));
     if let Some(excerpt) = excerpt(config, problem) {
         group = group.element(excerpt);
     } else if let Some(source) = &problem.source {
-        group = group.element(Level::NOTE.message(format!("in {source}")));
+        group = group.element(Level::NOTE.message(format!("in {}", printable(source))));
     }
     if let Some(server) = &problem.server {
-        group = group.element(Level::NOTE.message(format!("server `{server}`")));
+        group = group.element(Level::NOTE.message(format!("server `{}`", printable(server))));
     }
     if let Some(fix) = &problem.fix {
-        group = group.element(Level::HELP.message(fix.as_str()));
+        group = group.element(Level::HELP.message(lines(fix)));
     }
     group
 }
@@ -87,10 +90,18 @@ fn excerpt<'a>(
     let (text, column) = config.source(label)?.excerpt(line, column)?;
     let column = column.saturating_sub(1);
     let from = column.saturating_sub(WIDTH / 2);
-    let shown: String = text.chars().skip(from).take(WIDTH).collect();
+    let shown: String = text.chars().skip(from).take(WIDTH).map(harmless).collect();
     let span = word_at(&shown, column - from);
-    let snippet = Snippet::source(shown).path(label).line_start(line as usize);
+    let snippet = Snippet::source(shown).path(printable(label)).line_start(line as usize);
     Some(snippet.annotation(AnnotationKind::Primary.span(span)))
+}
+
+/// Something in the place of what must not be shown as it is: places in a line are counted by characters.
+fn harmless(c: char) -> char {
+    match c == '\t' || visible_char(c).chars().eq([c]) {
+        true => c,
+        false => char::REPLACEMENT_CHARACTER,
+    }
 }
 
 /// The byte range of the word that begins at a character.

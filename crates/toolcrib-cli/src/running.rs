@@ -36,6 +36,9 @@ pub(crate) struct Running {
     /// What it reads instead of looking for configuration.
     config: Option<PathBuf>,
     dialect: Option<String>,
+    /// Whether it goes by what it finds in its root without being told that this is trusted.
+    #[serde(default)]
+    pub(crate) trusts: bool,
 }
 
 /// Whether the place of the root's host is free.
@@ -95,6 +98,7 @@ impl Running {
             socket: claim.socket.clone(),
             config: named.map(|named| named.path.clone()),
             dialect: named.and_then(|named| named.dialect).map(word),
+            trusts: settings.is_named || settings.trusts,
         }
     }
 

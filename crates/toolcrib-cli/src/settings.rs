@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use toolcrib::host::Trust;
 use toolcrib::secrets::{Keep, Storage};
+use toolcrib::store::TrustFile;
 use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
 
 use crate::args::Common;
@@ -16,6 +18,10 @@ pub(crate) struct Settings {
     pub(crate) world: Real,
     pub(crate) json: bool,
     pub(crate) verbose: bool,
+    /// Whether somebody said which configuration is meant, rather than being where it is.
+    pub(crate) is_named: bool,
+    /// Whether what is found here is trusted for this run.
+    pub(crate) trusts: bool,
 }
 
 impl Settings {
@@ -30,11 +36,54 @@ impl Settings {
         let named = path.map(|path| Named { path, dialect: common.dialect });
         let home = config_home(&world);
         let workspace = Workspace { root, home, named };
-        Ok(Self { workspace, world, json: common.json, verbose: common.verbose })
+        Ok(Self {
+            is_named: common.root.is_some() || workspace.named.is_some(),
+            workspace,
+            world,
+            json: common.json,
+            verbose: common.verbose,
+            trusts: common.trust,
+        })
+    }
+
+    /// The same for what is found in another folder.
+    pub(crate) fn elsewhere(&self, root: &Path) -> Self {
+        let workspace =
+            Workspace { root: root.to_owned(), home: self.workspace.home.clone(), named: None };
+        Self { workspace, world: self.world.clone(), is_named: false, trusts: false, ..*self }
     }
 
     pub(crate) fn compile(&self) -> Config {
         compile(&self.workspace, &self.world)
+    }
+
+    /// What of the configuration counts for whoever starts something.
+    pub(crate) fn effective(&self) -> Config {
+        let mut config = self.compile();
+        let trusted = self.trust(&config).of(self.root(), self.root());
+        Trust::apply(trusted, self.root(), &mut config, &Config::default());
+        config
+    }
+
+    /// Whose configuration may start something.
+    pub(crate) fn trust(&self, config: &Config) -> Trust {
+        let trust = match (self.is_named, self.trusts) {
+            (true, _) => Trust::of_root(),
+            (false, true) => {
+                // Of what there is now: what becomes of it later, nobody has seen.
+                Trust::of_nothing().once(config.launches().iter().map(|launch| launch.hash))
+            }
+            (false, false) => Trust::of_nothing(),
+        };
+        match self.trust_file() {
+            Some(file) => trust.kept_in(file.path()),
+            None => trust,
+        }
+    }
+
+    /// Where it is kept what somebody trusts; nowhere where nothing says where state is.
+    pub(crate) fn trust_file(&self) -> Option<TrustFile> {
+        self.user_state().map(|folder| TrustFile::new(folder.join("trust.json")))
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -51,25 +100,28 @@ impl Settings {
 
     /// Where the host of this root keeps what it needs: ledgers, store, socket.
     pub(crate) fn state(&self) -> Option<PathBuf> {
-        if let Some(folder) = self.given("TOOLCRIB_STATE_DIR") {
+        let folder = self.user_state()?;
+        if self.given("TOOLCRIB_STATE_DIR").is_some() {
             return Some(folder);
         }
         let real = self.root().canonicalize().unwrap_or_else(|_| self.root().to_path_buf());
-        Some(self.states()?.join(digits(&real)))
+        Some(folder.join(digits(&real)))
     }
 
     /// The person's credentials, for the hosts of all roots.
     pub(crate) fn keep(&self, storage: Storage) -> Result<Keep, String> {
-        let states = self.given("TOOLCRIB_STATE_DIR").or_else(|| self.states());
-        let folder = states.map(|states| states.join("credentials"));
+        let folder = self.user_state().map(|state| state.join("credentials"));
         let advice = "set HOME or TOOLCRIB_STATE_DIR: credentials are kept there";
         Ok(Keep::open(folder.ok_or(advice)?, storage))
     }
 
-    /// Where the state folders of all roots are.
-    fn states(&self) -> Option<PathBuf> {
-        let local = || self.given("HOME").map(|home| home.join(".local/state"));
-        Some(self.given("XDG_STATE_HOME").or_else(local)?.join("toolcrib"))
+    /// Where a person's hosts keep what is of no root alone.
+    pub(crate) fn user_state(&self) -> Option<PathBuf> {
+        self.given("TOOLCRIB_STATE_DIR").or_else(|| {
+            let base = self.given("XDG_STATE_HOME");
+            let base = base.or_else(|| Some(self.given("HOME")?.join(".local/state")))?;
+            Some(base.join("toolcrib"))
+        })
     }
 
     fn given(&self, name: &str) -> Option<PathBuf> {

@@ -1,15 +1,16 @@
 //! How things look: foreign text without its power over terminals, tables, colours.
 
 use anstyle::{AnsiColor, Style};
+use toolcrib::signals::{visible, visible_char};
 
 /// What a server wrote is shown and never obeyed: control characters lose their meaning.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(escape).collect()
+    visible(text)
 }
 
 /// The same for text of several lines, which stay lines.
 pub(crate) fn lines(text: &str) -> String {
-    let keep = |c: char| if matches!(c, '\n' | '\t') { c.to_string() } else { escape(c) };
+    let keep = |c: char| if matches!(c, '\n' | '\t') { c.to_string() } else { visible_char(c) };
     text.chars().map(keep).collect()
 }
 
@@ -95,16 +96,6 @@ fn line(cells: &[(String, Style)], widths: &[usize]) -> String {
 /// A cell without a style.
 pub(crate) fn plain(text: impl Into<String>) -> (String, Style) {
     (text.into(), Style::new())
-}
-
-fn escape(c: char) -> String {
-    match c {
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            c.escape_unicode().to_string()
-        }
-        c if c.is_control() => c.escape_default().to_string(),
-        c => c.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toolcrib_config::{File, Lookup};
 
 /// The process's environment and file system.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Real {
     cwd: PathBuf,
 }

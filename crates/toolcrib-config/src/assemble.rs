@@ -16,7 +16,7 @@ use crate::model::transport::{
     Transport, TransportKind, TransportSettings,
 };
 use crate::model::units::Period;
-use crate::model::{Hash, Origins, ServerSpec};
+use crate::model::{Hash, Origins, ServerSpec, Standing};
 use crate::profile::Profiles;
 use crate::text;
 use crate::value::Hidden;
@@ -93,6 +93,8 @@ impl Assembly {
             policy,
             extras: draft.extras,
             origins,
+            standing: Standing::Own,
+            agent: None,
             hash: Hash::NONE,
         };
         self.references(cx, &spec).then(|| spec.hashed())

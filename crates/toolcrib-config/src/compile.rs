@@ -42,6 +42,7 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
         root: &workspace.root,
         lookup: &recorder,
         profiles: Profiles::built_in(),
+        own_profiles: None,
         config: Config::default(),
         pending: Vec::new(),
     };
@@ -63,6 +64,9 @@ struct Compiler<'a> {
     root: &'a Path,
     lookup: &'a dyn Lookup,
     profiles: Profiles,
+    /// Those of the person's own files, once others are read that were only found. What is found changes nothing
+    /// of what is their own.
+    own_profiles: Option<Profiles>,
     config: Config,
     /// Files that were read and whose servers are still drafts: a profile may come after its use.
     pending: Vec<Pending>,
@@ -154,6 +158,7 @@ impl Compiler<'_> {
             path,
             dialect,
             outcome,
+            found: self.own_profiles.is_some(),
             lines: parsed.lines,
             doc,
         });

@@ -53,7 +53,7 @@ pub fn diff(old: &Config, new: &Config) -> Plan {
             let key = spec.key();
             let action = match before.get(&key) {
                 None => Action::Start,
-                Some(old) if old.hash == spec.hash => Action::Keep,
+                Some(old) if is_same(old, spec) => Action::Keep,
                 Some(_) => Action::Replace,
             };
             Step { key, action }
@@ -76,6 +76,11 @@ pub fn diff(old: &Config, new: &Config) -> Plan {
         before = Some(key);
     }
     Plan { steps }
+}
+
+/// A server that may be started now is another than one that might not, whatever its definition.
+fn is_same(old: &ServerSpec, new: &ServerSpec) -> bool {
+    old.hash == new.hash && old.is_withheld() == new.is_withheld()
 }
 
 /// Behind the one that was before it: whoever comes first keeps a name, so a place is worth something.

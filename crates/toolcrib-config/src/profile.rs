@@ -21,7 +21,7 @@ pub(crate) struct Profile {
 }
 
 /// The profiles that a configuration may name.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Profiles {
     known: BTreeMap<String, Arc<Profile>>,
 }

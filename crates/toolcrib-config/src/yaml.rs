@@ -9,7 +9,8 @@ pub(crate) type Remark<'a> = dyn Fn(&[&str]) -> String + 'a;
 pub(crate) fn write(map: &Map<String, Json>, remark: &Remark<'_>) -> String {
     let mut writer = Writer { out: String::new(), remark, lists: Lists::OneLine };
     writer.map(map, 0, &mut Vec::new());
-    writer.out
+    // It is read by people, at terminals. All that is not ASCII stands in quotes or in a remark.
+    writer.out.chars().map(|c| if misleads(c) { escaped(c) } else { c.to_string() }).collect()
 }
 
 /// Any value as a YAML document, one line for each scalar: the same text for the same value, always.
@@ -145,12 +146,25 @@ fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if is_odd(c) {
-            out.push_str(&format!("\\u{:04x}", c as u32));
+            out.push_str(&escaped(c));
         } else {
             out.push(c);
         }
     }
     out
+}
+
+fn escaped(c: char) -> String {
+    match u32::from(c) {
+        code @ ..=0xffff => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    }
+}
+
+/// Characters that reverse the reading, or that nobody sees.
+fn misleads(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Characters that YAML does not take as they are.
@@ -167,7 +181,8 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        let odd = "a: b #c, [d] {e} \"f\" 'g' \\h \t\u{7f}\u{85}\u{2028}\u{feff}é😀";
+        let odd =
+            "a: b #c, [d] {e} \"f\" 'g' \\h \t\u{7f}\u{85}\u{2028}\u{feff}é😀\u{202e}\u{e0041}";
         let json = serde_json::json!({
             odd: odd, "true": "true", "n": "no", "1": "1", "": "", "-": "- x", "~": "~",
             "list": [odd, 1, 2.5, null, true, { "k": [] }, {}], "map": { "deep": { "x": "0x1F" } },

@@ -4,7 +4,7 @@ mod generated;
 
 use generated::{CANARIES, Secrets, files};
 use proptest::prelude::*;
-use toolcrib_config::Show;
+use toolcrib_config::{Show, Standing};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -17,7 +17,9 @@ proptest! {
             let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
             text.truncate(ends[cut.index(ends.len())]);
         }
-        let config = files.compile();
+        let mut config = files.compile();
+        // As if it had been found: then all of it needs trust.
+        config.servers.iter_mut().for_each(|spec| spec.standing = Standing::Found);
         let mut shown = vec![
             ("explain", config.explain(Show::Masked)),
             ("native", config.native(Show::Masked).to_string()),
@@ -27,6 +29,9 @@ proptest! {
             shown.push(("origins", serde_json::to_string(&config.origins(spec)).unwrap()));
             shown.push(("explain_server", config.explain_server(spec, Show::Masked)));
             shown.push(("debug", format!("{spec:?}")));
+        }
+        for launch in config.launches() {
+            shown.push(("launch", format!("{launch:?}")));
         }
         for problem in &config.problems {
             shown.push(("problem", serde_json::to_string(problem).unwrap()));

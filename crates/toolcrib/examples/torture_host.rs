@@ -13,7 +13,7 @@ use toolcrib::conn::peer::{CallOptions, NoRequests, Patience};
 use toolcrib::conn::{Caller, Memory, News, Want, World};
 use toolcrib::process::{Graces, Instance};
 use toolcrib::secrets::{Keep, Means, Sources, Storage};
-use toolcrib::supervise::{Server, Supervisor, Terms, Watcher, Whose, clear};
+use toolcrib::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose, clear};
 use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::units::Period;
 use toolcrib_config::{File, Lookup, Workspace, compile};
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Failed> {
 
 /// A call on the server's own session, and one on a session for that call alone.
 async fn use_it(server: &Arc<Server>) {
-    let spare = server.lend().unwrap_or_else(|| server.spare(None, None, None));
+    let spare = server.lend().unwrap_or_else(|| server.spare(Other::default()));
     for conn in [server.main(), spare.conn()] {
         if let Ok(ticket) = conn.ready(Want::Call).await {
             let params = ObjectWriter::new().string("name", "echo").finish();

@@ -22,6 +22,27 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     }
 }
 
+/// Foreign text as it may be shown: what would command a terminal, reverse the reading or hide is written out.
+pub fn visible(text: &str) -> String {
+    text.chars().map(visible_char).collect()
+}
+
+/// The same for one character.
+pub fn visible_char(c: char) -> String {
+    match c {
+        '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}' => c.escape_unicode().to_string(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    }
+}
+
 /// RFC 3339 in UTC, to the millisecond.
 pub fn timestamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

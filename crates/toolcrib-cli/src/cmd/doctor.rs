@@ -28,6 +28,7 @@ use crate::out::Out;
 use crate::report::{plural, problems};
 use crate::settings::Settings;
 use crate::shown::{bold, printable};
+use crate::trust;
 
 /// Servers that are started side by side.
 const AT_A_TIME: usize = 8;
@@ -36,7 +37,11 @@ const AT_A_TIME: usize = 8;
 const CLEARING: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
-    let config = settings.compile();
+    if let Err(text) = trust::ask(settings, out, None) {
+        out.error(&text);
+        return Exit::Failed;
+    }
+    let config = settings.effective();
     let chosen = match chosen(&config, args.server.as_deref()) {
         Ok(chosen) => chosen,
         Err(text) => {
@@ -74,7 +79,11 @@ fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, S
         true => format!("there is no server `{name}`: none is configured here"),
         false => format!("there is no server `{name}`; there are {}", known.join(", ")),
     };
-    config.server(name).map(|spec| vec![Arc::new(spec.clone())]).ok_or_else(none)
+    let spec = config.server(name).ok_or_else(none)?;
+    match spec.is_withheld() {
+        true => Err(format!("server `{name}` is not started: `toolcrib trust` shows what it runs")),
+        false => Ok(vec![Arc::new(spec.clone())]),
+    }
 }
 
 /// What was looked at.

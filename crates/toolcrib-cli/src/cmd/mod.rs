@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod accept;
 pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod connect;
@@ -19,4 +20,5 @@ pub(crate) mod servers;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod tools;
+pub(crate) mod trust;
 pub(crate) mod why;

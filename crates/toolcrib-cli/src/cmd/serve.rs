@@ -23,6 +23,7 @@ use crate::out::Out;
 use crate::pipe;
 use crate::running::{self, Claim, Place, Running};
 use crate::settings::Settings;
+use crate::trust;
 
 /// Where it listens if nobody says anything else.
 pub(crate) const ADDRESS: SocketAddr =
@@ -39,7 +40,12 @@ const WORKERS: usize = 2;
 const STARTED: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
-    let done = runtime().and_then(|runtime| {
+    let asked = match args.stdio {
+        true => Ok(false),
+        false => trust::ask(settings, out, None),
+    };
+    trust::tell(out, &settings.effective().problems);
+    let done = asked.and_then(|_| runtime()).and_then(|runtime| {
         let done = runtime.block_on(serve(settings, out, args));
         // Reading standard input cannot be called off, so its end is not waited for.
         runtime.shutdown_background();
@@ -184,7 +190,7 @@ async fn listener(
         None if args.stdio => return Ok(None),
         None => ADDRESS,
     };
-    let gateway = settings.compile().gateway;
+    let gateway = settings.effective().gateway;
     let (has_tokens, has_oauth) = (identity.has_tokens(&gateway), gateway.oauth.issuer.is_some());
     check_listen(address, has_tokens, has_oauth).map_err(|error| error.to_string())?;
     let listener = TcpListener::bind(address).await.map_err(|error| {

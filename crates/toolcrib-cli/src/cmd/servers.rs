@@ -21,7 +21,10 @@ pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
         match answer.good::<Servers>()? {
             Err(fault) => return Ok(hosted.refused(&fault, None)),
             Ok(_) if settings.json => out.json(&answer.read()?),
-            Ok(listed) => human(hosted, &listed.servers),
+            Ok(listed) => {
+                human(hosted, &listed.servers);
+                hosted.untrusted().await?;
+            }
         }
         Ok(Exit::Done)
     })

@@ -73,8 +73,18 @@ impl Place {
         self.run_with(args, &[])
     }
 
-    /// The command in the workspace, with no variables but the home.
+    /// The command in the workspace, which is named, with no variables but the home.
     fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.unnamed(&[]);
+        if !args.contains(&"--root") {
+            command.args(["--root", "."]);
+        }
+        command.args(args);
+        command
+    }
+
+    /// The same where the workspace is only where somebody is.
+    fn unnamed(&self, args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(args).current_dir(self.root()).env_clear().env("HOME", self.home());
         command.env(NO_BUS.0, NO_BUS.1);
@@ -140,6 +150,8 @@ fn every_command_helps_with_an_example() {
         "token new",
         "token list",
         "token revoke",
+        "trust",
+        "accept",
     ] {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let ran = place.run(&words);

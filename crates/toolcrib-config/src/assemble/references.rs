@@ -83,6 +83,10 @@ fn named_values(spec: &ServerSpec) -> Vec<(String, &Value)> {
         Transport::Sse(_) | Transport::WebSocket(_) => {}
     }
     found.extend(spec.policy.auth.values().into_iter().map(|value| ("auth".to_string(), value)));
+    for (agent, auth) in &*spec.policy.auth_per_agent {
+        let path = format!("auth_per_agent.{agent}");
+        found.extend(auth.values().into_iter().map(|value| (path.clone(), value)));
+    }
     found.extend(
         spec.policy
             .init

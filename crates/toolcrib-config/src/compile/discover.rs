@@ -39,10 +39,20 @@ impl Compiler<'_> {
         if let Some(home) = home {
             self.file(&home.join("toolcrib.yaml"), Dialect::Native, None, 0);
         }
-        self.file(&root.join("toolcrib.yaml"), Dialect::Native, None, 0);
+        self.begin_found();
+        // Whoever is where their own file is has one file, and not two of which one was found.
+        if home != Some(&root) {
+            self.file(&root.join("toolcrib.yaml"), Dialect::Native, None, 0);
+        }
         self.file(&root.join(".minds/mcp.yaml"), Dialect::Dominds, None, 0);
         self.dispatch(&root);
         self.file(&root.join("agent.yaml"), Dialect::Holodeck, None, 0);
+    }
+
+    /// From here on files are read that nobody named.
+    fn begin_found(&mut self) {
+        self.own_profiles = Some(self.profiles.clone());
+        self.config.own = Some(Box::new(self.config.of_host()));
     }
 
     /// `.dispatch/mcp.json`, or `opencode.json` where that declares no servers.

@@ -8,7 +8,7 @@ use crate::cx::Cx;
 use crate::dialect::Dialect;
 use crate::model::host::SecretStore;
 use crate::model::policy::{OnConfigError, Resolve};
-use crate::model::{Outcome, Rejected, ServerSpec};
+use crate::model::{Outcome, Rejected, ServerSpec, Standing};
 use crate::problem::Problem;
 use crate::text;
 use crate::value::{Reference, Value};
@@ -20,6 +20,11 @@ impl Compiler<'_> {
                 continue;
             };
             let (label, dialect) = (source.label.clone(), source.dialect);
+            let (profiles, standing) = match (&self.own_profiles, source.found) {
+                (Some(own), false) => (own, Standing::Own),
+                (_, true) => (&self.profiles, Standing::Found),
+                (None, false) => (&self.profiles, Standing::Own),
+            };
             let mut problems = std::mem::take(&mut self.config.problems);
             let mut cx = Cx::new(
                 label.clone(),
@@ -33,13 +38,13 @@ impl Compiler<'_> {
             let mut failed = false;
             for draft in pending.drafts {
                 let (id, profile) = (draft.id.clone(), draft.profile.clone());
-                let spec = assemble(&mut cx, &pending.doc, &self.profiles, draft).filter(|spec| {
+                let spec = assemble(&mut cx, &pending.doc, profiles, draft).filter(|spec| {
                     toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
                         && secrets_are_declared(&mut cx, spec, &self.config.host.secrets)
                 });
                 let Some(spec) = spec else {
                     let policy =
-                        self.profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
+                        profiles.get(&profile).map(|p| p.policy.availability.on_config_error);
                     failed |= policy == Some(OnConfigError::FailLoad);
                     let keep_last_good = policy.is_none_or(|p| p == OnConfigError::KeepLastGood);
                     self.config.rejected.push(Rejected {
@@ -49,7 +54,7 @@ impl Compiler<'_> {
                     });
                     continue;
                 };
-                made.push(spec);
+                made.push(ServerSpec { standing, ..spec });
             }
             self.config.problems = problems;
             if failed {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-pub use server::{Hash, Origin, Origins, ServerSpec};
+pub use server::{Hash, Origin, Origins, ServerSpec, Standing};
 pub(crate) use server::{ProfileOrigins, ancestors, to_json};
 
 use crate::dialect::Dialect;
@@ -40,10 +40,21 @@ pub struct Config {
     /// Servers that stand in a file and are not among the above.
     pub rejected: Vec<Rejected>,
     pub problems: Vec<Problem>,
+    /// What the person's own files say, where others were found besides.
+    pub(crate) own: Option<Box<Own>>,
     /// Where the values of `host` and `gateway` came from, by native path.
     pub(crate) origins: BTreeMap<String, Origin>,
     /// Every file that was looked for, there or not: all of them are to be watched.
     pub depends: Vec<PathBuf>,
+}
+
+/// What is said of the host, and by whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    pub(crate) host: Host,
+    pub(crate) gateway: Gateway,
+    pub(crate) inputs: IndexMap<String, Input>,
+    pub(crate) origins: BTreeMap<String, Origin>,
 }
 
 /// One file.
@@ -54,6 +65,8 @@ pub struct Source {
     pub path: PathBuf,
     pub dialect: Dialect,
     pub outcome: Outcome,
+    /// Whether it was found in a folder: neither is it the person's own, nor did they name it.
+    pub found: bool,
     /// The text, for excerpts.
     pub lines: Lines,
     pub(crate) doc: Option<Arc<Doc>>,
@@ -98,10 +111,34 @@ impl Config {
     /// by a slip of the pen.
     pub fn keep_host_of(&mut self, old: &Config) {
         if self.sources.iter().any(|source| source.outcome == Outcome::Rejected) {
-            self.host.clone_from(&old.host);
-            self.gateway.clone_from(&old.gateway);
-            self.origins.clone_from(&old.origins);
+            self.say_of_host(old.of_host());
         }
+    }
+
+    /// What it says of the host.
+    pub(crate) fn of_host(&self) -> Own {
+        Own {
+            host: self.host.clone(),
+            gateway: self.gateway.clone(),
+            inputs: self.inputs.clone(),
+            origins: self.origins.clone(),
+        }
+    }
+
+    pub(crate) fn say_of_host(&mut self, said: Own) {
+        Own {
+            host: self.host,
+            gateway: self.gateway,
+            inputs: self.inputs,
+            origins: self.origins,
+        } = said;
+    }
+
+    /// What it says of the host does not count.
+    pub fn forget_host(&mut self) {
+        let Config { host, gateway, inputs, origins, .. } = Config::default();
+        self.say_of_host(Own { host, gateway, inputs, origins });
+        self.own = None;
     }
 
     pub fn has_errors(&self) -> bool {

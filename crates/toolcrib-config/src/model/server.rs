@@ -32,7 +32,21 @@ pub struct ServerSpec {
     /// Keys that the dialect does not know, kept for round trips.
     pub extras: Map<String, Json>,
     pub origins: Origins,
+    pub standing: Standing,
+    /// The agent whose credentials it goes by, where they are not those of everybody.
+    pub agent: Option<Arc<str>>,
     pub hash: Hash,
+}
+
+/// Whether a server may be started at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It stands in a file that is the person's own, or that they named.
+    Own,
+    /// It stands in a file that was found in a folder.
+    Found,
+    /// The same, and what it would start is not trusted: whatever else is said, it is not enabled.
+    Withheld,
 }
 
 /// A stable hash over everything that a server's behaviour depends on.
@@ -112,9 +126,30 @@ impl ServerSpec {
     #[must_use]
     pub fn overridden(&self, enabled: bool, by: &str) -> Self {
         let mut spec = self.clone();
-        spec.policy.enabled = enabled;
+        spec.policy.enabled = enabled && !self.is_withheld();
         spec.origins.enabled_by = Some(by.into());
         spec
+    }
+
+    /// The same server for an agent that has credentials of its own. It stays the same definition.
+    pub fn of_agent(&self, agent: &str) -> Option<Self> {
+        // Only a server at an address is shown credentials.
+        let auth = self.transport.remote().and_then(|_| self.policy.auth_per_agent.get(agent))?;
+        let mut spec = self.clone();
+        spec.policy.auth = auth.clone();
+        spec.agent = Some(agent.into());
+        Some(spec)
+    }
+
+    pub fn is_withheld(&self) -> bool {
+        self.standing == Standing::Withheld
+    }
+
+    /// The same server, which is not started until somebody trusts it.
+    #[must_use]
+    pub(crate) fn withheld(&self) -> Self {
+        let standing = Standing::Withheld;
+        Self { standing, ..self.overridden(false, "trust") }
     }
 
     /// Computes the hash anew. Unknown keys and the origin of values do not count; what an
@@ -123,15 +158,16 @@ impl ServerSpec {
         let mut digest = Sha256::new();
         digest.update(Canonical::of(&self.transport.keys(Show::Revealed)));
         digest.update(Canonical::of(&self.policy.keys(Show::Revealed)));
-        let env = self.transport.env().and_then(|env| env.file.as_ref());
-        let held: Vec<_> = env
-            .iter()
-            .flat_map(|file| &file.values)
-            .map(|(name, value)| (name, value.reveal()))
-            .collect();
-        digest.update(Canonical::of(&held));
+        digest.update(Canonical::of(&self.held()));
         self.hash = Hash(digest.finalize().into());
         self
+    }
+
+    /// What the environment file holds.
+    pub(crate) fn held(&self) -> Vec<(&str, &str)> {
+        let file = self.transport.env().and_then(|env| env.file.as_ref());
+        let values = file.iter().flat_map(|file| &file.values);
+        values.map(|(name, value)| (name.as_str(), value.reveal())).collect()
     }
 }
 
@@ -175,6 +211,21 @@ pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 
 impl Hash {
     pub(crate) const NONE: Self = Self([0; 32]);
+
+    pub(crate) fn of(value: &impl serde::Serialize) -> Self {
+        Self(Sha256::digest(Canonical::of(value)).into())
+    }
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    pub fn read(text: &str) -> Option<Self> {
+        let digits = text.as_bytes().chunks_exact(2);
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Vec<u8> = digits.map(byte).collect::<Option<_>>()?;
+        bytes.try_into().ok().map(Self)
+    }
 }
 
 impl fmt::Display for Hash {

@@ -126,6 +126,7 @@ impl From<OpError> for Fail {
             }
             OpError::InFile(_) => (Kind::Conflict, "server.in_file"),
             OpError::Store(_) => (Kind::Internal, "store"),
+            OpError::Untrusted(_) => (Kind::Conflict, "trust.required"),
             OpError::TooMany(_) => (Kind::Conflict, "server.limit"),
             OpError::Ending => return Fail::ending(),
         };

@@ -7,12 +7,12 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::asked::{Header, Said, Who};
-use super::fail::Fail;
+use super::asked::{Header, Said, Sent, Who};
+use super::fail::{Fail, Kind};
 use super::scope;
 use super::servers::ServersAsked;
 use super::settle::Wait;
-use super::shape::{Called, Calls, HostStatus, Problems, Reloaded};
+use super::shape::{Accept, Called, Calls, Definitions, HostStatus, Problems, Reloaded};
 use crate::front::Front;
 
 /// Records that are told at a time.
@@ -41,6 +41,25 @@ pub(crate) async fn status(
 
 pub(crate) async fn problems(State(front): State<Arc<Front>>) -> Json<Problems> {
     Json(Problems::of(front.host.problems()))
+}
+
+/// What has changed of tools, as far as their servers have listed them.
+pub(crate) async fn definitions(State(front): State<Arc<Front>>) -> Json<Definitions> {
+    Json(Definitions::of(front.host.changed_definitions().await))
+}
+
+pub(crate) async fn accept(
+    State(front): State<Arc<Front>>,
+    Sent(accept): Sent<Accept>,
+) -> Result<Json<Definitions>, Fail> {
+    let accepted = front.host.accept(accept.tool.as_deref()).await?;
+    match (accepted.is_empty(), accept.tool) {
+        (true, Some(tool)) => {
+            let text = format!("no tool `{tool}` has changed since it was first seen or accepted");
+            Err(Fail::new(Kind::NotFound, "definition.unchanged", text))
+        }
+        _ => Ok(Json(Definitions::of(accepted))),
+    }
 }
 
 pub(crate) async fn reload(State(front): State<Arc<Front>>) -> Result<Json<Reloaded>, Fail> {

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::shape::{
-    Answer, Answered, Calls, DialogStatus, Dialogs, Gates, HostStatus, Leases, Log, NewCall,
-    NewDialog, Operated, Problems, PromptArguments, Prompts, Reloaded, Reminders, Reported,
-    Requests, Resources, ServerShape, Servers, Switch, Switched, Tools,
+    Accept, Answer, Answered, Calls, Definitions, DialogStatus, Dialogs, Gates, HostStatus, Leases,
+    Log, NewCall, NewDialog, Operated, Problems, PromptArguments, Prompts, Reloaded, Reminders,
+    Reported, Requests, Resources, ServerShape, Servers, Switch, Switched, Tools,
 };
 use super::{calls, dialogs, events, host, lists, openapi, servers};
 
@@ -32,6 +32,23 @@ fn of_host() -> Vec<Endpoint> {
             .answers::<HostStatus>(200),
         Endpoint::new(GET, "/problems", "Everything that is wrong now", host::problems)
             .answers::<Problems>(200),
+        Endpoint::new(
+            GET,
+            "/definitions",
+            "Tools that are not what they were when they were first seen",
+            host::definitions,
+        )
+        .owner()
+        .answers::<Definitions>(200),
+        Endpoint::new(
+            POST,
+            "/definitions/accept",
+            "Accepts the changed definition of a tool, or of all",
+            host::accept,
+        )
+        .owner()
+        .body::<Accept>()
+        .answers::<Definitions>(200),
         Endpoint::new(GET, "/events", "Everything that changes, as events", events::listen).tells(),
         Endpoint::new(GET, "/reload", "What the newest reload did", host::last_reload)
             .answers::<Reloaded>(200),

@@ -15,6 +15,7 @@ use super::asking::Answers;
 use super::core::{Core, Parts};
 use super::handle::Host;
 use super::steward::Steward;
+use super::trust::Trust;
 use crate::access::Reach;
 use crate::auth::Accounts;
 use crate::conn::{Memory, World};
@@ -34,6 +35,7 @@ const CLEARING: Duration = Duration::from_secs(10);
 /// What a host is made of.
 pub struct HostBuilder {
     workspace: Workspace,
+    trust: Trust,
     state: PathBuf,
     credentials: Option<PathBuf>,
     env: Vec<(String, String)>,
@@ -67,6 +69,7 @@ impl HostBuilder {
     pub(super) fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
         HostBuilder {
             workspace: Workspace { root: root.into(), home: None, named: None },
+            trust: Trust::default(),
             state: state.into(),
             credentials: None,
             env: Vec::new(),
@@ -98,6 +101,13 @@ impl HostBuilder {
     #[must_use]
     pub fn credentials(mut self, folder: impl Into<PathBuf>) -> Self {
         self.credentials = Some(folder.into());
+        self
+    }
+
+    /// Whose configuration may start something.
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 
@@ -190,6 +200,7 @@ impl HostBuilder {
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {
             workspace: self.workspace,
+            trust: self.trust,
             world: Arc::new(world),
             store,
             native,

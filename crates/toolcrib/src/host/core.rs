@@ -1,6 +1,6 @@
 //! What all parts of a host share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use toolcrib_config::model::host::Pins;
 use toolcrib_config::{Config, Hash, Problem, Workspace};
 
 use super::asking::Answers;
@@ -17,12 +18,14 @@ use super::ears::Ears;
 use super::events::{Event, Events};
 use super::memory::Whole;
 use super::meters::Meter;
+use super::pinning::ChangedDefinition;
 use super::problems::{Changed, Problems};
 use super::reload::Reload;
 use super::serving::{Desk, Serving};
-use super::slot::Slot;
+use super::slot::{Slot, Standing};
 use super::steward::Order;
 use super::tally::Tally;
+use super::trust::Trust;
 use super::turns::Turns;
 use crate::access::{Attached, Grants, Reach};
 use crate::conn::{Catalog, World};
@@ -34,6 +37,7 @@ use crate::transport::Permissions;
 
 pub(super) struct Core {
     pub(super) workspace: Workspace,
+    pub(super) trust: Trust,
     pub(super) world: Arc<World>,
     pub(super) supervisor: Supervisor,
     pub(super) store: Store,
@@ -93,6 +97,8 @@ struct Ground {
     hash: Hash,
     presence: Presence,
     from_cache: bool,
+    /// Held for the same reason.
+    changed: Arc<Vec<ChangedDefinition>>,
     /// Held, so that no other list can be where it was.
     catalog: Option<Arc<Catalog>>,
 }
@@ -101,13 +107,16 @@ impl PartialEq for Ground {
     fn eq(&self, other: &Self) -> bool {
         let place = |ground: &Ground| ground.catalog.as_ref().map(Arc::as_ptr);
         let facts = |it: &Ground| (it.server, it.hash, it.presence, it.from_cache, place(it));
-        self.scope == other.scope && facts(self) == facts(other)
+        self.scope == other.scope
+            && facts(self) == facts(other)
+            && Arc::ptr_eq(&self.changed, &other.changed)
     }
 }
 
 /// What a core is made of.
 pub(super) struct Parts {
     pub(super) workspace: Workspace,
+    pub(super) trust: Trust,
     pub(super) world: Arc<World>,
     pub(super) store: Store,
     pub(super) native: Vec<(NativeToolset, Reach)>,
@@ -127,6 +136,7 @@ impl Core {
             reach: reach.collect(),
             native: parts.native.into_iter().map(|(toolset, _)| toolset).collect(),
             workspace: parts.workspace,
+            trust: parts.trust,
             world: parts.world,
             supervisor,
             store: parts.store,
@@ -194,6 +204,7 @@ impl Core {
                 hash: slot.serving.spec().hash,
                 presence: standing.presence,
                 from_cache: standing.from_cache,
+                changed: Arc::clone(&standing.changed),
                 catalog: standing.catalog.clone(),
             })
             .collect();
@@ -204,7 +215,12 @@ impl Core {
             return newest;
         }
         let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;
-        let upstreams = slots.iter().zip(&standings).map(|(slot, standing)| Upstream {
+        let is_enforced = config.host.pins == Pins::Enforce;
+        let names = |it: &Standing| it.changed.iter().map(|it| it.tool.clone()).collect();
+        let unaccepted: Vec<HashSet<String>> =
+            standings.iter().filter(|_| is_enforced).map(names).collect();
+        let upstreams = slots.iter().zip(&standings).enumerate();
+        let upstreams = upstreams.map(|(place, (slot, standing))| Upstream {
             spec: Arc::clone(slot.serving.spec()),
             scope: slot.scope.clone(),
             presence: standing.presence,
@@ -213,6 +229,7 @@ impl Core {
                 prompts: &catalog.prompts,
                 resources: &catalog.resources,
                 templates: &catalog.templates,
+                unaccepted: unaccepted.get(place),
                 from_cache: standing.from_cache,
             }),
         });
@@ -249,9 +266,11 @@ impl Core {
         meter: Arc<Meter>,
     ) -> Arc<Serving> {
         self.ears.learn(server.number(), server.spec().key().into(), &server.main().view());
-        let (serving, clerk) = Serving::new(self, server, desk, meter);
-        self.beside(clerk);
-        self.beside(tell_leases(self.events.clone(), &serving));
+        let (serving, clerks) = Serving::new(self, server, desk, meter);
+        clerks.into_iter().for_each(|clerk| self.beside(clerk));
+        for changes in serving.lease_changes() {
+            self.beside(tell_leases(self.events.clone(), &serving, changes));
+        }
         serving
     }
 
@@ -338,8 +357,9 @@ impl Published {
 fn tell_leases(
     events: Events,
     serving: &Arc<Serving>,
+    mut changes: watch::Receiver<u64>,
 ) -> impl Future<Output = ()> + Send + 'static + use<> {
-    let (mut changes, serving) = (serving.lease_changes(), Arc::downgrade(serving));
+    let serving = Arc::downgrade(serving);
     async move {
         while changes.changed().await.is_ok() {
             let Some(serving) = serving.upgrade() else { return };

@@ -35,6 +35,11 @@ pub enum Event {
         server: Arc<str>,
         changes: Vec<Change>,
     },
+    /// Tools of a server that offered others before: they are known from now on.
+    Pinned {
+        server: Arc<str>,
+        tools: Vec<String>,
+    },
     /// A snapshot was published.
     Published {
         version: u64,
@@ -135,6 +140,7 @@ impl Event {
             Event::State { .. } => "state",
             Event::Restarted { .. } => "restart",
             Event::Listed { .. } => "tools",
+            Event::Pinned { .. } => "pinned",
             Event::Published { .. } => "published",
             Event::Leases { .. } => "lease",
             Event::Progress { .. } => "progress",

@@ -9,6 +9,7 @@ use toolcrib_config::{Config, ServerSpec, Workspace, compile};
 use super::core::Core;
 use super::files::Files;
 use super::slot::Slot;
+use super::trust::Trust;
 
 pub(super) struct Folder {
     pub(super) path: PathBuf,
@@ -35,36 +36,43 @@ impl Folder {
     }
 
     /// A changed configuration without what is taken up only when somebody asks for it.
-    pub(super) fn hold_manual(&self, new: Arc<Config>) -> Arc<Config> {
+    fn hold_manual(&self, mut new: Config) -> Config {
         let known = &self.config.servers;
         if !new.servers.iter().chain(known).any(is_manual) {
             return new;
         }
-        let mut held = Config::clone(&new);
-        held.servers
+        new.servers
             .retain(|spec| !is_manual(spec) || known.iter().any(|old| old.key() == spec.key()));
         for (place, old) in known.iter().enumerate().filter(|(_, old)| is_manual(old)) {
-            match held.servers.iter_mut().find(|spec| spec.key() == old.key()) {
+            match new.servers.iter_mut().find(|spec| spec.key() == old.key()) {
                 Some(spec) => spec.clone_from(old),
-                None => held.servers.insert(place.min(held.servers.len()), old.clone()),
+                None => new.servers.insert(place.min(new.servers.len()), old.clone()),
             }
         }
-        Arc::new(held)
+        new
     }
 
-    /// Reads its files anew, away from the tasks that serve.
-    pub(super) async fn read(&self, core: &Arc<Core>) -> Arc<Config> {
+    /// Reads its files anew, away from the tasks that serve: what of it counts. Where a change was only noticed, it
+    /// counts as far as nobody has to ask for it.
+    pub(super) async fn read(&self, core: &Arc<Core>, is_noticed: bool) -> Arc<Config> {
         let (core, path) = (Arc::clone(core), self.path.clone());
         let compiled = tokio::task::spawn_blocking(move || {
             let files = Files { env: &core.world.env };
-            match path == core.workspace.root {
+            // Before the files: what is trusted later counts with the next reading.
+            let trusted = core.trust.of(&path, &core.workspace.root);
+            let config = match path == core.workspace.root {
                 true => compile(&core.workspace, &files),
                 false => read_elsewhere(path, &files),
-            }
+            };
+            (config, trusted)
         });
         // It does not panic; if it did, an empty configuration would stop everything.
-        let Ok(mut config) = compiled.await else { return Arc::clone(&self.config) };
+        let Ok((mut config, trusted)) = compiled.await else { return Arc::clone(&self.config) };
         config.keep_host_of(&self.config);
+        if is_noticed {
+            config = self.hold_manual(config);
+        }
+        Trust::apply(trusted, &self.path, &mut config, &self.config);
         Arc::new(config)
     }
 }
@@ -80,6 +88,7 @@ fn read_elsewhere(path: PathBuf, files: &Files<'_>) -> Config {
     let workspace = Workspace { root: path, home: None, named: None };
     let mut config = compile(&workspace, files);
     config.servers.retain(|spec| spec.policy.scope == Sight::Cwd);
+    config.forget_host();
     let whole = |label: &str| whole(&workspace.root, label);
     config.sources.iter_mut().for_each(|source| source.label = whole(&source.label).into());
     config.servers.iter_mut().for_each(|spec| spec.source = whole(&spec.source).into());

@@ -9,6 +9,8 @@ use toolcrib_config::{Dialect, Named, ServerSpec, Workspace, compile};
 use super::core::Core;
 use super::files::{Beside, Files};
 use super::handle::Host;
+use super::pinning::ChangedDefinition;
+use super::serving::Serving;
 use super::slot::patience;
 use super::steward::Order;
 use crate::conn::{CacheState, Event, Failure, Outlook, Want};
@@ -35,6 +37,10 @@ pub enum OpError {
     InFile(String),
     #[error("what was decided cannot be kept")]
     Store(#[source] StoreError),
+    #[error(
+        "server `{0}` is not started: its folder is not trusted for what it runs (`toolcrib trust` shows it)"
+    )]
+    Untrusted(String),
     #[error("{0} servers are the most that this host may have (host.max_servers)")]
     TooMany(u32),
     #[error("the host is ending")]
@@ -47,7 +53,7 @@ const ADDED: &str = "added";
 impl Host {
     /// Connects a server that is down, however often it failed before. Twice is an error.
     pub async fn connect(&self, server: &str) -> Result<(), OpError> {
-        let serving = self.find(server)?;
+        let serving = self.find_trusted(server)?;
         if serving.server.main().view().life.outlook() == Outlook::Up {
             return Err(OpError::AlreadyConnected(server.to_owned()));
         }
@@ -67,7 +73,7 @@ impl Host {
 
     /// Ends all sessions with a server and begins anew.
     pub async fn restart(&self, server: &str) -> Result<(), OpError> {
-        let mut serving = self.find(server)?;
+        let mut serving = self.find_trusted(server)?;
         let key = Arc::clone(&serving.key);
         match self.order(|reply| Order::Coming(key, reply)).await.flatten() {
             // What did not start is tried again; what goes on meanwhile is left alone.
@@ -111,7 +117,10 @@ impl Host {
     }
 
     async fn set_enabled(&self, server: &str, enabled: bool, who: &str) -> Result<(), OpError> {
-        let serving = self.find(server)?;
+        let serving = match enabled {
+            true => self.find_trusted(server)?,
+            false => self.find(server)?,
+        };
         let core = self.core();
         // Where the file says the same, it is the file that counts again.
         let config = Arc::clone(&core.published.load().config);
@@ -136,6 +145,27 @@ impl Host {
         });
         let key = Arc::clone(&serving.key);
         self.order(|reply| Order::Enable(key, enabled, reply)).await.ok_or(OpError::Ending)
+    }
+
+    /// The tools whose definitions are not those that were first seen or last accepted, in the order of the files.
+    pub async fn changed_definitions(&self) -> Vec<ChangedDefinition> {
+        self.order(Order::Changed).await.unwrap_or_default()
+    }
+
+    /// Accepts the changed definition of a tool, by any of its names, or of all. Those that were accepted.
+    pub async fn accept(&self, tool: Option<&str>) -> Result<Vec<ChangedDefinition>, OpError> {
+        let tool = tool.map(str::to_owned);
+        let accepted = self.order(|reply| Order::Accept(tool, reply)).await;
+        accepted.ok_or(OpError::Ending)?.map_err(OpError::Store)
+    }
+
+    /// A server that may be started.
+    fn find_trusted(&self, server: &str) -> Result<Arc<Serving>, OpError> {
+        let serving = self.find(server)?;
+        match serving.spec().is_withheld() {
+            true => Err(OpError::Untrusted(server.to_owned())),
+            false => Ok(serving),
+        }
     }
 
     /// Adds a server that no file names, until the host ends. `entry` is a native entry, as YAML or JSON.

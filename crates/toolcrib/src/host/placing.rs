@@ -68,7 +68,9 @@ impl Steward {
     ) -> (Option<Slot>, Option<Arc<Serving>>) {
         self.leaving.extend(slot.coming.take());
         slot.spec = Arc::clone(&spec);
-        if slot.waits_for_end || slot.serving.spec().hash == spec.hash {
+        let served = slot.serving.spec();
+        let is_served = served.hash == spec.hash && served.is_withheld() == spec.is_withheld();
+        if slot.waits_for_end || is_served {
             // It begins with what is written then, or it is what is written again.
             return (Some(slot), None);
         }
@@ -142,7 +144,7 @@ impl Steward {
     pub(super) fn is_wanted(&self, slot: &Slot) -> bool {
         let overrides = self.core.overrides.load();
         let over = overrides.get(&*slot.key).map(|over| over.enabled);
-        over.unwrap_or(slot.spec.policy.enabled) && !slot.is_surplus
+        over.unwrap_or(slot.spec.policy.enabled) && !slot.is_surplus && !slot.spec.is_withheld()
     }
 
     /// What a slot waited for the end of has ended.

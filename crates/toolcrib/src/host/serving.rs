@@ -1,5 +1,6 @@
 //! A server at work: its connections, the leases of its sessions, and who answers what it asks.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
 use crate::conn::{Caller, Event, Failure, FailureKind, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
-use crate::supervise::{Server, Spare};
+use crate::supervise::{Other, Server, Spare};
 
 /// How long a lease that was ended may take to be given back.
 const RETURNING: Duration = Duration::from_secs(5);
@@ -32,8 +33,17 @@ pub(super) struct Serving {
     pub(super) key: Arc<str>,
     pub(super) meter: Arc<Meter>,
     pub(super) results: Results,
-    leases: Leases<Arc<Spare>, Failure>,
+    /// That of all agents that have no credentials of their own.
+    seat: Seat,
+    own_seats: HashMap<String, Seat>,
     desk: Arc<Desk>,
+}
+
+/// Where calls get their sessions: those of agents that the server takes for one and the same.
+struct Seat {
+    /// The session that they share; the server's main connection where nothing is here.
+    conn: Option<Spare>,
+    leases: Leases<Arc<Spare>, Failure>,
 }
 
 /// Why a call got no session.
@@ -77,19 +87,39 @@ impl Serving {
         server: Arc<Server>,
         desk: Arc<Desk>,
         meter: Arc<Meter>,
-    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static + use<>) {
+    ) -> (Arc<Self>, Vec<impl Future<Output = ()> + Send + 'static + use<>>) {
         let spec = server.spec();
-        let (leases, clerk) = Leases::new(&spec.id, Terms::of(&spec.policy.session));
         let key: Arc<str> = spec.key().into();
-        let is_shared = spec.policy.session.scope == SessionScope::Shared;
+        let own = spec.policy.auth_per_agent.keys().filter(|_| spec.transport.remote().is_some());
+        let own: Vec<Arc<str>> = own.map(|agent| agent.as_str().into()).collect();
+        // What one agent was told may not be for another that the server knows by other credentials.
+        let is_shared = spec.policy.session.scope == SessionScope::Shared && own.is_empty();
         let results = Results::new(spec.policy.calls.cache.ttl.0, is_shared);
-        let maker = Maker {
-            core: Arc::downgrade(core),
-            server: Arc::downgrade(&server),
-            desk: Arc::clone(&desk),
+        let mut clerks = Vec::with_capacity(own.len() + 1);
+        let mut seat = |agent: Option<&Arc<str>>| {
+            let (leases, clerk) = Leases::new(&spec.id, Terms::of(&spec.policy.session));
+            let maker = Maker {
+                core: Arc::downgrade(core),
+                server: Arc::downgrade(&server),
+                desk: Arc::clone(&desk),
+                agent: agent.cloned(),
+            };
+            clerks.push(run(clerk, maker));
+            let with = agent.map(|agent| Other { agent: Some(agent.clone()), ..Other::default() });
+            Seat { conn: with.map(|with| server.spare(with)), leases }
         };
-        let run = run(clerk, maker);
-        (Arc::new(Serving { server, key, meter, results, leases, desk }), run)
+        let everybody = seat(None);
+        let own_seats = own.iter().map(|agent| (agent.to_string(), seat(Some(agent)))).collect();
+        let serving = Serving { key, meter, results, seat: everybody, own_seats, desk, server };
+        (Arc::new(serving), clerks)
+    }
+
+    fn seat(&self, dialog: &Inner) -> &Seat {
+        self.own_seats.get(&*dialog.agent).unwrap_or(&self.seat)
+    }
+
+    fn seats(&self) -> impl Iterator<Item = &Seat> {
+        self.own_seats.values().chain([&self.seat])
     }
 
     pub(super) fn spec(&self) -> &Arc<ServerSpec> {
@@ -108,7 +138,8 @@ impl Serving {
         }
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
-        let guard = self.leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
+        let leases = &self.seat(dialog).leases;
+        let guard = leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
         if dialog.has_ended() {
             // It ended before there was a lease that could have ended with it.
             self.dialog_ended(&dialog.id);
@@ -121,13 +152,13 @@ impl Serving {
             Ok(Ok(ticket)) => Ok(self.placed(ticket, Some(guard), dialog, call)),
             Ok(Err(failure)) => {
                 // It will not come back by itself: the next call begins another.
-                self.leases.lost(guard.instance());
+                leases.lost(guard.instance());
                 Err(NoSession::Down(failure))
             }
         }
     }
 
-    /// The session that all share, where the calls of this dialog go over it.
+    /// The session that all share whom the server takes for one, where the calls of this dialog go over it.
     async fn shared(&self, dialog: &Inner, deadline: Instant) -> Result<Option<Ticket>, NoSession> {
         let spec = self.spec();
         let scope = spec.policy.session.scope;
@@ -139,7 +170,14 @@ impl Serving {
         if !may_be {
             return Ok(None);
         }
-        let ready = timeout_at(deadline, self.server.main().ready(Want::Call)).await;
+        let conn = match &self.seat(dialog).conn {
+            None => self.server.main(),
+            Some(own) => {
+                self.refuse_if_switched_off()?;
+                own.conn()
+            }
+        };
+        let ready = timeout_at(deadline, conn.ready(Want::Call)).await;
         let ticket = ready.map_err(|_| NoSession::Late)?.map_err(NoSession::Down)?;
         let era = ticket.session.agreed().era;
         // Over HTTP there is no such thing as a session in the modern era, so there is nothing to lease.
@@ -176,6 +214,7 @@ impl Serving {
         if !enabled {
             self.end_leases();
         }
+        // The sessions of single agents come back when they are wanted.
         let event = if enabled { Event::Enable } else { Event::Disable };
         self.server.main().tell(event).await;
     }
@@ -208,19 +247,25 @@ impl Serving {
     }
 
     pub(super) fn leases(&self) -> Vec<Lease> {
-        self.leases.leases()
+        self.seats().flat_map(|seat| seat.leases.leases()).collect()
     }
 
     pub(super) fn release(&self, dialog: &Arc<str>) -> bool {
-        self.leases.release(dialog)
+        // Not the first that does: all are to be asked.
+        self.seats().filter(|seat| seat.leases.release(dialog)).count() > 0
     }
 
     pub(super) fn dialog_ended(&self, dialog: &Arc<str>) {
-        self.leases.dialog_ended(dialog);
+        self.seats().for_each(|seat| seat.leases.dialog_ended(dialog));
     }
 
     pub(super) fn end_leases(&self) {
-        self.leases.end_all();
+        for seat in self.seats() {
+            seat.leases.end_all();
+            if let Some(own) = &seat.conn {
+                own.conn().nudge(Event::Release);
+            }
+        }
     }
 
     /// The same, and waits until the main connection is nobody's, so that what comes next is not taken for its end.
@@ -234,12 +279,12 @@ impl Serving {
     }
 
     pub(super) fn retire_leases(&self) {
-        self.leases.retire();
+        self.seats().for_each(|seat| seat.leases.retire());
     }
 
-    /// Sees a new number whenever the list of leases has changed.
-    pub(super) fn lease_changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.leases.changes()
+    /// One of them sees a new number whenever the list of leases has changed.
+    pub(super) fn lease_changes(&self) -> Vec<tokio::sync::watch::Receiver<u64>> {
+        self.seats().map(|seat| seat.leases.changes()).collect()
     }
 }
 
@@ -252,6 +297,8 @@ struct Maker {
     core: Weak<Core>,
     server: Weak<Server>,
     desk: Arc<Desk>,
+    /// Whose credentials its sessions show, if not everybody's.
+    agent: Option<Arc<str>>,
 }
 
 impl Sessions for Maker {
@@ -269,15 +316,17 @@ impl Sessions for Maker {
         let whose = dialog.as_ref().map(|dialog| Arc::clone(&dialog.id));
         let desk = || During::Any(Arc::clone(&self.desk));
         let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
+        let agent = self.agent.clone();
+        let with = Other { caller, protocol: None, dialog: whose, agent };
         if order.era == Era::Legacy {
-            let spare = server.spare(caller.clone(), Some(Protocol::Legacy), whose.clone());
-            match opened(spare).await {
+            let legacy = Other { protocol: Some(Protocol::Legacy), ..with.clone() };
+            match opened(server.spare(legacy)).await {
                 // It has only the other era; what it asks is translated.
                 Err(failure) if failure.kind == FailureKind::Protocol => {}
                 outcome => return outcome,
             }
         }
-        opened(server.spare(caller, None, whose)).await
+        opened(server.spare(with)).await
     }
 
     async fn end(&self, session: Arc<Spare>) {
@@ -301,7 +350,7 @@ impl Maker {
         let fits = era == Era::Modern || spoken == Some(Era::Legacy);
         let is_alike =
             dialog.is_none_or(|it| it.answers == core.answers && it.cwd == self.desk.cwd);
-        let main = (fits && is_alike).then(|| server.lend())??;
+        let main = (fits && is_alike && self.agent.is_none()).then(|| server.lend())??;
         self.lend_to(dialog);
         Some(main)
     }

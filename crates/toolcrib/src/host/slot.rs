@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
 use toolcrib_config::{Problem, ServerSpec};
 
+use super::pinning::{ChangedDefinition, Pinned};
 use super::serving::Serving;
 use crate::conn::{Catalog, FailureKind, State, View};
 use crate::registry::{Presence, Scope};
@@ -30,6 +31,8 @@ pub(super) struct Slot {
     away_since: Option<Instant>,
     /// What it offered when an earlier host last saw it.
     remembered: Option<Arc<Catalog>>,
+    /// How its tools are known.
+    pub(super) pinned: Pinned,
     /// The lists that were last kept for later hosts.
     kept: Option<Arc<Catalog>>,
 }
@@ -39,6 +42,8 @@ pub(super) struct Standing {
     pub(super) presence: Presence,
     pub(super) catalog: Option<Arc<Catalog>>,
     pub(super) from_cache: bool,
+    /// Those of its tools that are not as they were accepted.
+    pub(super) changed: Arc<Vec<ChangedDefinition>>,
 }
 
 impl Slot {
@@ -54,6 +59,7 @@ impl Slot {
             is_surplus: false,
             away_since: None,
             remembered: None,
+            pinned: Pinned::default(),
             kept: None,
         }
     }
@@ -91,6 +97,7 @@ impl Slot {
         let new = self.coming.take()?;
         self.away_since = None;
         self.remembered = None;
+        self.pinned.forget_list();
         Some(std::mem::replace(&mut self.serving, new))
     }
 
@@ -112,9 +119,18 @@ impl Slot {
             _ if gone => Presence::Away,
             _ => Presence::Up,
         };
-        let from_cache = view.catalog.is_none();
-        let catalog = view.catalog.or_else(|| self.remembered.clone());
-        Standing { presence, from_cache: from_cache && catalog.is_some(), catalog }
+        // What came in the meantime is offered when it has been looked at.
+        let (catalog, changed) = self.pinned.judged();
+        let is_remembered = |it: &Arc<Catalog>| {
+            self.remembered.as_ref().is_some_and(|known| Arc::ptr_eq(known, it))
+        };
+        let from_cache = catalog.as_ref().is_some_and(is_remembered);
+        Standing { presence, from_cache, catalog, changed }
+    }
+
+    /// What it offers, or offered when an earlier host last saw it.
+    pub(super) fn catalog(&self) -> Option<Arc<Catalog>> {
+        self.serving.server.main().view().catalog.or_else(|| self.remembered.clone())
     }
 
     /// When its time of grace is over.
@@ -241,7 +257,7 @@ fn oddities(spec: &ServerSpec, view: &View) -> Vec<Problem> {
     told.chain(listed).collect()
 }
 
-fn placed(problem: Problem, spec: &ServerSpec) -> Problem {
+pub(super) fn placed(problem: Problem, spec: &ServerSpec) -> Problem {
     problem.at(&spec.source, spec.place, &format!("servers.{}", spec.id)).server(&spec.id)
 }
 

@@ -21,11 +21,13 @@ use super::core::Core;
 use super::events::Event;
 use super::folder::Folder;
 use super::ops::OpError;
+use super::pinning::ChangedDefinition;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::Serving;
 use super::slot::Slot;
 use super::watching::Watching;
 use crate::registry::Scope;
+use crate::store::StoreError;
 
 /// Changes that follow each other without a pause are put off no longer than this.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
@@ -47,6 +49,10 @@ pub(super) enum Order {
     Remove(Arc<str>, oneshot::Sender<bool>),
     /// Lets the server with this key work, or not.
     Enable(Arc<str>, bool, oneshot::Sender<()>),
+    /// The tools whose definitions have changed, of all servers.
+    Changed(oneshot::Sender<Vec<ChangedDefinition>>),
+    /// The same for those that are so called, or for all: they are accepted as they are now.
+    Accept(Option<String>, oneshot::Sender<Result<Vec<ChangedDefinition>, StoreError>>),
     /// The changed server with this key that did not start, if there is one.
     Coming(Arc<str>, oneshot::Sender<Option<Arc<Serving>>>),
 }
@@ -140,7 +146,7 @@ impl Steward {
             Order::Enter(path, reply) => {
                 self.enter(path.clone()).await;
                 if reply.send(()).is_err() {
-                    self.leave(&path);
+                    self.leave(&path).await;
                 }
             }
             Order::Add(spec, reply) => {
@@ -151,7 +157,7 @@ impl Steward {
                 if let Some(place) = gone {
                     let slot = self.added.remove(place);
                     self.dismiss(slot);
-                    self.publish(true);
+                    self.publish(true).await;
                 }
                 let _ = reply.send(gone.is_some());
             }
@@ -163,10 +169,18 @@ impl Steward {
                 let all = slots_mut(&mut self.folders, &mut self.added);
                 for slot in all.filter(|slot| slot.key == key) {
                     slot.is_surplus = is_surplus;
-                    slot.enable(enabled && !is_surplus).await;
+                    slot.enable(enabled && !is_surplus && !slot.spec.is_withheld()).await;
                 }
                 self.look_after().await;
                 let _ = reply.send(());
+            }
+            Order::Changed(reply) => {
+                let _ = reply.send(self.changed_definitions());
+            }
+            Order::Accept(tool, reply) => {
+                let accepted = self.accept(tool.as_deref()).await;
+                self.look_after().await;
+                let _ = reply.send(accepted);
             }
             Order::Coming(key, reply) => {
                 let mut all = slots(&self.folders, &self.added);
@@ -186,7 +200,7 @@ impl Steward {
         let root = self.core.root();
         let serving = self.start(&self.effective(&spec), &root, Arc::default()).await;
         self.added.push(Slot::new(Scope::Global, spec, serving));
-        self.publish(true);
+        self.publish(true).await;
         Ok(())
     }
 
@@ -213,10 +227,9 @@ impl Steward {
         let mut is_good = true;
         for place in 0..self.folders.len() {
             let Some(folder) = self.folders.get(place) else { break };
-            let (mut config, matter) = (folder.read(&self.core).await, folder.matter());
-            if let Cause::Noticed(_) = cause {
-                config = folder.hold_manual(config);
-            }
+            let is_noticed = matches!(cause, Cause::Noticed(_));
+            let config = folder.read(&self.core, is_noticed).await;
+            let matter = folder.matter();
             is_good &= !config.keeps_last_good();
             problems.extend(config.problems.iter().cloned());
             self.core.tell_problems(&matter, config.problems.clone());
@@ -227,7 +240,7 @@ impl Steward {
         }
         self.follow_files();
         let changes = steps.iter().any(|(step, _)| !is_kept(step.action));
-        let version = self.publish(is_good || changes);
+        let version = self.publish(is_good || changes).await;
         let core = Arc::clone(&self.core);
         self.waiting.spawn(async move {
             let eager = steps.iter().filter_map(|(_, serving)| serving.as_ref());
@@ -287,7 +300,7 @@ impl Steward {
     /// look again without being woken.
     async fn look_after(&mut self) -> Option<Instant> {
         for path in self.core.take_left() {
-            self.leave(&path);
+            self.leave(&path).await;
         }
         self.fill_vacancies().await;
         let before = self.leaving.len();
@@ -303,14 +316,15 @@ impl Steward {
             let store = self.core.store.clone();
             self.core.beside(async move { catalogs::keep(&store, &spec, &catalog).await });
         }
-        self.publish(self.leaving.len() > before);
+        self.publish(self.leaving.len() > before).await;
         let now = Instant::now();
         slots_mut(&mut self.folders, &mut self.added).filter_map(|slot| slot.wake(now)).min()
     }
 
     /// Publishes a snapshot if it would differ from the newest, or in any case; then nobody new is told of those
     /// that leave, and they are retired when nobody old is. The newest one's number.
-    fn publish(&mut self, in_any_case: bool) -> u64 {
+    async fn publish(&mut self, in_any_case: bool) -> u64 {
+        self.judge().await;
         let core = Arc::clone(&self.core);
         let config = Arc::clone(&self.root().config);
         let mut slots: Vec<&mut Slot> = slots_mut(&mut self.folders, &mut self.added).collect();
@@ -329,8 +343,9 @@ impl Steward {
     }
 
     fn follow_files(&mut self) {
-        let files: BTreeSet<PathBuf> =
-            self.folders.iter().flat_map(|folder| folder.config.depends.iter().cloned()).collect();
+        let read = self.folders.iter().flat_map(|folder| &folder.config.depends);
+        let trust = self.core.trust.file().map(Path::to_owned);
+        let files: BTreeSet<PathBuf> = read.cloned().chain(trust).collect();
         let settings = &self.root().config.host.reload;
         let poll = (settings.mode == Taking::Watch).then_some(settings.poll.0);
         self.watching.follow(&files, poll);
@@ -342,15 +357,15 @@ impl Steward {
             return;
         }
         let folder = Folder::new(path);
-        let config = folder.read(&self.core).await;
+        let config = folder.read(&self.core, false).await;
         self.core.tell_problems(&folder.matter(), config.problems.clone());
         self.folders.push(folder);
         self.apply(self.folders.len() - 1, config).await;
         self.follow_files();
-        self.publish(true);
+        self.publish(true).await;
     }
 
-    fn leave(&mut self, path: &Path) {
+    async fn leave(&mut self, path: &Path) {
         let Some(place) = self.folders.iter().position(|folder| folder.path == path) else {
             return;
         };
@@ -365,7 +380,7 @@ impl Steward {
         self.core.tell_problems(&folder.matter(), Vec::new());
         folder.slots.into_iter().for_each(|slot| self.dismiss(slot));
         self.follow_files();
-        self.publish(true);
+        self.publish(true).await;
     }
 
     pub(super) fn root(&self) -> &Folder {

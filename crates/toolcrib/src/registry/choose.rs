@@ -51,14 +51,18 @@ impl<'s> Chooser<'s> {
 
     pub(super) fn tools<'a>(
         &mut self,
-        tools: &'a [view::Tool],
+        offer: &Offer<'a>,
         told: &mut Vec<Problem>,
     ) -> Vec<Chosen<'a, view::Tool>> {
-        let spec = self.spec;
+        let (spec, tools) = (self.spec, offer.tools);
+        let is_unaccepted = |name: &str| offer.unaccepted.is_some_and(|all| all.contains(name));
         let naming = &spec.policy.naming;
         let mut passed = Vec::with_capacity(tools.len());
         for (place, tool) in tools.iter().enumerate() {
             match reason(spec.policy.expose.tools.verdict(tool.name())) {
+                None if is_unaccepted(tool.name()) => {
+                    self.drop_tool(tool.name(), tool.name(), Reason::Unaccepted);
+                }
                 None => passed.push((place, tool.name())),
                 Some(reason) => self.drop_tool(tool.name(), tool.name(), reason),
             }

@@ -65,7 +65,7 @@ impl Planner<'_> {
 
     fn fill<'a>(&mut self, draft: &mut Draft<'a>, chooser: &mut Chooser<'_>, offer: &Offer<'a>) {
         let spec = &*draft.upstream.spec;
-        let tools = chooser.tools(offer.tools, &mut self.problems);
+        let tools = chooser.tools(offer, &mut self.problems);
         match self.claim_tools(draft, chooser, tools) {
             Ok(tools) => draft.tools = tools,
             Err(refusal) => draft.refusal = Some(refusal),

@@ -47,6 +47,8 @@ pub enum Reason {
     OtherVersion(String),
     /// The whole server was refused: [`Server::refusal`](super::Server::refusal) says why.
     Refused,
+    /// Its definition has changed, and nobody has accepted that.
+    Unaccepted,
     /// The server is gone, and its policy takes its items away meanwhile.
     Away,
     Disabled,
@@ -79,7 +81,8 @@ impl Dropped {
             Reason::BadName(_) => "naming.validity",
             Reason::Taken(_) => "naming.on_collision",
             Reason::OtherVersion(_) => "naming.versions",
-            Reason::Refused => return None,
+            // What is said of the whole host is in no server's origins; the host tells of it.
+            Reason::Refused | Reason::Unaccepted => return None,
             Reason::Away => "availability.on_unavailable",
             Reason::Disabled => "enabled",
         })
@@ -118,6 +121,10 @@ impl fmt::Display for Reason {
             Reason::Taken(holder) => write!(f, "its name is taken: {holder}"),
             Reason::OtherVersion(used) => write!(f, "the version `{}` is used", clip(used)),
             Reason::Refused => f.write_str("its server was refused"),
+            Reason::Unaccepted => f.write_str(
+                "its definition has changed since it was first seen, and nobody has accepted that (host.pins: enforce; \
+                 `toolcrib accept` shows the change)",
+            ),
             Reason::Away => f.write_str("its server is away"),
             Reason::Disabled => f.write_str("its server is disabled"),
         }

@@ -1,5 +1,6 @@
 //! Everything that a plan depends on.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,6 +41,8 @@ pub struct Offer<'a> {
     pub prompts: &'a [Prompt],
     pub resources: &'a [Resource],
     pub templates: &'a [ResourceTemplate],
+    /// Tools whose definition is not the one that was accepted, and that nobody gets until it is.
+    pub unaccepted: Option<&'a HashSet<String>>,
     /// The lists are of an earlier run of the server.
     pub from_cache: bool,
 }

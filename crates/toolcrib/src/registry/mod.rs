@@ -34,6 +34,7 @@ mod dropped;
 mod input;
 mod items;
 mod native;
+mod pins;
 mod plan;
 mod problems;
 mod server;
@@ -52,6 +53,7 @@ pub use items::{Document, Prompt, Resource, Template};
 pub use native::{
     Answer, BadDefinition, Definition, NativeCall, NativeError, NativeTool, NativeToolset,
 };
+pub use pins::{Compared, Print, compare, definition, difference};
 pub use plan::plan;
 pub use server::{Refusal, Server, Status};
 pub use snapshot::{Snapshot, Toolset};

@@ -33,7 +33,10 @@ pub(super) fn dropped(spec: &ServerSpec, dropped: &Dropped) -> Option<Problem> {
             let fix = format!("if it is wanted, take it out of `{}`", rule.key);
             (Severity::Info, "tool.version.unused", fix)
         }
-        (Reason::Off | Reason::Refused | Reason::Away | Reason::Disabled, _) => return None,
+        (
+            Reason::Off | Reason::Refused | Reason::Unaccepted | Reason::Away | Reason::Disabled,
+            _,
+        ) => return None,
     };
     let (list, name) = (dropped.list, clip(&dropped.original_name));
     let text = format!("{list} `{name}` of `{}` is not offered: {}", spec.id, dropped.reason);

@@ -198,5 +198,8 @@ fn moved(path: &Path, aside: &Path) -> Problem {
         aside.display()
     );
     Problem::warning("store.damaged", text)
-        .fix("set switches of dialogs and overrides of servers again; delete the damaged file")
+        .fix(
+            "set switches of dialogs and overrides of servers again; how tools were first seen is forgotten, too; \
+             delete the damaged file",
+        )
 }

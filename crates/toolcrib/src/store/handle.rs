@@ -1,12 +1,12 @@
 //! The store as everybody else uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind::BrokenPipe;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use tokio::runtime::Builder;
@@ -19,6 +19,7 @@ use super::catalog::{self, Remembered};
 use super::error::{OpenError, StoreError};
 use super::file::{self, StoreFile};
 use super::limits::Limits;
+use super::pins::{self, Pin, PinnedServer};
 use super::settings::{self, Override};
 use super::writer::{Job, Shared, Writer};
 
@@ -138,6 +139,30 @@ impl Store {
         let (server, hash, limit) = (server.to_owned(), hash.to_owned(), self.limits.catalog_bytes);
         let write = move |db: &Connection| catalog::write(db, &server, &hash, &what, limit);
         self.ask("keep a catalogue", write).await
+    }
+
+    /// The definitions of a server's tools as they were first seen or last accepted, each by its hashes only.
+    pub async fn pins(&self, server: &PinnedServer) -> Result<Vec<Pin>, StoreError> {
+        let server = server.clone();
+        self.ask("read the known definitions of tools", move |db| pins::read(db, &server)).await
+    }
+
+    /// What some of these definitions say, as far as that was kept.
+    pub async fn pinned_definitions(
+        &self,
+        server: &PinnedServer,
+        tools: Vec<String>,
+    ) -> Result<HashMap<String, String>, StoreError> {
+        let server = server.clone();
+        let read = move |db: &Connection| pins::definitions(db, &server, &tools);
+        self.ask("read the known definitions of tools", read).await
+    }
+
+    /// From now on these tools are known so.
+    pub async fn set_pins(&self, server: &PinnedServer, pins: Vec<Pin>) -> Result<(), StoreError> {
+        let (server, now) = (server.clone(), SystemTime::now());
+        let write = move |db: &Connection| pins::write(db, &server, &pins, now);
+        self.ask("keep the definitions of tools", write).await
     }
 
     /// Writes what is left and closes, for all clones. False if that takes longer than `wait`; it goes on then.

@@ -7,7 +7,8 @@ pub(super) const APPLICATION: i32 = 0x546f_6f6c;
 
 /// Each brings a file one version further. They only ever grow in number; tables that nothing uses yet come
 /// with what uses them.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE switches (
         dialog TEXT NOT NULL,
         server TEXT NOT NULL,
@@ -42,7 +43,20 @@ const MIGRATIONS: &[&str] = &["
         at INTEGER NOT NULL,
         PRIMARY KEY (server, hash)
     );
-"];
+",
+    "
+    CREATE TABLE pins (
+        root TEXT NOT NULL,
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        text BLOB NOT NULL,
+        meaning BLOB NOT NULL,
+        definition TEXT,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (root, server, tool)
+    ) WITHOUT ROWID;
+",
+];
 
 /// The version that this program writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

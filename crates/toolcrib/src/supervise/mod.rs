@@ -6,7 +6,7 @@ mod server;
 
 pub use clear::{Cleared, clear};
 pub use examine::{Examined, Found, Peculiar, examine, missing_capabilities};
-pub use server::{Server, Spare};
+pub use server::{Other, Server, Spare};
 
 use std::fmt;
 use std::path::PathBuf;

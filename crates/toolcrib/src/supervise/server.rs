@@ -34,6 +34,17 @@ pub struct Spare {
     ended: AtomicBool,
 }
 
+/// What is other than on the main connection, where something is given.
+#[derive(Clone, Debug, Default)]
+pub struct Other {
+    pub caller: Option<Caller>,
+    pub protocol: Option<Protocol>,
+    /// Whose connection it is.
+    pub dialog: Option<Arc<str>>,
+    /// Whose credentials are shown.
+    pub agent: Option<Arc<str>>,
+}
+
 impl Server {
     pub(super) fn start(number: u64, setup: Setup, watcher: Arc<dyn Watcher>) -> Self {
         let ear = Ear { number, whose: Whose::Main, watcher: Arc::clone(&watcher) };
@@ -81,19 +92,16 @@ impl Server {
         self.lent.load(Ordering::SeqCst)
     }
 
-    /// A connection for one dialog or one call, which is connected when it is first wanted; with another caller
-    /// or another protocol than the main one's where they are given. What happens to it is told as the dialog's.
-    pub fn spare(
-        self: &Arc<Self>,
-        caller: Option<Caller>,
-        protocol: Option<Protocol>,
-        dialog: Option<Arc<str>>,
-    ) -> Spare {
+    /// A connection for one dialog or one call, which is connected when it is first wanted. What happens to it is told
+    /// as the dialog's.
+    pub fn spare(self: &Arc<Self>, with: Other) -> Spare {
         let mut setup = self.setup.clone();
-        setup.caller = caller.unwrap_or(setup.caller);
-        setup.protocol = protocol.unwrap_or(setup.protocol);
+        let own = with.agent.and_then(|agent| self.spec().of_agent(&agent));
+        setup.spec = own.map_or(setup.spec, Arc::new);
+        setup.caller = with.caller.unwrap_or(setup.caller);
+        setup.protocol = with.protocol.unwrap_or(setup.protocol);
         let watcher = Arc::clone(&self.watcher);
-        let ear = Ear { number: self.number, whose: Whose::Spare(dialog), watcher };
+        let ear = Ear { number: self.number, whose: Whose::Spare(with.dialog), watcher };
         let conn = Conn::start(setup, Arc::new(ear));
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.spares().push((number, conn.clone()));

@@ -1,16 +1,19 @@
 //! The commands that talk to servers.
 
+mod accept;
 mod call;
 mod dispatch;
 mod docker;
 mod dominds;
 mod endings;
+mod foreign;
 mod holodeck;
 mod lists;
 mod minion;
 mod operations;
 mod serve;
 mod terminal;
+mod trust;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -25,9 +25,18 @@ fn terminal(place: &Place, args: &str) -> Command {
 
 /// What a terminal is sent by a command, errors and all.
 fn on_terminal(place: &Place, args: &str) -> String {
-    let output = terminal(place, args)
-        .output()
+    typed(place, &format!("--root . {args}"), "")
+}
+
+/// The same where somebody types something.
+pub(super) fn typed(place: &Place, args: &str, keys: &str) -> String {
+    let mut child = terminal(place, args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap_or_else(|error| panic!("`script` of the package bsdutils is needed: {error}"));
+    child.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

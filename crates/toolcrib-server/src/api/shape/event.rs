@@ -44,6 +44,7 @@ fn plain(event: &Event) -> Value {
             let changes: Vec<Value> = changes.iter().map(change).collect();
             json!({"server": **server, "changes": changes})
         }
+        Event::Pinned { server, tools } => json!({"server": **server, "tools": tools}),
         Event::Published { version } => json!({"version": version}),
         Event::Leases { server, leases } => {
             let leases: Vec<Leased> = leases.iter().map(Leased::from).collect();

@@ -3,6 +3,7 @@
 //! Fields may be added and are never renamed; `null` is what is not known.
 
 mod call;
+mod definition;
 mod dialog;
 mod document;
 mod event;
@@ -12,6 +13,7 @@ mod server;
 mod tool;
 
 pub use call::{CallStarted, Called, Calls, Delivered, Extra, NewCall, Reported};
+pub use definition::{Accept, Definition, Definitions};
 pub use dialog::{
     Answer, AnswerError, Answered, Answers, DialogServer, DialogStatus, Dialogs, Leased, Leases,
     NewDialog, Reminded, Reminders, Requested, Requests, Switch, Switched,

@@ -14,10 +14,12 @@ use crate::scene::Scene;
 type Row = (&'static str, &'static str, [&'static str; 3]);
 
 /// `{…}` in a path stand for a server or dialog that is there. Codes are those of errors.
-const TABLE: [Row; 39] = [
+const TABLE: [Row; 41] = [
     ("GET /openapi.json", "", ["200"; 3]),
     ("GET /status", "", ["200"; 3]),
     ("GET /problems", "", ["200"; 3]),
+    ("GET /definitions", "", ["200", DENIED, DENIED]),
+    ("POST /definitions/accept", "{}", ["200", DENIED, DENIED]),
     ("GET /events", "", ["200"; 3]),
     ("GET /reload", "", ["200"; 3]),
     ("POST /reload", "", ["200", DENIED, DENIED]),

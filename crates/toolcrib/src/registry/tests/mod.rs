@@ -101,6 +101,7 @@ impl Crib {
             scope: entry.scope.clone(),
             presence: entry.presence,
             offer: entry.lists.as_ref().map(|lists| Offer {
+                unaccepted: None,
                 tools: &lists.tools,
                 prompts: &lists.prompts,
                 resources: &lists.resources,

@@ -1,6 +1,8 @@
 //! The host as a program uses it.
 
+mod address;
 mod admin;
+mod agents;
 mod asking;
 mod atomic;
 mod basics;
@@ -14,9 +16,11 @@ mod lazy;
 mod leases;
 mod lost;
 mod native;
+mod pins;
 mod problems;
 mod real;
 mod reload;
 pub(crate) mod stage;
 mod succession;
 mod team;
+mod trust;

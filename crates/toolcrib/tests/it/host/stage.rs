@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolcrib::host::{DialogRequest, Listening};
+use toolcrib::host::{DialogRequest, Listening, Trust};
 use toolcrib::process::Graces;
 use toolcrib::registry::{Answer, Definition, NativeCall, NativeTool, NativeToolset};
 use toolcrib::shape::ErrorKind;
@@ -86,7 +86,8 @@ impl Stage {
     pub(crate) fn builder(&self) -> HostBuilder {
         let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
         let graces = Graces::default();
-        Host::builder(self.root(), self.folder.path().join("state")).env([path]).graces(graces)
+        let builder = Host::builder(self.root(), self.folder.path().join("state"));
+        builder.env([path]).graces(graces).trust(Trust::of_everything())
     }
 
     /// A host whose servers are up or have failed.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use toolcrib::conn::{News, State, Want};
-use toolcrib::supervise::{Server, Supervisor, Terms, Watcher, Whose};
+use toolcrib::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose};
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::units::Period;
 use toolcrib_testkit::scripted::{Script, Step};
@@ -129,7 +129,7 @@ async fn dialogs_have_processes_of_their_own_and_the_first_takes_the_one_that_li
     let listed = pid(server);
     let first = server.lend().unwrap();
     assert!(server.lend().is_none());
-    let second = server.spare(None, None, None);
+    let second = server.spare(Other::default());
     let mut pids = Vec::new();
     for spare in [&first, &second] {
         let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_spare_that_is_dropped_ends_at_once() {
     let mut entry = scene.scripted(script, "log");
     entry["session"] = json!({"scope": "per_call", "discovery": "keep"});
     let (supervisor, servers) = taken(&scene, json!({"it": entry})).await;
-    let spare = servers[0].spare(None, None, None);
+    let spare = servers[0].spare(Other::default());
     let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
     let its = ticket.session.peer().facts().pid.unwrap();
     drop(ticket);
@@ -187,7 +187,7 @@ async fn dkr_19_and_20_each_call_has_a_session_of_its_own_beside_one_that_stays(
     let stays = pid(server);
     let mut pids = Vec::new();
     for _ in 0..3 {
-        let spare = server.spare(None, None, None);
+        let spare = server.spare(Other::default());
         let ticket = within(spare.conn().ready(Want::Call)).await.unwrap();
         tool(&ticket.session, "echo", &json!({})).await.unwrap();
         pids.push(ticket.session.peer().facts().pid.unwrap());
@@ -214,7 +214,7 @@ async fn a_lent_connection_that_is_dropped_is_lent_to_nobody_else() {
     drop(server.lend().unwrap());
     until("its session ended", || !is_alive(its)).await;
     assert!(server.lend().is_none());
-    let next = server.spare(None, None, None);
+    let next = server.spare(Other::default());
     within(next.conn().ready(Want::Call)).await.unwrap();
     assert!(server.main().view().session.is_none());
     drop(next);

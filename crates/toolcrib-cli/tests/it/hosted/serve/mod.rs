@@ -7,6 +7,7 @@ mod pipe;
 mod sdk;
 mod signals;
 mod tokens;
+mod trust;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,7 +35,16 @@ impl Served {
 
     async fn start_with(place: &Place, more: &[&str]) -> Self {
         let args = [&["serve", "--listen", ":0", "--json"], more].concat();
-        let mut child = spawn(place, &args, &[PATH]);
+        Self::of(spawn(place, &args, &[PATH])).await
+    }
+
+    /// The same where nobody named the workspace.
+    async fn found(place: &Place) -> Self {
+        let command = place.unnamed(&["serve", "--listen", ":0", "--json"]);
+        Self::of(start(command, &[PATH])).await
+    }
+
+    async fn of(mut child: Child) -> Self {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = within(lines.next_line()).await.unwrap().unwrap();
         Self { child, line: serde_json::from_str(&line).unwrap() }
@@ -152,7 +162,10 @@ impl Client {
 }
 
 fn spawn(place: &Place, args: &[&str], env: &[(&str, &str)]) -> Child {
-    let mut command = place.command(args);
+    start(place.command(args), env)
+}
+
+fn start(mut command: std::process::Command, env: &[(&str, &str)]) -> Child {
     command.envs(env.iter().copied());
     let mut command = Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -173,7 +186,7 @@ fn state(place: &Place) -> PathBuf {
     std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
 }
 
-fn mode(path: &Path) -> u32 {
+pub(super) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
 }
