@@ -254,9 +254,11 @@ impl Http {
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
-        let url = self.url();
-        let request = || self.client.request(Method::DELETE, url.clone()).headers(headers.clone());
-        Ok(self.send(request, Waiting::NOBODY, None).await?.status())
+        let ask = async |headers| {
+            let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
+            request.send().await.map(Answer::Pooled).map_err(HttpFault::network)
+        };
+        Ok(self.send(headers, Waiting::NOBODY, None, ask).await?.status())
     }
 
     /// Fails if the work is not done in the time that connecting may take.
