@@ -43,15 +43,22 @@ pub(crate) fn no_such_server(config: &Config, out: &Out, name: &str) -> Exit {
     let ids: Vec<&str> = config.servers.iter().map(|spec| spec.id.as_str()).collect();
     let same: Vec<String> =
         config.servers.iter().filter(|spec| spec.id == name).map(ServerSpec::key).collect();
+    let shown = printable(name);
     if !own.is_empty() {
         out.result(&problems(config, &own));
-        out.error(&format!("server `{name}` cannot be used as it is written"));
+        out.error(&format!("server `{shown}` cannot be used as it is written"));
     } else if !same.is_empty() {
-        out.error(&format!("several servers are called `{name}`: {}", same.join(", ")));
+        out.error(&format!(
+            "several servers are called `{shown}`: {}",
+            printable(&same.join(", "))
+        ));
     } else if ids.is_empty() {
         out.error("no server is configured here");
     } else {
-        out.error(&format!("there is no server `{name}`; there are {}", ids.join(", ")));
+        out.error(&format!(
+            "there is no server `{shown}`; there are {}",
+            printable(&ids.join(", "))
+        ));
     }
     Exit::Failed
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
     let chosen = match chosen(&config, args.server.as_deref()) {
         Ok(chosen) => chosen,
         Err(text) => {
-            out.error(&text);
+            out.error(&printable(&text));
             return Exit::Usage;
         }
     };
@@ -257,13 +257,16 @@ fn human(spec: &ServerSpec, examined: &Examined) -> String {
     let mut text = match &examined.outcome {
         Ok(found) => {
             let said = told(found);
-            format!("{green}good{green:#}    {} {dim}{kind}, up in {took}{dim:#}\n{said}", spec.id)
+            format!(
+                "{green}good{green:#}    {} {dim}{kind}, up in {took}{dim:#}\n{said}",
+                printable(&spec.id)
+            )
         }
         Err(failure) => {
             let fix = failure.fix.iter().map(|fix| format!("        fix: {}\n", printable(fix)));
             format!(
                 "{red}failed{red:#}  {} {dim}{kind}, after {took}{dim:#}\n        {} [{}]\n{}",
-                spec.id,
+                printable(&spec.id),
                 printable(&failure.message),
                 failure.code,
                 fix.collect::<String>()

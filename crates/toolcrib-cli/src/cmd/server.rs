@@ -10,7 +10,7 @@ use crate::args::{Server, Target};
 use crate::hosted::{self, Hosted, is_down, is_up};
 use crate::out::Out;
 use crate::settings::Settings;
-use crate::shown::lines;
+use crate::shown::{lines, printable};
 
 pub(crate) fn run(settings: &Settings, out: &Out, what: &Server) -> Exit {
     hosted::run(settings, out, async |hosted| {
@@ -30,7 +30,8 @@ pub(crate) fn run(settings: &Settings, out: &Out, what: &Server) -> Exit {
             // Whether it comes up is not what was asked for.
             let is_enabled = matches!(what, Server::Enable(_));
             let state = if is_enabled { "enabled" } else { done.server.state.as_str() };
-            out.result(&format!("{} {style}{state}{style:#}\n", done.server.id));
+            let id = printable(&done.server.id);
+            out.result(&format!("{id} {style}{state}{style:#}\n"));
         }
         Ok(exit(done.error.as_ref()))
     })
