@@ -74,7 +74,7 @@ fn change<T: Entry>(item: &T, kind: ChangeKind) -> Change {
 
 fn tool_change(old: &Tool, new: &Tool) -> Option<ChangeKind> {
     let outputs = match (old.output_schema(), new.output_schema()) {
-        (Some(old), Some(new)) => same(&old, &new),
+        (Some(old), Some(new)) => same(old, new),
         (old, new) => old.is_none() && new.is_none(),
     };
     if outputs && same(old.input_schema(), new.input_schema()) {

@@ -69,7 +69,7 @@ pub(super) enum Answer {
     /// Over a connection of a pool that has tasks of its own.
     Pooled(Response),
     /// Over one that whoever reads it drives.
-    Driven(Box<Parts>, Rest),
+    Driven(Box<(Parts, Rest)>),
 }
 
 /// Who waits for a request, so that he can be told that it is not the server that takes its time.
@@ -278,14 +278,14 @@ impl Answer {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Pooled(response) => response.status(),
-            Self::Driven(head, _) => head.status,
+            Self::Driven(driven) => driven.0.status,
         }
     }
 
     pub(super) fn headers(&self) -> &HeaderMap {
         match self {
             Self::Pooled(response) => response.headers(),
-            Self::Driven(head, _) => &head.headers,
+            Self::Driven(driven) => &driven.0.headers,
         }
     }
 
@@ -293,15 +293,15 @@ impl Answer {
     fn announced(&self) -> Option<u64> {
         match self {
             Self::Pooled(response) => response.content_length(),
-            Self::Driven(_, rest) => rest.announced(),
+            Self::Driven(driven) => driven.1.announced(),
         }
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
         match self {
             Self::Pooled(response) => response.chunk().await.map_err(HttpFault::network),
-            Self::Driven(_, rest) => {
-                rest.chunk().await.map_err(|error| HttpFault::Network(Arc::new(error)))
+            Self::Driven(driven) => {
+                driven.1.chunk().await.map_err(|error| HttpFault::Network(Arc::new(error)))
             }
         }
     }
@@ -447,7 +447,7 @@ async fn post_plainly(
         let (head, rest) = posted.map_err(|error| HttpFault::Network(error.into()))?;
         match moved(&url, head.status, &head.headers).filter(|_| followed < REDIRECTS) {
             Some(to) => url = Cow::Owned(to),
-            None => return Ok(Answer::Driven(Box::new(head), rest)),
+            None => return Ok(Answer::Driven(Box::new((head, rest)))),
         }
         followed += 1;
     }

@@ -59,7 +59,7 @@ pub(super) struct Rest {
 /// A request that got no answer.
 enum Failed {
     /// It was not sent, so it can be sent on another connection.
-    Unsent(Request<Full<Bytes>>),
+    Unsent(Box<Request<Full<Bytes>>>),
     Lost(hyper::Error),
 }
 
@@ -102,7 +102,7 @@ impl Lanes {
             match lane.send(request, &self.idle).await {
                 Ok(answer) => return Ok(answer),
                 // The server has closed it meanwhile.
-                Err(Failed::Unsent(again)) => request = again,
+                Err(Failed::Unsent(again)) => request = *again,
                 Err(Failed::Lost(error)) => return Err(error.into()),
             }
         }
@@ -146,7 +146,7 @@ impl Lane {
         idle: &Arc<Idle>,
     ) -> Result<(Parts, Rest), Failed> {
         if !self.is_open().await {
-            return Err(Failed::Unsent(request));
+            return Err(Failed::Unsent(Box::new(request)));
         }
         let mut answer = Box::pin(self.sender.try_send_request(request));
         let mut is_over = false;
@@ -164,7 +164,7 @@ impl Lane {
                 Ok((head, Rest { body, lane, idle: Arc::clone(idle) }))
             }
             Err(mut failed) => Err(match failed.take_message() {
-                Some(request) => Failed::Unsent(request),
+                Some(request) => Failed::Unsent(Box::new(request)),
                 None => Failed::Lost(failed.into_error()),
             }),
         }
