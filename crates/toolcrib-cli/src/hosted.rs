@@ -118,9 +118,10 @@ async fn begin<'a>(
 
 /// Asks for what servers need of the person, before a host starts them.
 pub(crate) async fn ask(settings: &Settings, out: &Out) -> Result<(), String> {
-    let config = settings.compile();
+    let config = settings.effective();
     let keep = settings.keep(config.host.credentials.into())?;
-    inputs::ask(out, &config, config.servers.iter(), &keep).await
+    let servers = config.servers.iter().filter(|spec| !spec.is_withheld());
+    inputs::ask(out, &config, servers, &keep).await
 }
 
 /// A host for these settings, which is not started yet.

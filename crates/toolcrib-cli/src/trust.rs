@@ -10,6 +10,11 @@ use crate::running::Running;
 use crate::settings::Settings;
 use crate::shown::{few, lines, printable};
 
+/// Why a server that nobody trusts is left alone.
+pub(crate) fn withheld(server: &str) -> String {
+    format!("server `{server}` is not started: `toolcrib trust` shows what it runs")
+}
+
 /// Asks for trust where it is needed and somebody is there to be asked. Whether something is trusted from now on that
 /// was not before.
 pub(crate) fn ask(

@@ -81,7 +81,7 @@ fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, S
     };
     let spec = config.server(name).ok_or_else(none)?;
     match spec.is_withheld() {
-        true => Err(format!("server `{name}` is not started: `toolcrib trust` shows what it runs")),
+        true => Err(trust::withheld(name)),
         false => Ok(vec![Arc::new(spec.clone())]),
     }
 }

@@ -27,6 +27,7 @@ use crate::report::no_such_server;
 use crate::running;
 use crate::settings::Settings;
 use crate::shown::{few, lines, printable};
+use crate::trust;
 
 /// A person may have to look for a password first.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -118,8 +119,17 @@ fn run(
     name: &str,
     work: impl AsyncFnOnce(&Place) -> Result<Exit, String>,
 ) -> Exit {
-    let config = settings.compile();
+    // Before signals are watched: they end a question as they end any program.
+    if let Err(text) = trust::ask(settings, out, None) {
+        out.error(&text);
+        return Exit::Failed;
+    }
+    let config = settings.effective();
     let Some(spec) = config.server(name) else { return no_such_server(&config, out, name) };
+    if spec.is_withheld() {
+        out.error(&printable(&trust::withheld(name)));
+        return Exit::Failed;
+    }
     let done = Builder::new_current_thread()
         .enable_all()
         .build()

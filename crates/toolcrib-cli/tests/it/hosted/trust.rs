@@ -47,6 +47,30 @@ impl Shim {
 }
 
 #[test]
+fn nobody_logs_in_where_a_folder_that_is_not_trusted_leads() {
+    let place = Place::new();
+    let shim = place.shim("teller");
+    let config = json!({
+        "version": 1,
+        "host": {"secrets": {"mine": {"kind": "command", "command": [shim.path, "{path}"]}}},
+        "servers": {"s": {
+            "url": "http://127.0.0.1:9/mcp",
+            "auth": {"kind": "oauth", "client_id": "c", "client_secret": {"secret": "mine:x"}},
+        }},
+    });
+    let place = place.file("toolcrib.yaml", &config.to_string());
+    for command in ["login", "logout"] {
+        let ran = place.found(&[command, "s"]);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.contains("`toolcrib trust`"), "{ran:?}");
+        assert!(!shim.was_started(), "{command} ran the command of a secret");
+    }
+    // The same, trusted for once, asks for the secret.
+    assert_ne!(place.found(&["login", "s", "--trust"]).code, 0);
+    assert!(shim.was_started());
+}
+
+#[test]
 fn what_is_found_starts_nothing_until_it_is_trusted() {
     let (place, shim) = noting();
     let listed = place.found_json(&["tools"]);
