@@ -1,6 +1,7 @@
 //! So many calls at once through one gateway, and what they took.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ pub fn run(gateway: &Gateway, size: Size, in_flight: usize, calls: usize) -> Fal
     let (address, path) = (gateway.address, gateway.path.as_str());
     let session = initialize(address, path)?;
     let call = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{}{}","arguments":{{}}}}}}"#,
+        r#""method":"tools/call","params":{{"name":"{}{}","arguments":{{}}}}}}"#,
         gateway.prefix,
         size.tool()
     );
@@ -30,7 +31,12 @@ pub fn run(gateway: &Gateway, size: Size, in_flight: usize, calls: usize) -> Fal
     let each = calls / in_flight;
     let latencies = thread::scope(|threads| {
         let callers: Vec<_> = (0..in_flight)
-            .map(|_| threads.spawn(|| caller(address, path, session.as_deref(), &call, each, size)))
+            .map(|number| {
+                // Requests of one session that are under way together have ids of their own.
+                let ids = number * each..(number + 1) * each;
+                let (session, call) = (session.as_deref(), call.as_str());
+                threads.spawn(move || caller(address, path, session, call, ids, size))
+            })
             .collect();
         let joined = callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller fell"));
         let mut all = Vec::with_capacity(calls);
@@ -55,16 +61,17 @@ fn caller(
     path: &str,
     session: Option<&str>,
     call: &str,
-    calls: usize,
+    ids: Range<usize>,
     size: Size,
 ) -> Result<Vec<Duration>, String> {
     let fail = |error: Box<dyn std::error::Error>| error.to_string();
     let mut connection = Connection::open(address, path, session).map_err(fail)?;
-    let mut latencies = Vec::with_capacity(calls);
+    let mut latencies = Vec::with_capacity(ids.len());
     let least = if matches!(size, Size::Large) { 1 << 20 } else { 60 };
-    for _ in 0..calls {
+    for id in ids {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{},{call}"#, id + 1);
         let begun = Instant::now();
-        let status = connection.post(call).map_err(fail)?;
+        let status = connection.post(&message).map_err(fail)?;
         latencies.push(begun.elapsed());
         let is_result = process::find(&connection.body, b"\"result\"");
         if status != 200 || connection.body.len() < least || !is_result {

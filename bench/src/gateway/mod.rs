@@ -74,9 +74,9 @@ fn table(
             println!("| {way} | {missing} | | | |");
             continue;
         }
-        // What is a hundred times slower need not be asked as often.
+        // What is many times slower need not be asked as often.
         let is_slow = !matches!(way, Way::Direct | Way::Nginx | Way::Toolcrib);
-        let calls = if is_slow { (calls / 100).max(in_flight) } else { calls };
+        let calls = if is_slow { (calls / 20).max(in_flight) } else { calls };
         match measure(*way, behind, size, in_flight, calls) {
             Ok(load) => {
                 let base = *first.get_or_insert(load.per_second);
