@@ -74,9 +74,14 @@ impl Session {
         }
     }
 
+    /// From now on it is not known whether there will be such a stream.
+    pub(super) fn will_listen(&self) {
+        self.unsettled.send_replace(Some(Instant::now()));
+    }
+
     /// Waits a moment for the stream on which the server may ask something within a call: what it says while there
     /// is none is lost.
-    pub(super) async fn settle(&self) {
+    async fn settle(&self) {
         let Some(since) = *self.unsettled.borrow() else { return };
         let mut unsettled = self.unsettled.subscribe();
         // Some servers do not even begin to answer before they have something to say.
@@ -103,7 +108,10 @@ impl Session {
         message: Outward,
         arrives: oneshot::Sender<()>,
     ) -> Option<Alone> {
-        let What::Request { id, .. } = &message.what else { return None };
+        let What::Request { id, method, .. } = &message.what else { return None };
+        if method::may_require_input(method) {
+            self.settle().await;
+        }
         match self.exchange(&message, id, arrives).await {
             Ok(Found::Alone(alone)) => return Some(*alone),
             Ok(Found::Said) => {}
@@ -146,7 +154,6 @@ impl Session {
     pub(super) async fn listen(&self) {
         let mut cursor = Cursor::default();
         let mut was_there = false;
-        self.unsettled.send_replace(Some(Instant::now()));
         loop {
             let start = Instant::now();
             let opened = self.get(&cursor).await;

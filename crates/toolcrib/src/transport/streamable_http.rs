@@ -88,24 +88,10 @@ struct Ways(Arc<Session>);
 
 impl Direct for Ways {
     fn exchange(&self, request: Outward) -> Exchange {
-        let session = Arc::clone(&self.0);
-        exchange(&self.0, async move { session.settle().await }, request)
+        let (arrives, arrived) = oneshot::channel();
+        let work = Box::pin(Arc::clone(&self.0).call(request, arrives));
+        Exchange { work, arrived }
     }
-}
-
-/// A request, after something else.
-fn exchange(
-    session: &Arc<Session>,
-    before: impl Future<Output = ()> + Send + 'static,
-    request: Outward,
-) -> Exchange {
-    let (arrives, arrived) = oneshot::channel();
-    let session = Arc::clone(session);
-    let work = async move {
-        before.await;
-        session.call(request, arrives).await
-    };
-    Exchange { work: Box::pin(work), arrived }
 }
 
 /// All that is under way. Each request with its answer stream is a task, so that none waits for another.
@@ -176,7 +162,7 @@ impl Tasks {
         let session = Arc::clone(&self.session);
         match message.what.clone() {
             What::Request { id, .. } => {
-                let exchange = exchange(&session, std::future::ready(()), message);
+                let exchange = Ways(session).exchange(message);
                 self.adopt(id, exchange);
             }
             What::Notification { method } if &*method == method::INITIALIZED => {
@@ -247,6 +233,7 @@ impl Tasks {
             Ok(Done::Opening) => {
                 self.opening = false;
                 let session = Arc::clone(&self.session);
+                session.will_listen();
                 self.running.spawn(async move {
                     session.listen().await;
                     Done::Other
