@@ -8,7 +8,7 @@ use std::pin::Pin;
 use tokio::sync::oneshot;
 use toolcrib_wire::Response;
 
-use super::link::Outward;
+use super::link::{LinkFault, Outward};
 
 /// Something to be done by whoever has it.
 pub type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -22,10 +22,18 @@ pub trait Direct: fmt::Debug + Send + Sync {
 
 /// One request and its answer.
 pub struct Exchange {
-    /// None where all that there was has gone to the inbox.
-    pub work: Work<Option<Alone>>,
+    pub work: Work<Went>,
     /// Told when the server begins to answer; an error if it never will.
     pub arrived: oneshot::Receiver<()>,
+}
+
+/// How an exchange has ended.
+#[derive(Debug)]
+pub enum Went {
+    Answered(Box<Alone>),
+    Failed(LinkFault),
+    /// All that there was has gone to the inbox.
+    Said,
 }
 
 /// An answer before which nothing was said.

@@ -11,10 +11,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::header::{self, Header};
-use toolcrib_wire::{Id, Message, Packet, Response, Version, method};
+use toolcrib_wire::{Id, Message, Packet, Version, method};
 
 use super::event_stream::{Cursor, EventStream, answers, incoming, message};
-use super::exchange::{Alone, Work};
+use super::exchange::{Alone, Went, Work};
 use super::http::{self, Answer, Content, Http, LINGER, Waiting};
 use super::http_fault::HttpFault;
 use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
@@ -39,14 +39,6 @@ pub(super) struct Session {
     over: watch::Sender<Option<CloseReason>>,
     /// Since when it is not known whether the server will have a stream for its own messages.
     unsettled: watch::Sender<Option<Instant>>,
-}
-
-/// How an answer has come.
-enum Found {
-    /// Nothing was said before it.
-    Alone(Box<Alone>),
-    /// All has gone to the inbox.
-    Said,
 }
 
 /// What is known of the server and goes into every request.
@@ -107,31 +99,37 @@ impl Session {
         self: Arc<Self>,
         message: Outward,
         arrives: oneshot::Sender<()>,
-    ) -> Option<Alone> {
-        let What::Request { id, method, .. } = &message.what else { return None };
+    ) -> Went {
+        let What::Request { id, method, .. } = &message.what else { return Went::Said };
         if method::may_require_input(method) {
             self.settle().await;
         }
         match self.exchange(&message, id, arrives).await {
-            Ok(Found::Alone(alone)) => return Some(*alone),
-            Ok(Found::Said) => {}
+            Ok(went) => went,
             Err(fault) => {
                 let is_over = matches!(fault, HttpFault::SessionGone);
                 let fault = fault.while_doing("get an answer from the server");
-                let failed = Incoming::Failed { request: id.clone(), fault: fault.clone() };
-                Box::pin(self.say(failed)).await;
                 if is_over {
-                    self.end(fault);
+                    self.end(fault.clone());
                 }
+                Went::Failed(fault)
             }
         }
-        None
     }
 
-    /// Hands on an answer that nobody waits for in person.
-    pub(super) async fn answered(&self, response: Response, on: Id) {
-        let packet = Packet::One(Message::Response(response));
-        self.say(Incoming::Packet { packet, on: Some(on) }).await;
+    /// Hands on what nobody waits for in person.
+    pub(super) async fn hand_on(&self, went: Went, request: Id) {
+        match went {
+            Went::Answered(alone) => {
+                let packet = Packet::One(Message::Response(alone.response));
+                self.say(Incoming::Packet { packet, on: Some(request) }).await;
+                if let Some(rest) = alone.rest {
+                    rest.await;
+                }
+            }
+            Went::Failed(fault) => self.say(Incoming::Failed { request, fault }).await,
+            Went::Said => {}
+        }
     }
 
     /// Sends what has no answer.
@@ -194,7 +192,7 @@ impl Session {
         request: &Outward,
         id: &Id,
         arrives: oneshot::Sender<()>,
-    ) -> Result<Found, HttpFault> {
+    ) -> Result<Went, HttpFault> {
         let (answer, had_session) = self.post(request).await?;
         // Nobody has to want to know.
         let _ = arrives.send(());
@@ -220,20 +218,20 @@ impl Session {
     }
 
     /// An answer goes straight to its call if nothing can be in the inbox that was said before it.
-    async fn found(&self, item: Incoming, id: &Id, rest: Option<Work<()>>) -> Found {
+    async fn found(&self, item: Incoming, id: &Id, rest: Option<Work<()>>) -> Went {
         let is_empty = self.incoming.capacity() == self.incoming.max_capacity();
         match item {
             Incoming::Packet { packet: Packet::One(Message::Response(response)), .. }
                 if is_empty && response.id.as_ref() == Some(id) =>
             {
-                Found::Alone(Box::new(Alone { response, rest }))
+                Went::Answered(Box::new(Alone { response, rest }))
             }
             item => {
                 Box::pin(self.say(item)).await;
                 if let Some(rest) = rest {
                     rest.await;
                 }
-                Found::Said
+                Went::Said
             }
         }
     }
@@ -244,7 +242,7 @@ impl Session {
         answer: Answer,
         id: &Id,
         may_resume: bool,
-    ) -> Result<Found, HttpFault> {
+    ) -> Result<Went, HttpFault> {
         let mut cursor = Cursor::default();
         let mut broken = match self.read(answer, id, &mut cursor).await {
             Ok(Some(found)) => return Ok(found),
@@ -276,7 +274,7 @@ impl Session {
         answer: Answer,
         id: &Id,
         cursor: &mut Cursor,
-    ) -> Result<Option<Found>, HttpFault> {
+    ) -> Result<Option<Went>, HttpFault> {
         let mut stream = self.stream(answer, cursor);
         loop {
             let event = match stream.next().await {
@@ -330,12 +328,7 @@ impl Session {
     }
 
     /// A request that was refused: with an error answer of its own, or just by a status.
-    async fn refused(
-        &self,
-        answer: Answer,
-        had_session: bool,
-        id: &Id,
-    ) -> Result<Found, HttpFault> {
+    async fn refused(&self, answer: Answer, had_session: bool, id: &Id) -> Result<Went, HttpFault> {
         let mut fault = self.fault(&answer, had_session);
         let HttpFault::Status { said, .. } = &mut fault else { return Err(fault) };
         let body = self.http.body(answer).beginning().await;

@@ -26,7 +26,7 @@ mod websocket;
 pub(crate) use diagnosis::{diagnose, look};
 pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
-pub use exchange::{Alone, Direct, Exchange, Work};
+pub use exchange::{Alone, Direct, Exchange, Went, Work};
 pub(crate) use fetch::fetch_with;
 pub use fetch::{FetchError, fetch};
 pub(crate) use http::SCHEMES;

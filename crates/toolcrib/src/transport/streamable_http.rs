@@ -191,12 +191,7 @@ impl Tasks {
         let Exchange { work, arrived } = exchange;
         let key = id.clone();
         let task = self.running.spawn(async move {
-            if let Some(alone) = work.await {
-                session.answered(alone.response, id.clone()).await;
-                if let Some(rest) = alone.rest {
-                    rest.await;
-                }
-            }
+            session.hand_on(work.await, id.clone()).await;
             Done::Request(id)
         });
         self.requests.insert(key, Request { task, arrived });

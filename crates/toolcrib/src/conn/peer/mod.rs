@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::method::{Target, target};
 use toolcrib_wire::{
@@ -32,7 +32,7 @@ use toolcrib_wire::{
 };
 
 use crate::transport::{
-    Alone, CloseReason, Closer, Exchange, Facts, Finish, Link, Outgoing, Outward, What,
+    CloseReason, Closer, Exchange, Facts, Finish, Link, Outgoing, Outward, Went, What,
 };
 use asks::Asks;
 use calls::{Outcome, Waiting};
@@ -42,6 +42,9 @@ use shared::Shared;
 
 /// Notifications that wait for whoever listens; then the oldest are dropped.
 const EVENTS: usize = 256;
+
+/// How long a request that is on a way of its own may go on when the link has broken.
+const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Handle to a conversation. Clones share it; when the last one is dropped, the link is ended at once.
 #[derive(Clone, Debug)]
@@ -152,7 +155,7 @@ impl Peer {
     ) -> Result<Body, CallError> {
         let clock = Clock::start(options.patience);
         let patience = options.patience;
-        let timeout = |limit| CallError::Timeout {
+        let late = |limit| CallError::Timeout {
             after: match limit {
                 Limit::Request => patience.request.unwrap_or_default(),
                 Limit::Max => patience.max.unwrap_or_default(),
@@ -164,7 +167,7 @@ impl Peer {
             Some(_) => None,
             None => Some(tokio::select! {
                 room = self.shared.outbox.room() => room.map_err(|_| self.shared.why_closed())?,
-                limit = clock.ran_out() => return Err(timeout(limit)),
+                limit = clock.ran_out() => return Err(late(limit)),
             }),
         };
         // From here to the guard nothing waits, so a call is either unknown to the server or guarded.
@@ -185,24 +188,29 @@ impl Peer {
             tokio::select! {
                 biased;
                 outcome = &mut answer => {
-                    return outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
+                    let outcome = outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
+                    return last_word(outcome, &mut guard.exchange).await;
                 }
-                alone = going(&mut guard.exchange) => if let Some(alone) = alone {
-                    self.take(guard.number, alone);
-                },
+                went = going(&mut guard.exchange) => self.take(guard.number, went),
                 limit = clock.ran_out() => {
                     guard.reason = "timed out";
-                    return Err(timeout(limit));
+                    return Err(late(limit));
                 }
             }
         }
     }
 
-    /// The answer of a call that its caller has gone himself.
-    fn take(&self, number: i64, alone: Alone) {
-        self.shared.settle(number, dispatch::outcome(&alone.response));
-        if let Some(rest) = alone.rest {
-            self.shared.post(Outgoing::Finish(Finish(rest)));
+    /// What came of a way that the caller has gone himself.
+    fn take(&self, number: i64, went: Went) {
+        match went {
+            Went::Answered(alone) => {
+                self.shared.settle(number, dispatch::outcome(&alone.response));
+                if let Some(rest) = alone.rest {
+                    self.shared.post(Outgoing::Finish(Finish(rest)));
+                }
+            }
+            Went::Failed(fault) => self.shared.settle(number, Err(CallError::Failed(fault))),
+            Went::Said => {}
         }
     }
 
@@ -354,11 +362,25 @@ impl Drop for Guard<'_> {
 }
 
 /// Goes on with an exchange to its end, which it has but once.
-async fn going(exchange: &mut Option<Exchange>) -> Option<Alone> {
+async fn going(exchange: &mut Option<Exchange>) -> Went {
     let Some(going) = exchange else { return std::future::pending().await };
-    let alone = going.work.as_mut().await;
+    let went = going.work.as_mut().await;
     *exchange = None;
-    alone
+    went
+}
+
+/// A link that breaks does not know what becomes of requests that are on ways of their own: each hears it there, such as
+/// that it was not begun.
+async fn last_word(outcome: Outcome, exchange: &mut Option<Exchange>) -> Outcome {
+    let is_broken = matches!(outcome, Err(CallError::Closed(CloseReason::Broken(_))));
+    if !is_broken || exchange.is_none() {
+        return outcome;
+    }
+    match timeout(LAST_WORD, going(exchange)).await {
+        Ok(Went::Answered(alone)) => dispatch::outcome(&alone.response),
+        Ok(Went::Failed(fault)) => Err(CallError::Failed(fault)),
+        Ok(Went::Said) | Err(_) => outcome,
+    }
 }
 
 impl Event {
