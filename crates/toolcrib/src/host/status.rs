@@ -99,7 +99,11 @@ pub(super) fn server_status(
         last_error_kind: error.map(|(_, failure)| failure.kind),
         last_error_time: error.map(|(at, _)| time(&view, at)),
         next_retry: life.next_retry().map(|at| time(&view, at)),
-        cache: life.cache(),
+        cache: match life.cache() {
+            // Its list was read, and is not offered yet.
+            CacheState::Ready if !server.is_discovered => CacheState::Populating,
+            cache => cache,
+        },
         missing_capabilities: missing(serving, &view),
         protocol_version: session.map(|session| session.agreed().version.as_str().to_owned()),
         stderr: view.stderr.as_ref().map(|stderr| stderr.text()),
