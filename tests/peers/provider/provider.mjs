@@ -116,7 +116,11 @@ answer = async (req, res) => {
       held.waiting += 1;
       const gone = new Promise((resolve) => res.once('close', () => resolve('gone')));
       // Whoever was killed meanwhile has asked for nothing.
-      if ((await Promise.race([held.free, gone])) === 'gone') return;
+      const { free } = held;
+      if ((await Promise.race([free, gone])) === 'gone') {
+        if (held) held.waiting -= 1;
+        return;
+      }
     }
     counts.tokens += 1;
     const body = await read(req);

@@ -20,6 +20,15 @@ fn process(stage: &Stage) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+async fn waiting(stage: &mut Stage, count: u64) {
+    let counted = async {
+        while stage.provider.order("waiting").await.unwrap() != count {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(counted).await;
+}
+
 async fn token(process: Child) -> String {
     let output = within(process.wait_with_output()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -76,11 +85,11 @@ async fn a_process_that_is_killed_while_it_renews_takes_nothing_along() {
         let before = stage.refresh_token().await;
         stage.provider.order("hold").await.unwrap();
         let mut killed = process(&stage);
-        while stage.provider.order("waiting").await.unwrap() != 1 {
-            sleep(Duration::from_millis(10)).await;
-        }
         // It holds the lock and has asked, but has no answer yet.
+        waiting(&mut stage, 1).await;
         killed.kill().await.unwrap();
+        // The issuer has seen its end; otherwise it would answer the dead.
+        waiting(&mut stage, 0).await;
         assert_eq!(stage.refresh_token().await, before);
         stage.provider.order("free").await.unwrap();
         let next = token(process(&stage)).await;
