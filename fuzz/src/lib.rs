@@ -1,6 +1,7 @@
 //! What every fuzz target starts with: a stack overflow must leave its input behind.
 
 pub mod config;
+pub mod gateway;
 
 /// Enough for libFuzzer to print a stack and write a file.
 const STACK_BYTES: usize = 256 * 1024;

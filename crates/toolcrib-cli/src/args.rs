@@ -182,7 +182,7 @@ pub(crate) struct Explain {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
     /// Listen on this address, or on this port of this machine; port 0 takes any that is free
-    /// [default: 127.0.0.1:7420, and none with --stdio]
+    /// [default: gateway.listen of the configuration, 127.0.0.1:7420; and none with --stdio]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Speak on standard input and output
@@ -307,7 +307,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// A port alone is one of this machine.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let here = text.strip_prefix("localhost").unwrap_or(text);
     let port = here.strip_prefix(':').unwrap_or(here).parse().ok();
     let port = port.map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));

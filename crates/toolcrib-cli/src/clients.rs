@@ -11,6 +11,10 @@ pub(crate) const NAME: &str = "toolcrib";
 /// The header that names a dialog.
 pub(crate) const DIALOG: &str = "Toolcrib-Dialog";
 
+/// The header that says who asks.
+const AUTHORIZATION: &str = "Authorization";
+const BEARER: &str = "Bearer ";
+
 /// A program that has MCP servers configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
@@ -44,8 +48,9 @@ enum Form {
 pub(crate) enum Way {
     /// It starts this program with these arguments.
     Start { program: String, args: Vec<String> },
-    /// It is at this address already, and the client has a dialog of this name there.
-    Http { url: String, dialog: String },
+    /// It is at this address already, and the client has a dialog of this name there; it comes in with a token where
+    /// one is needed.
+    Http { url: String, dialog: String, token: Option<String> },
 }
 
 pub(crate) const CLIENTS: [Client; 10] = [
@@ -108,12 +113,23 @@ impl Client {
         files.map(|file| file.path).collect()
     }
 
+    /// Whether it takes servers that it does not start itself.
+    pub(crate) fn takes_addresses(&self) -> bool {
+        self.form != Form::Started
+    }
+
     /// The entry as this client reads it; nothing where the client knows no such way.
     pub(crate) fn entry(&self, way: &Way) -> Option<Json> {
         Some(match way {
             Way::Start { program, args } => self.started(program, args),
-            Way::Http { .. } if self.form == Form::Started => return None,
-            Way::Http { url, dialog } => self.reached(url, &json!({ DIALOG: dialog })),
+            Way::Http { .. } if !self.takes_addresses() => return None,
+            Way::Http { url, dialog, token } => {
+                let mut headers = json!({ DIALOG: dialog });
+                if let Some(token) = token {
+                    headers[AUTHORIZATION] = json!(format!("{BEARER}{token}"));
+                }
+                self.reached(url, &headers)
+            }
         })
     }
 
@@ -175,18 +191,23 @@ pub(crate) fn is_ours(entry: &Json) -> bool {
         let says = |word: &str| list.iter().any(|item| item == word);
         says("serve") && says("--stdio")
     };
-    header_of(entry).is_some() || any_list(entry, &starts_it)
+    header_of(entry, DIALOG).is_some() || any_list(entry, &starts_it)
 }
 
 /// The dialog that an entry names.
 pub(crate) fn dialog_of(entry: &Json) -> Option<&str> {
-    header_of(entry)?.as_str()
+    header_of(entry, DIALOG)?.as_str()
 }
 
-fn header_of(entry: &Json) -> Option<&Json> {
+/// The token that an entry carries.
+pub(crate) fn token_of(entry: &Json) -> Option<&str> {
+    header_of(entry, AUTHORIZATION)?.as_str()?.strip_prefix(BEARER)
+}
+
+fn header_of<'e>(entry: &'e Json, header: &str) -> Option<&'e Json> {
     let map = entry.as_object()?;
-    let own = map.iter().find(|(name, _)| name.eq_ignore_ascii_case(DIALOG));
-    own.map(|(_, value)| value).or_else(|| map.values().find_map(header_of))
+    let own = map.iter().find(|(name, _)| name.eq_ignore_ascii_case(header));
+    own.map(|(_, value)| value).or_else(|| map.values().find_map(|value| header_of(value, header)))
 }
 
 /// A new entry with what a person had added to the one before: further keys, and further headers.
@@ -225,7 +246,11 @@ mod tests {
         let args = ["serve", "--stdio", "--root", "/w"].map(str::to_owned).to_vec();
         [
             Way::Start { program: "/bin/toolcrib".to_owned(), args },
-            Way::Http { url: "http://127.0.0.1:7420/mcp".to_owned(), dialog: "d".to_owned() },
+            Way::Http {
+                url: "http://127.0.0.1:7420/mcp".to_owned(),
+                dialog: "d".to_owned(),
+                token: None,
+            },
         ]
     }
 
@@ -239,6 +264,15 @@ mod tests {
         }
         for other in [json!({"command": "x", "args": ["serve"]}), json!({"url": "u"}), json!(1)] {
             assert!(!is_ours(&other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_again_in_every_form() {
+        let [_, Way::Http { url, dialog, .. }] = ways() else { panic!("a way over HTTP") };
+        let way = Way::Http { url, dialog, token: Some("t".to_owned()) };
+        for entry in CLIENTS.iter().filter_map(|client| client.entry(&way)) {
+            assert_eq!((token_of(&entry), dialog_of(&entry)), (Some("t"), Some("d")), "{entry}");
         }
     }
 

@@ -6,4 +6,5 @@ pub mod gateway;
 pub mod identity;
 pub mod lines;
 mod metrics;
+pub mod trace;
 pub mod version;

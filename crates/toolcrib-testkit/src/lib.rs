@@ -4,6 +4,7 @@ pub mod ask;
 pub mod conformance;
 pub mod directions;
 pub mod engine;
+pub mod foreign;
 pub mod http;
 pub mod licence;
 pub mod peers;

@@ -7,13 +7,17 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
+use toolcrib::access::DEFAULT_AGENT;
+use toolcrib::signals::chain;
 use toolcrib_config::edit::{EditError, entry, with_entry, without_entry};
+use toolcrib_config::model::host::Gateway;
 use toolcrib_config::{Person, System};
+use toolcrib_server::identity::Tokens;
 
 use super::serve;
 use crate::Exit;
 use crate::args::Connect;
-use crate::clients::{CLIENTS, Client, Way, dialog_of, is_ours, merged};
+use crate::clients::{CLIENTS, Client, Way, dialog_of, is_ours, merged, token_of};
 use crate::file;
 use crate::out::Out;
 use crate::running;
@@ -40,10 +44,11 @@ fn connect(settings: &Settings, out: &Out, args: &Connect) -> Result<(), String>
     let target = Target::new(client, chosen(settings, args, &person, client)?)?;
     if args.undo {
         let done = target.undo()?;
+        target.revoke(settings)?;
         tell(settings, out, &target, &done);
         return Ok(());
     }
-    let wanted = target.wanted(settings, args)?;
+    let wanted = target.wanted(settings, out, args)?;
     if args.print {
         print(settings, out, &target, &wanted);
         return Ok(());
@@ -109,26 +114,31 @@ impl Target {
     }
 
     /// The entry as it is to be, with what a person added to the one that is there.
-    fn wanted(&self, settings: &Settings, args: &Connect) -> Result<Json, String> {
-        let way = match args.http {
-            true => self.http(settings)?,
+    fn wanted(&self, settings: &Settings, out: &Out, args: &Connect) -> Result<Json, String> {
+        let is_possible = !args.http || self.client.takes_addresses();
+        let way = match args.http && is_possible {
+            true => self.http(settings, out, args)?,
             false => start(settings)?,
         };
-        let name = self.client.name;
-        let wanted = self.client.entry(&way);
+        let wanted = self.client.entry(&way).filter(|_| is_possible);
         let wanted = wanted.ok_or_else(|| {
+            let name = self.client.name;
             format!("{name} only takes servers that it starts itself; leave --http out")
         })?;
         Ok(self.entry.as_ref().map_or(wanted.clone(), |before| merged(&wanted, before)))
     }
 
     /// The host that runs, or the one that would without further words.
-    fn http(&self, settings: &Settings) -> Result<Way, String> {
+    fn http(&self, settings: &Settings, out: &Out, args: &Connect) -> Result<Way, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
         let running = runtime.block_on(running::find(settings));
         let url = running.and_then(|running| running.url);
-        let url = url.unwrap_or_else(|| format!("http://{}", serve::ADDRESS));
+        let gateway = settings.effective().gateway;
+        let url = match url {
+            Some(url) => url,
+            None => format!("http://{}", serve::configured(&gateway)?),
+        };
         let known = self.entry.as_ref().and_then(dialog_of).map(str::to_owned);
         let dialog = match known {
             Some(known) => known,
@@ -137,7 +147,55 @@ impl Target {
                 format!("{}-{chance:08x}", self.client.word)
             }
         };
-        Ok(Way::Http { url: format!("{url}/mcp"), dialog })
+        let token = self.token(settings, out, args, &gateway)?;
+        Ok(Way::Http { url: format!("{url}/mcp"), dialog, token })
+    }
+
+    /// What the client has to come in with, where nobody comes in without: a token of its own, which ends with
+    /// `--undo`. Into a workspace's file none is written, since others read that too.
+    fn token(
+        &self,
+        settings: &Settings,
+        out: &Out,
+        args: &Connect,
+        gateway: &Gateway,
+    ) -> Result<Option<String>, String> {
+        let tokens = Tokens::of(&settings.state_folder()?);
+        let known = tokens.list().map_err(|error| chain(&error))?;
+        let before = self.entry.as_ref().and_then(token_of);
+        if before.is_some() {
+            // Whatever it is, somebody put it there.
+            return Ok(before.map(str::to_owned));
+        }
+        if let (Some(issuer), true) = (&gateway.oauth.issuer, known.is_empty()) {
+            out.note(&format!("the client logs in at {issuer}, or sends a token of it"));
+            return Ok(None);
+        }
+        if known.is_empty() && gateway.tokens.is_empty() {
+            return Ok(None);
+        }
+        if args.project || args.print {
+            out.note("the gateway wants a token: make one with `toolcrib token new`, and add");
+            out.note("the header `Authorization: Bearer TOKEN` where only you can read it");
+            return Ok(None);
+        }
+        let made = tokens.issue(&self.token_name(), DEFAULT_AGENT, false);
+        let (secret, issued) = made.map_err(|error| chain(&error))?;
+        out.note(&format!("token {} was made for it; `--undo` ends that, too", issued.id));
+        Ok(Some(secret))
+    }
+
+    /// The token that was made for the client ends.
+    fn revoke(&self, settings: &Settings) -> Result<(), String> {
+        if self.entry.as_ref().and_then(token_of).is_some() {
+            let tokens = Tokens::of(&settings.state_folder()?);
+            tokens.revoke(&self.token_name()).map_err(|error| chain(&error))?;
+        }
+        Ok(())
+    }
+
+    fn token_name(&self) -> String {
+        format!("connect:{}", self.client.word)
     }
 
     fn write(&self, wanted: &Json) -> Result<Done, String> {

@@ -13,21 +13,20 @@ use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::host::Answers;
 use toolcrib::signals::chain;
+use toolcrib_config::Lookup;
+use toolcrib_config::model::host::Gateway;
 use toolcrib_server::front::Front;
 use toolcrib_server::identity::{Identity, check_listen};
+use toolcrib_server::trace::Traces;
 
 use crate::Exit;
-use crate::args::Serve;
+use crate::args::{Serve, address};
 use crate::hosted::{self, Stop};
 use crate::out::Out;
 use crate::pipe;
 use crate::running::{self, Claim, Place, Running};
 use crate::settings::Settings;
 use crate::trust;
-
-/// Where it listens if nobody says anything else.
-pub(crate) const ADDRESS: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
 
 /// What clients may be able to answer. Servers that list their tools are told so, since some have tools only for whoever
 /// can answer; a client's own session is told what that client can.
@@ -132,7 +131,9 @@ async fn be_the_host(
     let running = Running::new(settings, &claim, url);
     claim.announce(&running)?;
     tell(settings, out, args, &running, &identity)?;
-    let front = Front::new(host.clone(), identity);
+    let mut aside = JoinSet::new();
+    let traces = traces(settings, out, &mut aside);
+    let front = Front::traced(host.clone(), identity, traces.clone());
 
     let (mut doors, mut client) = (JoinSet::new(), JoinSet::new());
     let (at_socket, at_address) = (Arc::clone(&front), Arc::clone(&front));
@@ -141,17 +142,33 @@ async fn be_the_host(
     if args.stdio {
         client.spawn(serve_client(Arc::clone(&front)));
     }
-    let mut aside = JoinSet::new();
     aside.spawn(forget_start(host.clone()));
     let served = tokio::select! {
         Some(Ok(served)) = client.join_next() => served,
         () = stop.heard() => Ok(()),
     };
     tokio::select! {
-        () = end(&front, &host, doors, client) => {}
+        () = end(&front, &host, doors, client) => traces.flush().await,
         () = stop.heard() => {}
     }
     served
+}
+
+/// Spans of calls go where the usual variables say. Nobody's calls depend on that.
+fn traces(settings: &Settings, out: &Out, aside: &mut JoinSet<()>) -> Traces {
+    let Some(collector) = Traces::collector(|name| settings.world.env(name)) else {
+        return Traces::default();
+    };
+    match Traces::to(&collector) {
+        Ok((traces, sending)) => {
+            aside.spawn(sending);
+            traces
+        }
+        Err(error) => {
+            out.note(&format!("no traces are sent: {}", chain(&error)));
+            Traces::default()
+        }
+    }
 }
 
 /// What only the start needed is given back when it is over.
@@ -187,18 +204,23 @@ async fn listener(
     args: &Serve,
     identity: &Identity,
 ) -> Result<Option<TcpListener>, String> {
+    let gateway = settings.effective().gateway;
     let address = match args.listen {
         Some(address) => address,
         None if args.stdio => return Ok(None),
-        None => ADDRESS,
+        None => configured(&gateway)?,
     };
-    let gateway = settings.effective().gateway;
     let (has_tokens, has_oauth) = (identity.has_tokens(&gateway), gateway.oauth.issuer.is_some());
     check_listen(address, has_tokens, has_oauth).map_err(|error| error.to_string())?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         format!("cannot listen on {address}: {error}; `--listen :0` takes any free port")
     })?;
     Ok(Some(listener))
+}
+
+/// Where it listens if the command line says nothing else.
+pub(crate) fn configured(gateway: &Gateway) -> Result<SocketAddr, String> {
+    address(&gateway.listen).map_err(|why| format!("gateway.listen is `{}`: {why}", gateway.listen))
 }
 
 fn url(listener: &TcpListener) -> Result<String, String> {

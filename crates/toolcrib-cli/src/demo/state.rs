@@ -1,8 +1,8 @@
 //! What the demo server remembers: counters under the names it gave them, and who opened a session.
 
 use std::collections::VecDeque;
-use std::io;
 
+use toolcrib_server::identity::random_name;
 use toolcrib_wire::RpcError;
 
 use super::caller::Client;
@@ -66,11 +66,4 @@ impl Session {
         self.counter = Some(name.clone());
         Ok(name)
     }
-}
-
-/// A name that nobody can guess.
-pub(crate) fn random_name() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

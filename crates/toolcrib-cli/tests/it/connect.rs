@@ -241,3 +241,51 @@ fn without_a_client_all_are_listed() {
     assert_eq!(state("goose", "project"), None);
     assert!(place.connected(&[]).contains("cursor          user     TMP/home/.cursor/mcp.json"));
 }
+
+#[test]
+fn where_tokens_are_wanted_a_client_over_http_gets_one_of_its_own() {
+    let place = Place::new();
+    let first = place.run(&["token", "new", "--name", "first"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    let names = || -> Vec<String> {
+        let listed: Value =
+            serde_json::from_str(&place.run(&["token", "list", "--json"]).out).unwrap();
+        let all = listed["tokens"].as_array().unwrap();
+        all.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let header = |path: &str| {
+        let json: Value = serde_json::from_str(&place.own_text(path)).unwrap();
+        json["mcpServers"]["toolcrib"]["headers"]["Authorization"].clone()
+    };
+    place.connected(&["cursor", "--http"]);
+    let token = header(".cursor/mcp.json");
+    assert!(token.as_str().unwrap().starts_with("Bearer toolcrib_"), "{token}");
+    assert_eq!(names(), ["first", "connect:cursor"]);
+    // Twice is once.
+    assert!(place.connected(&["cursor", "--http"]).contains("already"));
+    assert_eq!((header(".cursor/mcp.json"), names().len()), (token, 2));
+    place.connected(&["cursor", "--undo"]);
+    assert_eq!(names(), ["first"], "it ends with the entry");
+    // What others read, or is only printed, has no secret in it.
+    for more in ["--print", "--project"] {
+        let ran = place.run(&["connect", "cursor", "--http", more]);
+        assert!(ran.err.contains("Authorization: Bearer TOKEN"), "{ran:?}");
+        assert!(!ran.out.contains("Bearer"), "{ran:?}");
+    }
+    assert!(!place.read(".cursor/mcp.json").contains("Bearer"));
+    assert_eq!(names(), ["first"]);
+}
+
+#[test]
+fn the_address_is_the_one_that_the_configuration_names() {
+    let place = Place::new().file("toolcrib.yaml", "version: 1\ngateway: { listen: ':7999' }\n");
+    let ran = place.run(&["connect", "vscode", "--http", "--print"]);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["servers"]["toolcrib"]["url"], "http://127.0.0.1:7999/mcp");
+    let place = place.file("toolcrib.yaml", "version: 1\ngateway: { listen: 'nowhere' }\n");
+    for args in [&["connect", "vscode", "--http", "--print"][..], &["serve"]] {
+        let ran = place.run(args);
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.contains("gateway.listen is `nowhere`"), "{ran:?}");
+    }
+}

@@ -204,8 +204,14 @@ group! {
         sessions: u32 = 1000,
         /// The most requests in a second.
         rate: u32 = 0,
-        /// A session that is not used ends after this time.
+        /// A session that is not used ends after this time, and so does a dialog of the control API.
         idle: Period = Period::secs(1800),
+        /// How long the head of a request may take, and its body.
+        read: Period = Period::secs(30),
+        /// How long a client may read nothing of what it is sent.
+        write: Period = Period::secs(60),
+        /// The most wrong tokens that come from one address in a minute.
+        wrong_tokens: u32 = 60,
     }
 }
 

@@ -304,6 +304,7 @@ words! {
 group! {
     /// Prompts.
     PromptFilter, PromptFilterKeys {
+        /// What an agent runtime makes of them. Clients of the gateway and the API have them as prompts, unless `off`.
         r#as: PromptsAs = PromptsAs::Snippet,
         allow: Vec<String> = Vec::new(),
         deny: Vec<String> = Vec::new(),
@@ -315,6 +316,7 @@ group! {
 group! {
     /// Resources.
     ResourceFilter, ResourceFilterKeys {
+        /// What an agent runtime makes of them. Clients of the gateway and the API have them as resources, unless `off`.
         r#as: ResourcesAs = ResourcesAs::Tools,
         allow: Vec<String> = Vec::new(),
         deny: Vec<String> = Vec::new(),

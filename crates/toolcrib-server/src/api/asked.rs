@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use super::fail::{Fail, Kind};
 use crate::front::Front;
+use crate::front::posted::{self, Unread, text};
 use crate::identity::Principal;
 
 /// The header that names a dialog.
@@ -74,21 +73,21 @@ impl<T: DeserializeOwned> FromRequest<Arc<Front>> for Sent<T> {
     type Rejection = Fail;
 
     async fn from_request(request: Request, front: &Arc<Front>) -> Result<Self, Fail> {
-        let most = front.limits().body;
-        let body = match Limited::new(request.into_body(), most).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                let text = format!("the request is over the limit of {most} bytes");
-                return Err(Fail::new(Kind::TooLarge, "request.too_large", text));
+        let limits = front.limits();
+        let body = posted::whole(request.into_body(), limits.body, limits.read).await;
+        let body = body.map_err(|unread| match unread {
+            Unread::TooLarge => {
+                let text = format!("the request is over the limit of {} bytes", limits.body);
+                Fail::new(Kind::TooLarge, "request.too_large", text)
             }
-            Err(error) => return Err(Fail::bad(error.to_string())),
-        };
+            Unread::TooSlow => {
+                let text = format!("the request took longer than {:?}", limits.read);
+                Fail::new(Kind::TooSlow, "request.too_slow", text)
+            }
+            Unread::Broken => Fail::bad("the body ends before its end"),
+        })?;
         let body: &[u8] = if body.is_empty() { b"{}" } else { &body };
         let read = serde_json::from_slice(body);
         read.map(Sent).map_err(|error| Fail::bad(format!("the body cannot be read: {error}")))
     }
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -52,6 +52,7 @@ pub(crate) enum Kind {
     NotAllowed,
     Conflict,
     TooLarge,
+    TooSlow,
     TooMany,
     Ending,
     Internal,
@@ -65,6 +66,7 @@ impl Kind {
             Kind::NotFound | Kind::NotAllowed => "not_found",
             Kind::Conflict => "conflict",
             Kind::TooLarge => ErrorKind::InvalidArguments.as_str(),
+            Kind::TooSlow => ErrorKind::Timeout.as_str(),
             Kind::TooMany => ErrorKind::Resource.as_str(),
             Kind::Ending | Kind::Internal => "internal",
         }
@@ -90,6 +92,7 @@ impl Kind {
             Kind::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Kind::Conflict => StatusCode::CONFLICT,
             Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Kind::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Kind::Ending => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -171,6 +174,7 @@ impl From<Refused> for Fail {
             Refused::BadToken => (Kind::Unknown, "token.unknown"),
             Refused::NotThatAgent(_) => (Kind::Call(ErrorKind::Denied), "denied.agent"),
             Refused::TooFast(_) => (Kind::TooMany, "rate.limit"),
+            Refused::TooManyWrong(_) => (Kind::TooMany, "token.limit"),
         };
         Fail::new(kind, code, refused.to_string())
     }
@@ -194,7 +198,7 @@ mod tests {
     fn each_error_has_its_status() {
         let failed = |kind| OpError::Failed { server: "s".into(), cause: Failure::new(kind, "m") };
         let call = |kind| Fail::from(&CallError::new(kind, "m"));
-        let table: [(Fail, u16, &str); 26] = [
+        let table: [(Fail, u16, &str); 27] = [
             (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
             (call(ErrorKind::Denied), 403, "denied"),
             (call(ErrorKind::InvalidArguments), 400, "invalid_arguments"),
@@ -225,6 +229,7 @@ mod tests {
             (Refused::NoToken.into(), 401, "authentication"),
             (Refused::BadToken.into(), 401, "authentication"),
             (Refused::TooFast(1).into(), 429, "resource"),
+            (Refused::TooManyWrong(1).into(), 429, "resource"),
         ];
         for (fail, status, kind) in table {
             assert_eq!(

@@ -17,6 +17,7 @@ mod servers;
 mod settle;
 pub mod shape;
 mod table;
+mod visits;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use fail::Kind;
 
 pub(crate) use fail::Fail;
 pub use openapi::document as openapi;
+pub(crate) use visits::Visits;
 
 /// The API by itself, for a program that has a host and needs no network: requests carry a
 /// [`Door`](crate::identity::Door) among their extensions.

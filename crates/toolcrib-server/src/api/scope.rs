@@ -19,7 +19,9 @@ const LONGEST: usize = 128;
 /// A dialog that is there, by its id. Others' dialogs are only the owner's to see.
 pub(crate) fn own(front: &Front, who: &Principal, id: &str) -> Result<Dialog, Fail> {
     let dialog = front.host.dialog_of(id).filter(|dialog| is_of(dialog, who));
-    dialog.ok_or_else(|| Fail::no_dialog(id))
+    let dialog = dialog.ok_or_else(|| Fail::no_dialog(id))?;
+    front.visits.came(&dialog);
+    Ok(dialog)
 }
 
 pub(crate) fn is_of(dialog: &Dialog, who: &Principal) -> bool {
@@ -87,7 +89,12 @@ async fn begin(front: &Front, who: &Principal, request: DialogRequest) -> Result
         return Err(Fail::new(Kind::TooMany, "dialog.limit", text));
     }
     let principal = Some(who.id.to_string());
-    Ok(front.host.dialog(DialogRequest { principal, ..request }).await?)
+    let dialog = front.host.dialog(DialogRequest { principal, ..request }).await?;
+    match is_there {
+        true => front.visits.came(&dialog),
+        false => front.visits.began(&dialog),
+    }
+    Ok(dialog)
 }
 
 fn checked(id: String) -> Result<String, Fail> {

@@ -1,7 +1,8 @@
-//! Connections: so many at once, so long for the head of a request, and an end in good order.
+//! Connections: so many at once, so long for the head of a request and for reading an answer, and an end in good order.
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,41 +19,43 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::patient::Patient;
 use super::{Front, route};
 use crate::identity::Door;
 
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS: usize = 4096;
 
-/// How long the head of a request may take.
-const HEAD: Duration = Duration::from_secs(15);
-
 /// How long what is under way may take when the front closes.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// Where a connection comes from, if it has an address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) Option<IpAddr>);
 
 /// Where connections come from.
 pub(super) trait Listener {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
 
-    async fn accept(&self) -> io::Result<TcpStream> {
-        let (stream, _) = TcpListener::accept(self).await?;
+    async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, peer) = TcpListener::accept(self).await?;
         // It only costs speed.
         let _ = stream.set_nodelay(true);
-        Ok(stream)
+        Ok((stream, Peer(Some(peer.ip()))))
     }
 }
 
 impl Listener for UnixListener {
     type Stream = UnixStream;
 
-    async fn accept(&self) -> io::Result<UnixStream> {
-        Ok(UnixListener::accept(self).await?.0)
+    async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
+        Ok((UnixListener::accept(self).await?.0, Peer(None)))
     }
 }
 
@@ -62,8 +65,10 @@ pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Doo
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok(stream) => {
-                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), door));
+                Ok((stream, peer)) => {
+                    let stream = Patient::new(stream, front.limits().write);
+                    let from = (door, peer);
+                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), from));
                 }
                 // The usual reason, too many open files, passes.
                 Err(_) => sleep(Duration::from_millis(50)).await,
@@ -82,16 +87,17 @@ async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     front: Arc<Front>,
     router: Router,
-    door: Door,
+    (door, peer): (Door, Peer),
 ) {
     let answering = Arc::clone(&front);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(door);
+        request.extensions_mut().insert(peer);
         let (front, router) = (Arc::clone(&answering), router.clone());
         async move { Ok::<_, Infallible>(route::answer(&front, &router, request.map(Body::new)).await) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(front.limits().read);
     let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut serving = pin!(serving);
     tokio::select! {

@@ -2,20 +2,29 @@
 
 mod listen;
 mod page;
+mod patient;
 pub mod pipe;
 pub mod posted;
 pub mod reply;
 pub(crate) mod route;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use toolcrib::Host;
 
+use crate::api::Visits;
 use crate::gateway::Gateway;
 use crate::identity::{Door, Identity, Limits};
+use crate::trace::Traces;
+
+/// How often is looked for those who have gone without a word.
+const SWEEP: Duration = Duration::from_secs(15);
+const SHORTEST: Duration = Duration::from_millis(50);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -23,6 +32,7 @@ pub struct Front {
     pub(crate) host: Host,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Identity,
+    pub(crate) visits: Visits,
     closing: watch::Sender<bool>,
     /// Clients whose connections are no HTTP any more.
     pipes: Mutex<JoinSet<()>>,
@@ -30,9 +40,21 @@ pub struct Front {
 
 impl Front {
     pub fn new(host: Host, identity: Identity) -> Arc<Self> {
-        let gateway = Gateway::new(host.clone());
+        Self::traced(host, identity, Traces::default())
+    }
+
+    /// The same, and spans of calls go somewhere.
+    pub fn traced(host: Host, identity: Identity, traces: Traces) -> Arc<Self> {
+        let gateway = Gateway::traced(host.clone(), traces);
         let closing = watch::Sender::new(false);
-        Arc::new(Front { host, gateway, identity, closing, pipes: Mutex::default() })
+        Arc::new(Front {
+            host,
+            gateway,
+            identity,
+            visits: Visits::default(),
+            closing,
+            pipes: Mutex::default(),
+        })
     }
 
     pub fn identity(&self) -> &Identity {
@@ -68,10 +90,17 @@ impl Front {
         self.closing.send_replace(true);
     }
 
-    /// Never ends: whoever serves does.
+    /// Ends sessions and dialogs that nobody uses. Never ends itself: whoever serves does.
     async fn sweep(&self) {
-        self.gateway.sweep().await;
-        std::future::pending().await
+        loop {
+            let idle = self.limits().idle;
+            sleep(idle.map_or(SWEEP, |idle| (idle / 2).clamp(SHORTEST, SWEEP))).await;
+            let Some(idle) = idle else { continue };
+            self.gateway.end_idle(idle, |dialog| self.visits.is_recent(dialog, idle)).await;
+            for dialog in self.visits.over(&self.host, &self.gateway, idle) {
+                dialog.end().await;
+            }
+        }
     }
 
     /// What each principal may use, as the configuration says now.

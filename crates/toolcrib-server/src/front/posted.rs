@@ -3,21 +3,34 @@
 use std::error::Error;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
-use hyper::StatusCode;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{AsHeaderName, CONTENT_TYPE};
 use hyper::http::request::Parts;
+use hyper::{HeaderMap, StatusCode};
 use tokio::time::timeout;
 use toolcrib_wire::{Limits, Malformed, Packet, parse};
 
 use super::reply::{self, Reply};
 use crate::lines::refusal;
 
-/// How long the body of a request may take.
-const BODY: Duration = Duration::from_secs(30);
+/// Why there is no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    TooLarge,
+    TooSlow,
+    /// It ends before its end, or is no body at all.
+    Broken,
+}
 
-pub async fn read<B>(head: &Parts, body: B, limits: &Limits) -> Result<Packet, Box<Reply>>
+/// A message, which has to come within some time.
+pub async fn read<B>(
+    head: &Parts,
+    body: B,
+    limits: &Limits,
+    longest: Duration,
+) -> Result<Packet, Box<Reply>>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -27,18 +40,37 @@ where
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
     }
-    let read = timeout(BODY, Limited::new(body, limits.size).collect()).await;
-    let status = match read {
-        Ok(Ok(body)) => return parse(body.to_bytes(), limits).map_err(malformed),
-        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE,
-        Err(_) => StatusCode::REQUEST_TIMEOUT,
+    let status = match whole(body, limits.size, longest).await {
+        Ok(body) => return parse(body, limits).map_err(malformed),
+        Err(Unread::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+        Err(Unread::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+        Err(Unread::Broken) => StatusCode::BAD_REQUEST,
     };
     Err(Box::new(reply::empty(status)))
 }
 
-/// What a header says, where it is text.
+/// All of a body, up to so many bytes and within some time.
+pub async fn whole<B>(body: B, most: usize, longest: Duration) -> Result<Bytes, Unread>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    match timeout(longest, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
+        Ok(Err(_)) => Err(Unread::Broken),
+        Err(_) => Err(Unread::TooSlow),
+    }
+}
+
+/// What a header of a request says, where it is text.
 pub fn header<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
-    head.headers.get(name).and_then(|value| value.to_str().ok())
+    text(&head.headers, name)
+}
+
+/// What a header says, where it is text.
+pub fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 fn malformed(malformed: Malformed) -> Box<Reply> {

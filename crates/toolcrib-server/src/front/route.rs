@@ -1,5 +1,6 @@
 //! Which path leads where, and who is let in.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -11,6 +12,8 @@ use axum::{Json, Router};
 use toolcrib_config::model::host::GatewayOAuth;
 use tower::Service;
 
+use super::listen::Peer;
+use super::posted::text;
 use super::reply::{self, Reply};
 use super::{Front, page, pipe};
 use crate::api::Fail;
@@ -86,17 +89,19 @@ struct Asked<'a> {
     headers: &'a HeaderMap,
     path: &'a str,
     door: Door,
+    peer: Option<IpAddr>,
 }
 
 impl<'a> Asked<'a> {
     fn of(request: &'a Request) -> Self {
-        Asked { headers: request.headers(), path: request.uri().path(), door: door(request) }
+        let peer = request.extensions().get().and_then(|Peer(peer)| *peer);
+        Asked { headers: request.headers(), path: request.uri().path(), door: door(request), peer }
     }
 }
 
 async fn known(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
     let config = front.host.config();
-    let who = front.identity.who(&config.gateway, asked.headers, asked.door).await;
+    let who = front.identity.who(&config.gateway, asked.headers, asked.door, asked.peer).await;
     who.map_err(|refused| Box::new(refuse(&config.gateway.oauth, &asked, &refused)))
 }
 
@@ -115,6 +120,10 @@ fn refuse(oauth: &GatewayOAuth, asked: &Asked<'_>, refused: &Refused) -> Reply {
     };
     let (name, value) = match refused {
         Refused::TooFast(_) => (header::RETRY_AFTER, "1".to_owned()),
+        Refused::TooManyWrong(most) => {
+            let seconds = 60_u32.div_ceil((*most).max(1));
+            (header::RETRY_AFTER, seconds.to_string())
+        }
         _ => {
             let host = text(asked.headers, header::HOST).unwrap_or("localhost");
             (header::WWW_AUTHENTICATE, challenge(oauth, host, refused))
@@ -155,8 +164,4 @@ async fn ready(State(front): State<Arc<Front>>) -> StatusCode {
         true => StatusCode::NO_CONTENT,
         false => StatusCode::SERVICE_UNAVAILABLE,
     }
-}
-
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -24,6 +24,7 @@ use super::answer::{empty, refusal, unknown_state};
 use super::caller::Caller;
 use super::client::Client;
 use super::parked::Parked;
+use crate::trace::Span;
 
 /// Remarks that wait for a client; then the oldest are dropped.
 const REMARKS: usize = 64;
@@ -39,6 +40,15 @@ pub(super) struct Underway {
     remarks: Option<Receiver<Remark>>,
     /// Questions that the client has been asked.
     asked: HashSet<u64>,
+    /// Where it is recorded.
+    span: Option<Span>,
+}
+
+/// A call that is to be made, and where it is heard and recorded.
+struct Prepared {
+    request: CallRequest,
+    remarks: Option<Receiver<Remark>>,
+    span: Option<Span>,
 }
 
 /// Whom a call is made for, and where that client hears of it.
@@ -103,16 +113,17 @@ impl Client {
         params: &Body,
         state: Option<Raw>,
         wants_progress: bool,
-    ) -> Result<(CallRequest, Option<Receiver<Remark>>), RpcError> {
+    ) -> Result<Prepared, RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
         let arguments = params.get("arguments").map_or_else(empty, Raw::from);
         let mut request = CallRequest::new(self.tool_name(&name).await?, arguments);
-        request.meta = handed_on(params);
+        let (span, meta) = self.gateway.traces.begin(&self.who.agent, &name, handed_on(params));
+        request.meta = meta;
         request.rounds = caller.rounds(params, state);
         let heard = (wants_progress || caller.wants_log()).then(|| mailbox(REMARKS));
         let (told, remarks) = heard.unzip();
         request.remarks = told;
-        Ok((request, remarks))
+        Ok(Prepared { request, remarks, span })
     }
 
     /// The name that the host knows a tool by.
@@ -131,14 +142,12 @@ impl Client {
 }
 
 impl Underway {
-    fn start(
-        dialog: &Dialog,
-        (mut request, remarks): (CallRequest, Option<Receiver<Remark>>),
-    ) -> Self {
+    fn start(dialog: &Dialog, prepared: Prepared) -> Self {
+        let Prepared { mut request, remarks, span } = prepared;
         let (dialog, call) = (dialog.clone(), dialog.number());
         request.call = Some(call);
         let running = Box::pin(async move { dialog.execute(request).await });
-        Underway { call, running, remarks, asked: HashSet::new() }
+        Underway { call, running, remarks, asked: HashSet::new(), span }
     }
 }
 
@@ -163,6 +172,9 @@ impl Conduct<'_> {
                 ended = &mut underway.running => {
                     while let Some(remark) = underway.remarks.as_mut().and_then(Receiver::try_next) {
                         self.tell(&remark).await?;
+                    }
+                    if let Some(span) = underway.span.take() {
+                        span.end(&ended);
                     }
                     return self.result(ended);
                 }

@@ -64,7 +64,11 @@ struct Inner {
     log_level: Option<LogLevel>,
     last_question: i64,
     questions: HashMap<Id, oneshot::Sender<Response>>,
-    running: HashMap<Id, AbortHandle>,
+    /// What may be called off, and by which number it is known here: a client may use an id twice.
+    running: HashMap<Id, (u64, AbortHandle)>,
+    last_run: u64,
+    /// Requests that are under way, whatever their ids are.
+    underway: usize,
     subscriptions: HashMap<String, Subscription>,
     /// Where messages go that come on another way than the stream they are answered on.
     inbox: Option<Inbox>,
@@ -97,6 +101,8 @@ impl Client {
                 last_question: 0,
                 questions: HashMap::new(),
                 running: HashMap::new(),
+                last_run: 0,
+                underway: 0,
                 subscriptions: HashMap::new(),
                 inbox: None,
                 seen: Prints::default(),
@@ -219,19 +225,29 @@ impl Client {
 
     /// Whether one more request may be under way.
     pub(super) fn has_room(&self) -> bool {
-        self.inner().running.len() < AT_ONCE
+        self.inner().underway < AT_ONCE
     }
 
-    pub(super) fn started(&self, id: Id, task: AbortHandle) {
-        self.inner().running.insert(id, task);
+    /// The number that it has to be finished with.
+    pub(super) fn started(&self, id: Id, task: AbortHandle) -> u64 {
+        let mut inner = self.inner();
+        inner.underway += 1;
+        inner.last_run += 1;
+        let run = inner.last_run;
+        inner.running.insert(id, (run, task));
+        run
     }
 
-    pub(super) fn finished(&self, id: &Id) {
-        self.inner().running.remove(id);
+    pub(super) fn finished(&self, id: &Id, run: u64) {
+        let mut inner = self.inner();
+        inner.underway = inner.underway.saturating_sub(1);
+        if inner.running.get(id).is_some_and(|(newest, _)| *newest == run) {
+            inner.running.remove(id);
+        }
     }
 
     pub(super) fn cancel(&self, id: &Id) {
-        if let Some(task) = self.inner().running.remove(id) {
+        if let Some((_, task)) = self.inner().running.remove(id) {
             task.abort();
         }
     }
@@ -308,7 +324,7 @@ impl Client {
         let running = std::mem::take(&mut inner.running);
         let left = (std::mem::take(&mut inner.questions), std::mem::take(&mut inner.subscriptions));
         drop(inner);
-        running.into_values().for_each(|task| task.abort());
+        running.into_values().for_each(|(_, task)| task.abort());
         drop(left);
     }
 

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use toolcrib_config::model::host::GatewayLimits;
-
 use super::Gateway;
 use super::client::{Client, Who};
-use super::parked::random_name;
+use crate::identity::random_name;
 
 /// What a client is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +64,7 @@ impl Clients {
 
     /// Keeps a client that just opened a session; the session's id.
     pub(super) fn keep(&self, gateway: &Gateway, client: &Arc<Client>) -> Result<String, TooMany> {
-        let id = random_name().ok_or(TooMany)?;
+        let id = random_name().map_err(|_| TooMany)?;
         admit(&mut self.all(), gateway, Key::Session(id.clone()), client)?;
         Ok(id)
     }
@@ -75,10 +73,21 @@ impl Clients {
         self.all().remove(&Key::Session(id.to_owned()))
     }
 
-    /// Takes out those that nothing was under way for.
-    pub(super) fn idle(&self, longest: Duration) -> Vec<Arc<Client>> {
+    /// Takes out those that nothing was under way for, but for those whose dialog is used otherwise.
+    pub(super) fn idle(
+        &self,
+        longest: Duration,
+        is_used: impl Fn(&str) -> bool,
+    ) -> Vec<Arc<Client>> {
+        let is_idle = |client: &Client| {
+            client.idle() > longest && !client.begun().is_some_and(|dialog| is_used(dialog.id()))
+        };
         let mut all = self.all();
-        all.extract_if(|_, client| client.idle() > longest).map(|(_, client)| client).collect()
+        all.extract_if(|_, client| is_idle(client)).map(|(_, client)| client).collect()
+    }
+
+    pub(super) fn has_dialog(&self, id: &str) -> bool {
+        self.all().values().any(|client| client.begun().is_some_and(|dialog| dialog.id() == id))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -112,9 +121,8 @@ fn admit(
     key: Key,
     client: &Arc<Client>,
 ) -> Result<(), TooMany> {
-    let GatewayLimits { sessions, .. } = gateway.limits();
     let own = all.values().filter(|it| it.who.principal == client.who.principal).count();
-    if sessions > 0 && own >= sessions as usize {
+    if own >= gateway.limits().sessions {
         return Err(TooMany);
     }
     all.insert(key, Arc::clone(client));

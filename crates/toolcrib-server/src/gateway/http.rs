@@ -12,9 +12,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    Json, Limits, Message, Packet, Raw, Request, RpcError, Version, build, header, method,
+    Json, Limits, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
 };
 
+use super::answer::empty;
 use super::changes::{self, Wants};
 use super::client::Client;
 use super::clients::TooMany;
@@ -26,6 +27,7 @@ use crate::front::posted::{self, header as text};
 use crate::front::reply::{self, Reply};
 use crate::identity::Principal;
 use crate::lines::refusal;
+use crate::trace;
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
@@ -182,6 +184,11 @@ async fn open(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) 
 
 /// One request of a client.
 async fn run(client: &Arc<Client>, head: &Parts, request: Request, is_modern: bool) -> Reply {
+    let request = traced(head, request);
+    // The answer to that has no end, and is all events.
+    if request.method == method::SUBSCRIPTIONS_LISTEN && !takes_events(head) {
+        return reply::empty(StatusCode::NOT_ACCEPTABLE);
+    }
     if !client.has_room() {
         return reply::json(
             StatusCode::TOO_MANY_REQUESTS,
@@ -203,6 +210,10 @@ async fn together(client: &Arc<Client>, head: &Parts, batch: Packet) -> Reply {
     let mut tasks = JoinSet::new();
     for message in batch.into_messages() {
         match message {
+            Ok(Message::Request(request)) if !client.has_room() => {
+                let (said, out) = (build::error(Some(&request.id), &too_many()), out.clone());
+                tasks.spawn(async move { say(&out, Some(said)).await });
+            }
             Ok(Message::Request(request)) => {
                 let (answering, out) = (client.answering(request, out.clone()), out.clone());
                 tasks.spawn(async move { say(&out, answering.await).await });
@@ -280,9 +291,28 @@ pub(super) async fn read(
     head: &Parts,
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
-    let most = usize::try_from(gateway.limits().body.0).unwrap_or(usize::MAX);
-    let most = if most == 0 { LIMITS.size } else { most.min(LIMITS.size) };
-    posted::read(head, body, &Limits { size: most, ..LIMITS }).await
+    let own = gateway.limits();
+    let limits = Limits { size: own.body.min(LIMITS.size), ..LIMITS };
+    posted::read(head, body, &limits, own.read).await
+}
+
+/// Where only the head says of which trace a call is, the body does from now on: servers are told what it says.
+fn traced(head: &Parts, request: Request) -> Request {
+    let Some(parent) = text(head, trace::PARENT) else { return request };
+    let meta = request.params.meta().unwrap_or(Json::EMPTY);
+    if request.method != method::TOOLS_CALL || meta.get(trace::PARENT).is_some() {
+        return request;
+    }
+    let mut said = vec![(trace::PARENT, Some(Raw::string(parent)))];
+    said.extend(text(head, trace::STATE).map(|state| (trace::STATE, Some(Raw::string(state)))));
+    let meta = Raw::from(meta).with_members(said);
+    let params = request.params.raw().unwrap_or_else(empty).with_members([("_meta", Some(meta))]);
+    let message = build::request(&request.id, &request.method, Some(params.json()));
+    match parse(message.as_bytes().to_vec(), &LIMITS) {
+        Ok(Packet::One(Message::Request(traced))) => traced,
+        // It was good without a trace.
+        _ => request,
+    }
 }
 
 fn says_modern(request: &Request) -> bool {

@@ -28,9 +28,7 @@ use axum::routing::any;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use toolcrib::Host;
-use toolcrib_config::model::host::GatewayLimits;
 use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 
@@ -38,6 +36,8 @@ pub use client::{Client, Who};
 pub(crate) use http::all as serve;
 
 use crate::front::Front;
+use crate::identity::Limits as Share;
+use crate::trace::Traces;
 use clients::Clients;
 use lists::Lists;
 
@@ -51,14 +51,12 @@ const QUEUE: usize = 64;
 const DIALOG: &str = "toolcrib/dialog";
 const DIALOG_HEADER: &str = "toolcrib-dialog";
 
-/// How often is looked for clients that have gone without a word.
-const SWEEP: Duration = Duration::from_secs(15);
-
 /// The host as one server.
 #[derive(Debug)]
 pub struct Gateway {
     host: Host,
     server: Implementation,
+    traces: Traces,
     lists: Lists,
     clients: Clients,
     closing: watch::Sender<bool>,
@@ -68,10 +66,16 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn new(host: Host) -> Arc<Self> {
+        Self::traced(host, Traces::default())
+    }
+
+    /// The same, and spans of calls go somewhere.
+    pub fn traced(host: Host, traces: Traces) -> Arc<Self> {
         let server = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
         Arc::new(Gateway {
             host,
             server,
+            traces,
             lists: Lists::default(),
             clients: Clients::default(),
             closing: watch::Sender::new(false),
@@ -94,21 +98,16 @@ impl Gateway {
         self.clients.count()
     }
 
-    /// Ends clients that have gone without a word, until the gateway closes.
-    pub(crate) async fn sweep(&self) {
-        loop {
-            tokio::select! {
-                () = sleep(SWEEP) => {}
-                () = self.closing() => return,
-            }
-            let idle = self.limits().idle.0;
-            if idle.is_zero() {
-                continue;
-            }
-            for client in self.clients.idle(idle) {
-                client.end().await;
-            }
+    /// Ends clients that have gone without a word, but for those whose dialog is used otherwise.
+    pub(crate) async fn end_idle(&self, longest: Duration, is_used: impl Fn(&str) -> bool) {
+        for client in self.clients.idle(longest, is_used) {
+            client.end().await;
         }
+    }
+
+    /// Whether a client has this dialog.
+    pub(crate) fn has_dialog(&self, id: &str) -> bool {
+        self.clients.has_dialog(id)
     }
 
     /// Ends the streams on which clients only wait to be told something; what was asked is still answered.
@@ -122,8 +121,9 @@ impl Gateway {
         let _ = closing.wait_for(|closing| *closing).await;
     }
 
-    fn limits(&self) -> GatewayLimits {
-        self.host.config().gateway.limits.clone()
+    /// What each principal may use.
+    fn limits(&self) -> Share {
+        Share::of(&self.host.config().gateway.limits)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use toolcrib_wire::{Raw, RpcError};
 
 use super::call::Underway;
+use crate::identity::random_name;
 
 /// What waits for one client; beyond, the oldest are given up.
 const MOST: usize = 64;
@@ -37,7 +38,7 @@ struct Place {
 impl Parking {
     /// Keeps something; the state that it can be had with.
     pub(super) fn park(&self, what: Parked) -> Result<String, RpcError> {
-        let state = random_name().ok_or_else(|| RpcError::internal("no randomness to be had"))?;
+        let state = random_name().map_err(|_| RpcError::internal("no randomness to be had"))?;
         let mut places = self.places();
         let over = (places.len() + 1).saturating_sub(MOST);
         let late = places.iter().take_while(|place| place.since.elapsed() > LONGEST).count();
@@ -64,12 +65,6 @@ impl Parking {
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Thirty-two digits that nobody can guess.
-pub(super) fn random_name() -> Option<String> {
-    let (a, b) = (getrandom::u64().ok()?, getrandom::u64().ok()?);
-    Some(format!("{a:016x}{b:016x}"))
 }
 
 #[cfg(test)]

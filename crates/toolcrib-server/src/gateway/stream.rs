@@ -124,8 +124,8 @@ impl Client {
                 Err(error) => build::error(Some(&request.id), &error),
             }
         }));
-        self.started(id.clone(), handle);
-        let running = Running { client: Arc::clone(self), id };
+        let run = self.started(id.clone(), handle);
+        let running = Running { client: Arc::clone(self), id, run };
         async move {
             let answer = answer.await.ok();
             drop(running);
@@ -145,11 +145,12 @@ impl Client {
 struct Running {
     client: Arc<Client>,
     id: toolcrib_wire::Id,
+    run: u64,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.client.finished(&self.id);
+        self.client.finished(&self.id, self.run);
     }
 }
 

@@ -28,6 +28,7 @@ use super::http::{Asked, who};
 use super::stream::Talk;
 use super::{Gateway, LIMITS, QUEUE};
 use crate::front::Front;
+use crate::front::posted::text;
 use crate::front::reply::{self, Reply};
 use crate::identity::Principal;
 use crate::lines::refusal;
@@ -72,7 +73,7 @@ pub(super) async fn serve(
 
 /// The answer to a handshake; nothing to what is none.
 fn accept(headers: &HeaderMap) -> Option<Reply> {
-    let said = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let said = |name: HeaderName| text(headers, name);
     let has = |name, word: &str| {
         let words = said(name).unwrap_or_default().split(',');
         words.map(str::trim).any(|it| it.eq_ignore_ascii_case(word))
@@ -97,9 +98,8 @@ fn accept(headers: &HeaderMap) -> Option<Reply> {
 /// Until either side ends it.
 async fn converse(gateway: Arc<Gateway>, client: Arc<Client>, upgrade: OnUpgrade, _held: Held) {
     let Ok(upgraded) = upgrade.await else { return };
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(LIMITS.size))
-        .max_frame_size(Some(LIMITS.size));
+    let most = gateway.limits().body.min(LIMITS.size);
+    let config = WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most));
     let socket = TokioIo::new(upgraded);
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (sink, mut frames) = socket.split();

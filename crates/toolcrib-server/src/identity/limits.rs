@@ -13,8 +13,12 @@ pub struct Limits {
     pub sessions: usize,
     /// The most requests in a second, where there is a limit.
     pub rate: Option<u32>,
-    /// A session that is not used ends after this time, where there is a limit.
+    /// A session or a dialog that is not used ends after this time, where there is a limit.
     pub idle: Option<Duration>,
+    /// How long the head of a request may take, and its body.
+    pub read: Duration,
+    /// How long a client may read nothing of what it is sent.
+    pub write: Duration,
 }
 
 impl Limits {
@@ -28,6 +32,16 @@ impl Limits {
             sessions: most(keys.sessions.into()),
             rate: Some(keys.rate).filter(|rate| *rate > 0),
             idle: Some(keys.idle.0).filter(|idle| !idle.is_zero()),
+            read: longest(keys.read.0),
+            write: longest(keys.write.0),
         }
+    }
+}
+
+/// Zero is without limit; a year is as long, and can be counted with.
+fn longest(time: Duration) -> Duration {
+    match time.is_zero() {
+        true => Duration::from_secs(365 * 24 * 3600),
+        false => time,
     }
 }

@@ -10,11 +10,13 @@ mod listen;
 mod oauth;
 mod rate;
 mod secret;
+mod strikes;
 mod tokens;
 
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use toolcrib::access::DEFAULT_AGENT;
@@ -24,11 +26,16 @@ use toolcrib_config::model::host::Gateway;
 pub use limits::Limits;
 pub use listen::{Unsafe, check_listen};
 pub use oauth::{Metadata, NotVerified};
+pub use secret::random_name;
 pub use tokens::{Issued, Tokens, TokensError};
 
 use oauth::Issuers;
 use rate::Rates;
 use secret::Hash;
+use strikes::Strikes;
+
+/// What the rate of requests is counted in.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +73,8 @@ pub enum Refused {
     NotThatAgent(String),
     #[error("more requests than {0} in a second (gateway.limits.rate)")]
     TooFast(u32),
+    #[error("more than {0} wrong tokens in a minute come from there (gateway.limits.wrong_tokens)")]
+    TooManyWrong(u32),
 }
 
 /// What is known of those who may ask.
@@ -75,7 +84,8 @@ pub struct Identity {
     /// Tokens of the owner that end with this process.
     fresh: Mutex<Vec<Hash>>,
     issuers: Issuers,
-    rates: Rates,
+    rates: Rates<Arc<str>>,
+    strikes: Strikes,
 }
 
 impl Identity {
@@ -99,21 +109,22 @@ impl Identity {
         !gateway.tokens.is_empty() || !is_none
     }
 
-    /// Who sends a request with these headers.
+    /// Who sends a request with these headers, from an address where there is one.
     pub async fn who(
         &self,
         gateway: &Gateway,
         headers: &HeaderMap,
         door: Door,
+        peer: Option<IpAddr>,
     ) -> Result<Principal, Refused> {
         let who = match (door, bearer(headers)) {
             (Door::Socket, _) => Ok(Principal::owner("owner", "the command line")),
-            (_, Some(token)) => self.bearer_of(gateway, token).await,
+            (_, Some(token)) => self.bearer_from(gateway, token, peer).await,
             (Door::Tcp, None) if !self.is_guarded(gateway) => Ok(Principal::default()),
             (_, None) => Err(Refused::NoToken),
         }?;
         match Limits::of(&gateway.limits).rate.filter(|_| door != Door::Socket) {
-            Some(rate) if !self.rates.admits(&who.id, rate) => Err(Refused::TooFast(rate)),
+            Some(rate) if !self.rates.admits(&who.id, rate, SECOND) => Err(Refused::TooFast(rate)),
             _ => Ok(who),
         }
     }
@@ -122,17 +133,40 @@ impl Identity {
         gateway.oauth.issuer.is_some() || self.has_tokens(gateway)
     }
 
-    async fn bearer_of(&self, gateway: &Gateway, token: &str) -> Result<Principal, Refused> {
-        let hash = Hash::of(token);
-        if self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(&hash) {
+    /// Whoever has sent too many wrong tokens is not told any more whether the next one is wrong.
+    async fn bearer_from(
+        &self,
+        gateway: &Gateway,
+        token: &str,
+        peer: Option<IpAddr>,
+    ) -> Result<Principal, Refused> {
+        let (hash, most) = (Hash::of(token), gateway.limits.wrong_tokens);
+        let Some(peer) = peer.filter(|_| most > 0) else {
+            return self.bearer_of(gateway, token, &hash).await;
+        };
+        if !self.strikes.admits(peer, &hash, most) {
+            return Err(Refused::TooManyWrong(most));
+        }
+        let who = self.bearer_of(gateway, token, &hash).await;
+        self.strikes.note(peer, &hash, most, who.is_ok());
+        who
+    }
+
+    async fn bearer_of(
+        &self,
+        gateway: &Gateway,
+        token: &str,
+        hash: &Hash,
+    ) -> Result<Principal, Refused> {
+        if self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(hash) {
             return Ok(Principal::owner("owner", "the console"));
         }
-        let written = gateway.tokens.iter().find(|it| Hash::read(&it.sha256) == Some(hash));
+        let written = gateway.tokens.iter().find(|it| Hash::read(&it.sha256) == Some(*hash));
         if let Some(token) = written {
             let id = format!("token:{}", hash.hex().get(..16).unwrap_or_default());
             return Ok(Principal::of_token(&id, &token.agent, &token.agent, token.owner));
         }
-        if let Some(issued) = self.issued(&hash) {
+        if let Some(issued) = self.issued(hash) {
             let id = format!("token:{}", issued.id);
             return Ok(Principal::of_token(&id, &issued.name, &issued.agent, issued.owner));
         }

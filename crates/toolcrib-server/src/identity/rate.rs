@@ -1,16 +1,18 @@
-//! So many requests in a second, for each principal.
+//! So much in some time, for each of many.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Principals that are counted at a time; those that are quiet are forgotten first.
+/// How many are counted at a time; those that are quiet are forgotten first.
 const MOST: usize = 10_000;
 
-/// What is left of each principal's share.
-#[derive(Debug, Default)]
-pub(super) struct Rates(Mutex<HashMap<Arc<str>, Bucket>>);
+/// What is left of each one's share.
+#[derive(Debug)]
+pub(super) struct Rates<K>(Mutex<HashMap<K, Bucket>>);
 
 #[derive(Debug)]
 struct Bucket {
@@ -18,43 +20,93 @@ struct Bucket {
     at: Instant,
 }
 
-impl Rates {
-    /// Whether one more request is within the rate. A second's worth may come at once.
-    pub(super) fn admits(&self, who: &Arc<str>, rate: u32) -> bool {
-        let (now, most) = (Instant::now(), f64::from(rate));
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST {
-            all.retain(|_, bucket| bucket.now(now, most) < most);
+impl<K: Clone + Eq + Hash> Rates<K> {
+    /// Whether one more is within `most` in `per`, and it is counted. All of that may come at once.
+    pub(super) fn admits(&self, who: &K, most: u32, per: Duration) -> bool {
+        let (now, most) = (Instant::now(), f64::from(most));
+        let mut all = self.all();
+        if all.len() >= MOST && !all.contains_key(who) {
+            make_room(&mut all, now, most, per);
         }
-        let bucket = all.entry(Arc::clone(who)).or_insert(Bucket { left: most, at: now });
-        (bucket.left, bucket.at) = (bucket.now(now, most), now);
+        let bucket = all.entry(who.clone()).or_insert(Bucket { left: most, at: now });
+        (bucket.left, bucket.at) = (bucket.now(now, most, per), now);
         let admitted = bucket.left >= 1.0;
         if admitted {
             bucket.left -= 1.0;
         }
         admitted
     }
+
+    /// Whether one more would be; it is not counted.
+    pub(super) fn has_room(&self, who: &K, most: u32, per: Duration) -> bool {
+        let now = Instant::now();
+        self.all().get(who).is_none_or(|bucket| bucket.now(now, f64::from(most), per) >= 1.0)
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<K, Bucket>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> Default for Rates<K> {
+    fn default() -> Self {
+        Rates(Mutex::default())
+    }
+}
+
+/// Where nobody is quiet, whoever has the most left goes: he loses the least by it.
+fn make_room<K: Clone + Eq + Hash>(
+    all: &mut HashMap<K, Bucket>,
+    now: Instant,
+    most: f64,
+    per: Duration,
+) {
+    all.retain(|_, bucket| bucket.now(now, most, per) < most);
+    if all.len() < MOST {
+        return;
+    }
+    let left = |bucket: &Bucket| bucket.now(now, most, per);
+    let first = all.iter().max_by(|a, b| left(a.1).total_cmp(&left(b.1)));
+    if let Some(first) = first.map(|(who, _)| who.clone()) {
+        all.remove(&first);
+    }
 }
 
 impl Bucket {
-    fn now(&self, now: Instant, most: f64) -> f64 {
-        (self.left + now.duration_since(self.at).as_secs_f64() * most).min(most)
+    fn now(&self, now: Instant, most: f64, per: Duration) -> f64 {
+        let back = now.duration_since(self.at).as_secs_f64() / per.as_secs_f64();
+        (self.left + back * most).min(most)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
     async fn each_has_a_share_that_comes_back() {
         let rates = Rates::default();
-        let (one, other): (Arc<str>, Arc<str>) = ("one".into(), "other".into());
-        assert!((0..5).all(|_| rates.admits(&one, 5)));
-        assert!(!rates.admits(&one, 5) && rates.admits(&other, 5));
+        assert!((0..5).all(|_| rates.admits(&"one", 5, SECOND)));
+        assert!(!rates.has_room(&"one", 5, SECOND) && rates.has_room(&"other", 5, SECOND));
+        assert!(!rates.admits(&"one", 5, SECOND) && rates.admits(&"other", 5, SECOND));
         tokio::time::advance(Duration::from_millis(400)).await;
-        assert!(rates.admits(&one, 5) && rates.admits(&one, 5) && !rates.admits(&one, 5));
+        assert!(rates.admits(&"one", 5, SECOND) && rates.admits(&"one", 5, SECOND));
+        assert!(!rates.admits(&"one", 5, SECOND));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_only_so_many_and_whoever_is_over_his_share_stays() {
+        let rates = Rates::default();
+        assert!(rates.admits(&0, 2, SECOND) && rates.admits(&0, 2, SECOND));
+        for who in 1..MOST + 100 {
+            assert!(rates.admits(&who, 2, SECOND));
+        }
+        assert_eq!(rates.all().len(), MOST);
+        assert!(!rates.has_room(&0, 2, SECOND));
+        tokio::time::advance(SECOND).await;
+        assert!(rates.admits(&(MOST * 2), 2, SECOND));
+        assert_eq!(rates.all().len(), 1, "the others are quiet");
     }
 }

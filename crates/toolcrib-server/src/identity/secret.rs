@@ -1,6 +1,6 @@
 //! Bearer tokens as they are made and compared: only their hashes are kept.
 
-use std::fmt;
+use std::{fmt, io};
 
 use sha2::{Digest, Sha256};
 
@@ -44,6 +44,12 @@ impl PartialEq for Hash {
 
 impl Eq for Hash {}
 
+impl std::hash::Hash for Hash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
 /// It is no secret, but nobody needs it in a log.
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,6 +60,11 @@ impl fmt::Debug for Hash {
 /// A token that nobody can guess.
 pub(super) fn fresh() -> Result<String, getrandom::Error> {
     Ok(format!("{PREFIX}{}", random::<32>()?))
+}
+
+/// Thirty-two digits that nobody can guess.
+pub fn random_name() -> io::Result<String> {
+    Ok(random::<16>()?)
 }
 
 /// So many random bytes, in hexadecimal.

@@ -211,3 +211,35 @@ async fn a_client_of_a_host_that_has_ended_is_still_answered() {
     assert!(client.request("tools/call", call).await["error"].is_object());
     client.end().await;
 }
+
+#[tokio::test]
+async fn one_id_for_all_gets_nobody_around_the_most_at_once() {
+    let script = Script::default().on("tools/call stuck", [Step::Sleep(60_000), Step::Answer]);
+    let scene = Scene::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+    let mut client = scene.client();
+    client.initialize(json!({})).await;
+    let stuck = json!({"jsonrpc": "2.0", "id": "same", "method": "tools/call",
+        "params": {"name": "it__stuck", "arguments": {}}});
+    for _ in 0..257 {
+        client.send(&stuck).await;
+    }
+    let refused = client.next().await;
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!("same"), &json!(-32603)),
+        "{refused}"
+    );
+    // What ends makes room again.
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "same"}})).await;
+    let answered = async {
+        loop {
+            let answer = client.request("ping", json!({})).await;
+            if answer.get("result").is_some() {
+                return;
+            }
+        }
+    };
+    within(answered).await;
+    client.end().await;
+    within(scene.host.close()).await;
+}

@@ -4,6 +4,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use toolcrib_testkit::foreign::{self, Verdict};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use crate::scene::{Scene, within};
@@ -367,29 +368,11 @@ async fn what_is_malformed_is_refused_and_everything_goes_on() {
     let session = served.open("/mcp", json!({})).await;
     let json = ("content-type", "application/json");
     let own = ("mcp-session-id", &*session);
-    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
-    let bodies: [&[u8]; 12] = [
-        b"",
-        b"{",
-        b"null",
-        b"[]",
-        b"\xff\xfe",
-        b"{\"jsonrpc\":\"1.0\"}",
-        b"\"text\"",
-        b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}",
-        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}",
-        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":[1]}",
-        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":3}}",
-        deep.as_bytes(),
-    ];
-    for body in bodies {
-        for headers in [vec![json], vec![json, own]] {
-            let answer = served.send("POST", "/mcp", &headers, body.to_vec()).await;
-            let (status, text) = (answer.status(), answer.text().await);
-            let is_error = serde_json::from_str::<Value>(&text)
-                .is_ok_and(|answer| answer["error"]["code"].is_i64());
-            assert!(status.is_client_error() || is_error, "{body:?}: {status} {text}");
-        }
+    for (path, bytes) in foreign::known().unwrap() {
+        let answer = foreign::check(served.address, &session, &bytes).await;
+        let answer = answer.unwrap_or_else(|wrong| panic!("{}: {wrong}", path.display()));
+        let is_bad = path.file_name().unwrap().to_str().unwrap().starts_with("bad-");
+        assert!(!is_bad || answer == Verdict::Refused, "{}: {answer:?}", path.display());
     }
     let list = request(2, "tools/list", serde_json::json!({})).to_string();
     for (headers, status) in [
@@ -453,5 +436,62 @@ async fn what_a_prompt_or_a_template_may_be_filled_with_is_asked_of_its_server()
     let unknown =
         served.ask("/mcp", &[], "completion/complete", unknown, &json!({})).await.json().await;
     assert_eq!(unknown["error"]["code"], -32602);
+    end(scene, served).await;
+}
+
+#[tokio::test]
+async fn min_72_a_subscribed_resource_is_told_of_over_http_in_both_eras() {
+    let updated = |uri: &str| Step::Notify {
+        method: "notifications/resources/updated".to_owned(),
+        params: json!({"uri": uri}),
+        times: 1,
+    };
+    let resources =
+        json!({"resources": [{"uri": "doc://a", "name": "a"}, {"uri": "doc://b", "name": "b"}]});
+    let opened = json!({
+        "protocolVersion": "2025-11-25", "serverInfo": {"name": "library", "version": "1"},
+        "capabilities": {"resources": {"subscribe": true}, "tools": {}},
+    });
+    let script = Script { legacy_only: true, ..Script::default() }
+        .on("resources/list", [Step::Result(resources)])
+        .on("initialize", [Step::Result(opened)])
+        .on("resources/subscribe", [Step::Result(json!({}))])
+        .on("resources/unsubscribe", [Step::Result(json!({}))])
+        .on("tools/call touch", [updated("doc://b"), updated("doc://a"), Step::Answer]);
+    let scene = Scene::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+    let served = Served::new(&scene).await;
+    let session = served.open("/mcp", json!({})).await;
+    let post = async |id, method: &str, params: Value| {
+        served.post("/mcp", Some(&session), &request(id, method, params)).await.json().await
+    };
+    let subscribed = post(2, "resources/subscribe", json!({"uri": "doc://a"})).await;
+    assert_eq!(subscribed["result"], json!({})); // MIN-72
+    let headers = [("mcp-session-id", &*session), ("accept", "text/event-stream")];
+    let mut legacy = served.send("GET", "/mcp", &headers, "").await;
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["doc://a"]}});
+    let mut modern = served.ask("/mcp", &[], "subscriptions/listen", wanted, &json!({})).await;
+    assert_eq!(
+        modern.message().await["params"]["notifications"]["resourceSubscriptions"],
+        json!(["doc://a"])
+    );
+    let call = json!({"name": "it__touch", "arguments": {}});
+    served
+        .ask("/mcp", &[("toolcrib-dialog", "other")], "tools/call", call.clone(), &json!({}))
+        .await;
+    for stream in [&mut legacy, &mut modern] {
+        let told = stream.message().await;
+        assert_eq!(told["method"], "notifications/resources/updated"); // MIN-72
+        assert_eq!(told["params"]["uri"], "doc://a"); // MIN-72: not the other one
+    }
+    drop(modern);
+    post(3, "resources/unsubscribe", json!({"uri": "doc://a"})).await;
+    let asked = |method: &str| scene.log("it").iter().filter(|it| it["method"] == method).count();
+    // Who listened in the modern era says so by going.
+    let over = async {
+        while asked("resources/unsubscribe") == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    within(over).await; // MIN-72
     end(scene, served).await;
 }

@@ -9,4 +9,6 @@ mod api;
 mod gateway;
 mod http;
 mod scene;
+mod slow;
+mod traces;
 mod web;

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use toolcrib_server::front::Front;
 use toolcrib_server::identity::Identity;
+use toolcrib_server::trace::Traces;
 
 use crate::scene::{Client, Scene, within};
 
@@ -24,9 +25,13 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) async fn new(scene: &Scene) -> Self {
+        Self::traced(scene, Traces::default()).await
+    }
+
+    pub(crate) async fn traced(scene: &Scene, traces: Traces) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let front = Front::new(scene.host.clone(), Identity::default());
+        let front = Front::traced(scene.host.clone(), Identity::default(), traces);
         let mut tasks = JoinSet::new();
         let serving = Arc::clone(&front);
         tasks.spawn(async move { serving.serve(listener).await });

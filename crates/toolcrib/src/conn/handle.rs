@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use toolcrib_config::Problem;
 use toolcrib_wire::Notification;
 
 use super::catalog::Catalog;
@@ -224,5 +225,10 @@ impl View {
     /// What the server did that it should not, by kind.
     pub fn oddities(&self) -> Vec<Oddity> {
         self.session.as_ref().map(|session| session.peer().oddities()).unwrap_or_default()
+    }
+
+    /// What is wrong with the way to the server although it works.
+    pub fn link_problems(&self) -> &[Problem] {
+        self.session.as_ref().map_or(&[], |session| &session.peer().facts().problems)
     }
 }

@@ -66,6 +66,9 @@ pub struct Caller {
     pub handler: Arc<dyn Handler>,
 }
 
+/// Definitions that something is remembered of; then all is found out again.
+const REMEMBERED: usize = 4096;
+
 /// What has worked with a server before, by the hash of its definition.
 #[derive(Debug, Default)]
 pub struct Memory(Mutex<HashMap<Hash, Learned>>);
@@ -99,7 +102,12 @@ impl Memory {
     }
 
     pub fn learn(&self, hash: Hash, learned: Learned) {
-        self.known().insert(hash, learned);
+        let mut known = self.known();
+        if known.len() >= REMEMBERED {
+            // A definition that changes all the time leaves one behind each time.
+            known.clear();
+        }
+        known.insert(hash, learned);
     }
 
     pub fn forget(&self, hash: Hash) {

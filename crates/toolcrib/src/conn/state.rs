@@ -185,6 +185,8 @@ impl Life {
     pub fn word(&self, words: Words) -> &'static str {
         let state = self.state();
         match (words, state) {
+            // MIN-28: that design has five words and one for all else.
+            (Words::Minion, State::Disabled) => "unknown",
             (Words::Plain, _) | (_, State::Disabled) => state.as_str(),
             (_, State::Idle | State::Draining | State::Stopped) => "disconnected",
             (_, State::Connecting) => "connecting",

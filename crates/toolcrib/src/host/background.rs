@@ -66,6 +66,10 @@ impl Jobs {
         self.all().jobs.get(&call).is_some_and(|job| job.outcome.borrow().is_none())
     }
 
+    pub(super) fn is_busy(&self) -> bool {
+        self.all().jobs.values().any(|job| job.outcome.borrow().is_none())
+    }
+
     pub(super) async fn wait(&self, call: u64) -> Option<Execution> {
         let mut outcome = self.all().jobs.get(&call)?.outcome.clone();
         // An error means that the call was cancelled: there will be no outcome.

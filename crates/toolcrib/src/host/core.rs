@@ -221,7 +221,7 @@ impl Core {
             standings.iter().filter(|_| is_enforced).map(names).collect();
         let upstreams = slots.iter().zip(&standings).enumerate();
         let upstreams = upstreams.map(|(place, (slot, standing))| Upstream {
-            spec: Arc::clone(slot.serving.spec()),
+            spec: Arc::clone(slot.shown()),
             scope: slot.scope.clone(),
             presence: standing.presence,
             offer: standing.catalog.as_ref().map(|catalog| Offer {

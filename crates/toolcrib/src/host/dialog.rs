@@ -221,9 +221,14 @@ impl Dialog {
         self.inner.jobs.poll(call)
     }
 
-    /// Whether a call that was started goes on.
+    /// Whether this call, which was started, goes on.
     pub fn is_underway(&self, call: u64) -> bool {
         self.inner.jobs.is_underway(call)
+    }
+
+    /// Whether any call that was started goes on.
+    pub fn is_busy(&self) -> bool {
+        self.inner.jobs.is_busy()
     }
 
     /// How a call that was started ended, and waits for the end. Nothing if there is no such call.

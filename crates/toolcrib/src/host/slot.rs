@@ -154,11 +154,21 @@ impl Slot {
         self.coming.as_ref().or(first)
     }
 
+    /// The definition of the server that serves, with its places in the newest file where that says the same.
+    pub(super) fn shown(&self) -> &Arc<ServerSpec> {
+        match self.spec.hash == self.serving.spec().hash {
+            true => &self.spec,
+            false => self.serving.spec(),
+        }
+    }
+
     /// What is wrong with its servers now.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let view = self.serving.server.main().view();
         let mut problems = outage(&self.spec, &view);
         problems.extend(oddities(&self.spec, &view));
+        let link = view.link_problems().iter();
+        problems.extend(link.map(|problem| placed(problem.clone(), &self.spec)));
         if self.is_surplus {
             let text =
                 format!("server `{}` is not started: the host has all it may have", self.spec.id);

@@ -56,7 +56,7 @@ pub(super) async fn open(docker: &DockerExec, opening: &Opening<'_>) -> Result<L
     };
 
     let tail = StderrTail::new(opening.stderr_limit);
-    let facts = Facts { channel: Channel::Shared, pid: None, stderr: Some(tail.clone()) };
+    let facts = Facts { stderr: Some(tail.clone()), ..Facts::of(Channel::Shared) };
     let (output, ended) = Output::new(streams.output, tail);
     let inhabitant = Inhabitant { lodging, engine, exec, ended, graces: opening.graces };
     let settings = StreamSettings {

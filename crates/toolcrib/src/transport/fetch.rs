@@ -48,17 +48,8 @@ pub(crate) async fn fetch_with(
     most: usize,
     limit: Duration,
 ) -> Result<Vec<u8>, FetchError> {
-    let config = match url.scheme() {
-        "https" => tls.config().map(|config| (*config).clone()),
-        _ => Tls::unused(),
-    };
     let failed = |cause| FetchError::Request { url: url.clone(), cause: without_url(cause) };
-    let client = Client::builder()
-        .tls_backend_preconfigured(config.map_err(FetchError::Tls)?)
-        .redirect(Policy::none())
-        .no_proxy()
-        .build()
-        .map_err(failed)?;
+    let client = client(url, tls)?;
     let fetched = async {
         let mut answer = client.get(url.clone()).headers(headers).send().await.map_err(failed)?;
         if !answer.status().is_success() {
@@ -74,6 +65,20 @@ pub(crate) async fn fetch_with(
         Ok(document)
     };
     timeout(limit, fetched).await.map_err(|_| FetchError::Late(url.clone()))?
+}
+
+/// A client for one address. Nobody is followed elsewhere.
+pub fn client(url: &Url, tls: &Tls) -> Result<Client, FetchError> {
+    let config = match url.scheme() {
+        "https" => tls.config().map(|config| (*config).clone()),
+        _ => Tls::unused(),
+    };
+    Client::builder()
+        .tls_backend_preconfigured(config.map_err(FetchError::Tls)?)
+        .redirect(Policy::none())
+        .no_proxy()
+        .build()
+        .map_err(|cause| FetchError::Request { url: url.clone(), cause: without_url(cause) })
 }
 
 /// It is named already.

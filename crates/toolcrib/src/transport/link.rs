@@ -46,6 +46,15 @@ pub struct Facts {
     pub pid: Option<u32>,
     /// What the server wrote to its stderr, where the transport sees it.
     pub stderr: Option<StderrTail>,
+    /// What is wrong with this way to the server although it works.
+    pub problems: Vec<Problem>,
+}
+
+impl Facts {
+    /// Where there is nothing more to say.
+    pub fn of(channel: Channel) -> Self {
+        Facts { channel, pid: None, stderr: None, problems: Vec::new() }
+    }
 }
 
 /// Takes messages for the server. Clones share one queue.
@@ -170,7 +179,6 @@ pub struct Unsent {
 pub struct Closer {
     ask: Option<oneshot::Sender<Duration>>,
     driver: JoinSet<()>,
-    problems: Vec<Problem>,
 }
 
 /// A transport's side of its link.
@@ -199,7 +207,7 @@ impl Link {
             outbox: Outbox(outbox),
             inbox,
             facts,
-            closer: Closer { ask: Some(ask), driver, problems: Vec::new() },
+            closer: Closer { ask: Some(ask), driver },
             direct: None,
         }
     }
@@ -210,14 +218,9 @@ impl Link {
         self
     }
 
-    /// What is wrong with this way to the server although it works.
-    pub fn problems(&self) -> &[Problem] {
-        &self.closer.problems
-    }
-
     #[must_use]
     pub(crate) fn with_problems(mut self, problems: Vec<Problem>) -> Self {
-        self.closer.problems = problems;
+        self.facts.problems = problems;
         self
     }
 }

@@ -29,7 +29,7 @@ pub use docker_exec::{ContainersReaped, DockerFault, reap_containers};
 pub use encoding::{Encoding, UnknownEncoding};
 pub use exchange::{Alone, Direct, Exchange, Went, Work};
 pub(crate) use fetch::fetch_with;
-pub use fetch::{FetchError, fetch};
+pub use fetch::{FetchError, client, fetch};
 pub(crate) use http::SCHEMES;
 pub use http_fault::HttpFault;
 pub use link::{

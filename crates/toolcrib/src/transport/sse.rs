@@ -29,7 +29,7 @@ pub(super) async fn open(remote: &Remote, opening: &Opening<'_>) -> Result<Link,
     let connected = http.while_connecting(connect(&http)).await;
     let (events, endpoint) = connected
         .map_err(|fault| OpenError::Connect(fault.while_doing("open the server's stream")))?;
-    let facts = Facts { channel: Channel::Shared, pid: None, stderr: None };
+    let facts = Facts::of(Channel::Shared);
     Ok(Link::start(facts, |ends| drive(ends, http, events, endpoint)))
 }
 

@@ -23,9 +23,9 @@ pub(super) async fn open(stdio: &Stdio, opening: &Opening<'_>) -> Result<Link, O
     let mut child = opening.instance.spawn(launch).await.map_err(OpenError::Spawn)?;
     let (stdin, stdout) = pipes(&mut child, program)?;
     let facts = Facts {
-        channel: Channel::Shared,
         pid: Some(child.pid()),
         stderr: Some(child.stderr().clone()),
+        ..Facts::of(Channel::Shared)
     };
     let settings = StreamSettings { framing: stdio.framing, encoding, limits: opening.limits };
     Ok(Link::start(facts, |ends| stream::drive(ends, stdout, stdin, child, settings)))

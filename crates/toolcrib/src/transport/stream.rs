@@ -54,7 +54,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let facts = Facts { channel: Channel::Shared, pid: None, stderr: None };
+    let facts = Facts::of(Channel::Shared);
     Link::start(facts, |ends| drive(ends, reader, writer, Nothing, settings))
 }
 

@@ -33,7 +33,7 @@ pub(super) fn open(spec: &StreamableHttp, opening: &Opening<'_>) -> Result<Link,
     let http = Http::new(target, opening)?;
     let configured = configured_session(spec, opening)?;
     let terminate = spec.terminate_on_close;
-    let facts = Facts { channel: Channel::Http, pid: None, stderr: None };
+    let facts = Facts::of(Channel::Http);
     let mut session = None;
     let link = Link::start(facts, |ends| {
         let own = Arc::new(Session::new(http, ends.incoming.clone(), configured));

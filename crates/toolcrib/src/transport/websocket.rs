@@ -51,7 +51,7 @@ pub(super) async fn open(remote: &Remote, opening: &Opening<'_>) -> Result<Link,
     let socket = socket
         .map_err(|fault| OpenError::Connect(fault.while_doing("open a WebSocket to the server")))?;
     let limits = opening.limits;
-    let facts = Facts { channel: Channel::Shared, pid: None, stderr: None };
+    let facts = Facts::of(Channel::Shared);
     Ok(Link::start(facts, |ends| drive(ends, socket, limits)))
 }
 

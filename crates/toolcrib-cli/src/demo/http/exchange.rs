@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -20,6 +21,9 @@ use crate::demo::desk::Desk;
 use crate::demo::hub::{Heard, Hub, message_of};
 use crate::demo::work::Work;
 use crate::demo::{LIMITS, QUEUE};
+
+/// How long the body of a request may take.
+const BODY: Duration = Duration::from_secs(30);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ impl Shop {
     }
 
     async fn post(&self, head: &Parts, body: Incoming) -> Reply {
-        match posted::read(head, body, &LIMITS).await {
+        match posted::read(head, body, &LIMITS, BODY).await {
             Ok(packet) => self.take(head, packet),
             Err(refusal) => *refusal,
         }

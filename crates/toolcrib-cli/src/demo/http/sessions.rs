@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use toolcrib_server::identity::random_name;
+
 use crate::demo::desk::Desk;
-use crate::demo::state::random_name;
 
 /// Sessions that are kept; then the one that was opened first is ended.
 const SESSIONS: usize = 256;

@@ -169,3 +169,41 @@ async fn dis_40_the_folder_of_the_dialog_is_its_root() {
     assert_eq!(told["result"]["roots"][0]["uri"], format!("file://{}", cwd.display())); // DIS-40
     crib.end().await;
 }
+
+#[tokio::test]
+async fn a_dialog_that_nobody_asks_for_ends_and_one_that_is_used_does_not() {
+    let idle = json!({"gateway": {"limits": {"idle": "600ms"}}});
+    let script = Script::default().on("tools/call long", [Step::Sleep(60_000), Step::Answer]);
+    let own = json!({"session": {"scope": "per_conversation"}});
+    let crib = Crib::with(&idle, &[("one", script, own)]).await;
+    let [left, asked, busy] = ["left", "asked", "busy"];
+    for id in [left, asked, busy] {
+        crib.dialog(json!({"id": id})).await;
+    }
+    crib.call(left, "one__echo", json!({})).await;
+    let started = json!({"tool": "one__long"});
+    let started = crib.post(&format!("dialogs/{busy}/calls?wait=false"), started).await;
+    // A client of the gateway has a dialog of its own making, which only looks are taken at here.
+    let mut client = crib.scene.client();
+    client.initialize(json!({})).await;
+    client.request("tools/list", json!({})).await;
+    let ids =
+        || -> Vec<String> { crib.host().dialogs().iter().map(|it| it.id().to_owned()).collect() };
+    let clients = ids().into_iter().find(|id| ![left, asked, busy].contains(&&**id)).unwrap();
+    crib.get(&format!("dialogs/{clients}")).await;
+    let is_there = |id: &str| crib.host().dialog_of(id).is_some();
+    until(async || {
+        crib.get(&format!("dialogs/{asked}")).await;
+        (!is_there(left)).then_some(())
+    })
+    .await;
+    assert_eq!(crib.get("status").await["leases"], 1, "its lease went with it");
+    assert!(is_there(asked) && is_there(busy) && is_there(&clients));
+    let call = &started["call"];
+    let over = crib.ask(By::Socket, &format!("DELETE dialogs/{busy}/calls/{call}"), None).await;
+    assert_eq!(over.status, 204);
+    until(async || (!is_there(asked) && !is_there(busy)).then_some(())).await;
+    assert!(is_there(&clients), "that one is the client's");
+    client.end().await;
+    crib.end().await;
+}

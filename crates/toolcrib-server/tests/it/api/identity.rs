@@ -164,3 +164,28 @@ async fn where_others_reach_the_host_nobody_is_let_in_for_want_of_tokens() {
     }
     crib.end().await;
 }
+
+#[tokio::test]
+async fn who_guesses_tokens_is_soon_not_listened_to_and_others_are() {
+    let crib = Crib::with(&json!({"gateway": {"limits": {"wrong_tokens": 5}}}), &[]).await;
+    let tokens = Tokens::of(&crib.scene.path("state"));
+    let (known, _) = tokens.issue("known", "coder", false).unwrap();
+    let (late, _) = tokens.issue("late", "coder", false).unwrap();
+    let status = async |by| crib.ask(by, "GET status", None).await;
+    assert_eq!(status(By::Token(&known)).await.status, 200);
+    for _ in 0..5 {
+        assert_eq!(status(By::Token("guess")).await.status, 401);
+        assert_eq!(status(By::Tcp).await.status, 401, "that is no guess");
+    }
+    let refused = status(By::Token("guess")).await;
+    assert_eq!(refused.failure(), (429, "token.limit".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("12"));
+    assert_eq!(refused.header("www-authenticate"), None);
+    assert_eq!(status(By::Token(&late)).await.status, 429, "it may be the right guess");
+    let body = Some(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    let over_mcp = crib.request(By::Token("guess"), "POST", "/mcp", &[], body).await;
+    assert_eq!(over_mcp.status, 429);
+    assert_eq!(status(By::Token(&known)).await.status, 200, "it came in before");
+    assert_eq!(status(By::Socket).await.status, 200);
+    crib.end().await;
+}

@@ -404,7 +404,7 @@ mod tests {
 
     /// A conversation over a link that has a stream for each request; the other side is the test's.
     fn over_http() -> (Peer, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
-        let facts = Facts { channel: Channel::Http, pid: None, stderr: None };
+        let facts = Facts::of(Channel::Http);
         let mut ends = None;
         let link = Link::start(facts, |given| {
             ends = Some((given.outgoing, given.incoming));

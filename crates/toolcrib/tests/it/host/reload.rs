@@ -299,3 +299,27 @@ async fn a_changed_file_is_taken_up_on_a_hangup() {
     assert_eq!(names(&one).await.len(), 3);
     within(host.close()).await;
 }
+
+#[tokio::test]
+async fn why_names_the_lines_of_the_newest_file_for_a_server_that_is_kept() {
+    let stage = Stage::new();
+    let mut entry = stage.scripted(Script::default(), "log");
+    entry["expose"] = json!({"tools": {"deny": ["echo"]}});
+    let file = json!({"version": 1, "servers": {"s": entry}}).to_string();
+    stage.write("toolcrib.yaml", &file);
+    let host = stage.host().await;
+    let one = dialog(&host, "default").await;
+    let place = async || {
+        let why = within(one.turn()).await.why("s__echo");
+        let [exposure, ..] = why.gates.expect("it is known").0;
+        format!("{:?}", exposure.origin.expect("it is a rule of the file"))
+    };
+    let before = place().await;
+    assert!(before.contains("line: 1"), "{before}");
+    stage.write("toolcrib.yaml", &format!("\n\n{file}"));
+    let reload = within(host.reload()).await.unwrap();
+    assert!(reload.steps.iter().all(|step| step.action == Action::Keep), "{reload:?}");
+    let now = place().await;
+    assert!(now.contains("line: 3"), "{now}");
+    within(host.close()).await;
+}

@@ -119,10 +119,27 @@ async fn where_there_is_no_shell_the_input_is_closed_and_that_is_said() {
         config
     };
     let link = dock.open(config(&Script::default())).await;
-    let problem = link.problems().first().unwrap();
+    let problem = link.facts.problems.first().unwrap();
     assert_eq!(problem.code, "docker.no_shell");
     within(link.closer.close(LIMIT)).await;
     assert_eq!(foreign.processes().await.len(), 1, "it ended with its input");
+    // Whoever looks at the host sees it, with its place.
+    let root = dock.state.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let entry = serde_json::json!({"kind": "docker_exec", "container": foreign.id,
+        "command": "/scripted-server", "args": [Script::default().to_json()]});
+    let file = serde_json::json!({"version": 1, "servers": {"bare": {"transport": entry}}});
+    std::fs::write(root.join("toolcrib.yaml"), file.to_string()).unwrap();
+    let host = within(toolcrib::Host::builder(&root, dock.state.path().join("host")).start()).await;
+    let host = host.unwrap();
+    within(host.settled()).await;
+    let problems = host.problems();
+    let told = problems.iter().find(|it| it.code == "docker.no_shell").expect("it is told");
+    assert_eq!(
+        (told.server.as_deref(), told.source.as_deref()),
+        (Some("bare"), Some("toolcrib.yaml"))
+    );
+    within(host.close()).await;
 
     let deaf = Script { ignore_end: true, ..Script::default() };
     let link = dock.open(config(&deaf)).await;

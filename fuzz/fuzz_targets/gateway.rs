@@ -1,0 +1,9 @@
+//! Arbitrary bytes as what a client sends: heads, bodies, JSON and JSON-RPC, over HTTP.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use toolcrib_fuzz::{gateway, survive_stack_overflow};
+
+fuzz_target!(init: survive_stack_overflow(), |bytes: &[u8]| {
+    gateway::check(bytes);
+});
