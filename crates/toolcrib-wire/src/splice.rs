@@ -1,6 +1,6 @@
 //! Changing members of an object inside a text while every other byte stays.
 
-use crate::json::Walk;
+use crate::json::{Json, Walk};
 use crate::raw::Raw;
 use crate::scan::Span;
 use crate::text::{quote, unquote};
@@ -23,6 +23,22 @@ impl Raw {
         let mut splice = Splice::new(self.text());
         splice.change_members(0..self.text().len(), changes.collect(), Vec::new());
         Raw::trusted(splice.finish())
+    }
+
+    /// The object with a member that it is known not to have, at the front; nothing is walked. What is not an object is
+    /// returned as it is.
+    pub fn with_new(&self, key: &str, value: Json<'_>) -> Raw {
+        let Some(members) = self.text().strip_prefix('{') else { return self.clone() };
+        let mut out = String::with_capacity(self.text().len() + key.len() + value.text().len() + 8);
+        out.push('{');
+        quote(key, &mut out);
+        out.push(':');
+        out.push_str(value.text());
+        if !members.trim_start().starts_with('}') {
+            out.push(',');
+        }
+        out.push_str(members);
+        Raw::trusted(out)
     }
 }
 
@@ -152,12 +168,20 @@ fn members(text: &str, object: Span) -> Vec<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::testing::raw;
 
     fn changed(text: &str, changes: &[(&str, Option<&str>)]) -> String {
-        let raw = |text: &str| Raw::parse(text, &Limits::default()).unwrap();
         let changes = changes.iter().map(|(key, value)| (*key, value.map(raw)));
         raw(text).with_members(changes).text().to_owned()
+    }
+
+    #[test]
+    fn a_member_that_is_not_there_goes_to_the_front() {
+        let with = |text: &str| raw(text).with_new("k", Json::NULL).text().to_owned();
+        assert_eq!(with("{}"), r#"{"k":null}"#);
+        assert_eq!(with("{ }"), r#"{"k":null }"#);
+        assert_eq!(with(r#"{ "a" : 1.0 }"#), r#"{"k":null, "a" : 1.0 }"#);
+        assert_eq!(with("[1]"), "[1]");
     }
 
     #[test]

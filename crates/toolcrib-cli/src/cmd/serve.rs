@@ -32,8 +32,7 @@ use crate::trust;
 /// can answer; a client's own session is told what that client can.
 const CLIENTS: Answers = Answers { elicitation: true, sampling: true, roots: false };
 
-/// Threads that serve connections, at most: half of the cores, since clients and servers on this machine need the others,
-/// and a call that changes threads on its way costs more.
+/// Threads that serve connections, at most: each has memory of its own, and calls are mostly waited for.
 const WORKERS: usize = 4;
 
 /// How long after the last server the start is over: the first lists have been asked for by then.
@@ -63,7 +62,7 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
 fn runtime() -> Result<Runtime, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new_multi_thread()
-        .worker_threads((cores / 2).clamp(1, WORKERS))
+        .worker_threads(cores.min(WORKERS))
         .enable_all()
         .build();
     runtime.map_err(|error| format!("cannot start: {error}"))

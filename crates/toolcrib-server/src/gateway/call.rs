@@ -15,7 +15,7 @@ use toolcrib::host::{Execution, Question};
 use toolcrib::{CallRequest, Dialog};
 use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::param_header::{check_params, param_headers};
-use toolcrib_wire::view::InputRequired;
+use toolcrib_wire::view::{InputRequired, ResultType};
 use toolcrib_wire::{
     Body, Era, Json, ObjectWriter, ProgressToken, Raw, Request, RpcError, build, method,
 };
@@ -187,7 +187,10 @@ impl Conduct<'_> {
 
     fn result(&self, ended: Execution) -> Result<Raw, RpcError> {
         let result = ended.outcome.map_err(|error| refusal(&error))?;
-        self.client.finish(self.caller, result.raw(), false)
+        match result.result_type() {
+            ResultType::InputRequired => self.client.finish(self.caller, result.raw(), false),
+            _ => Ok(self.client.seal(self.caller, result.raw(), false)),
+        }
     }
 
     /// What is to be asked of the client for this call, and has not been.

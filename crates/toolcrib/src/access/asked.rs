@@ -75,10 +75,10 @@ pub enum Decision {
 /// Asks one gate after the other, and stops at the first that fails.
 pub fn decide(asked: &Asked<'_>) -> Decision {
     let failed = Gate::ALL.into_iter().find(|gate| !asked.passes(*gate));
-    match (failed, asked.standing()) {
-        (None, _) => Decision::Permitted,
-        (Some(gate @ Gate::Availability), Standing::Listed) => Decision::Away(asked.verdict(gate)),
-        (Some(gate), _) => Decision::Denied(asked.verdict(gate)),
+    let Some(gate) = failed else { return Decision::Permitted };
+    match (gate, asked.standing()) {
+        (Gate::Availability, Standing::Listed) => Decision::Away(asked.verdict(gate)),
+        _ => Decision::Denied(asked.verdict(gate)),
     }
 }
 
@@ -86,7 +86,7 @@ impl Standing {
     pub fn of(spec: &ServerSpec, switches: &Switches, presence: Presence<'_>) -> Self {
         let keeps = spec.policy.availability.on_unavailable == OnUnavailable::Keep;
         match presence {
-            _ if !switches.is_on(&spec.key()) => Self::Hidden,
+            _ if !is_on(switches, spec) => Self::Hidden,
             Presence::Here(_) => Self::Offered,
             Presence::Away(_) if keeps => Self::Listed,
             Presence::Away(_) | Presence::Disabled { .. } => Self::Hidden,
@@ -131,7 +131,7 @@ impl<'a> Asked<'a> {
 
     fn is_switched_on(&self) -> bool {
         match self.toolset {
-            Toolset::Server(spec) => self.switches.is_on(&spec.key()),
+            Toolset::Server(spec) => is_on(self.switches, spec),
             Toolset::Native { .. } => true,
         }
     }
@@ -142,6 +142,11 @@ impl<'a> Asked<'a> {
             Toolset::Native { .. } => Standing::Offered,
         }
     }
+}
+
+/// A key is made up only for whoever has switched something.
+fn is_on(switches: &Switches, spec: &ServerSpec) -> bool {
+    switches.is_untouched() || switches.is_on(&spec.key())
 }
 
 impl<'a> Toolset<'a> {

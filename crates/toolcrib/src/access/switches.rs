@@ -14,6 +14,11 @@ impl Switches {
     pub fn is_on(&self, server: &str) -> bool {
         self.0.get(server).copied().unwrap_or(true)
     }
+
+    /// Whether nothing was ever switched.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl FromIterator<(String, bool)> for Switches {

@@ -205,6 +205,9 @@ impl Turn {
 
     /// A problem of a tool is there until a call shows that it is not.
     fn tell(&self, matter: &str, tool: &Tool, problem: Option<Problem>) {
+        if problem.is_none() && self.core().problems.is_empty() {
+            return;
+        }
         let of = tool.server().map_or(TOOLS.to_owned(), |server| slot::matter(&server.key));
         let matter = format!("{of} {matter} {}", tool.name());
         self.core().tell_problems(&matter, problem.into_iter().collect());
@@ -242,7 +245,7 @@ impl Turn {
     ) -> Result<CallToolResult, CallError> {
         let Some(server) = tool.server() else { return Ok(result) };
         let max = server.spec.policy.results.max_bytes;
-        let cut = cut(&result, max, &format!("{}-{}", self.inner().id, note.call()));
+        let cut = cut(&result, max, || format!("{}-{}", self.inner().id, note.call()));
         match cut.kept {
             None => Ok(result),
             Some(kept) => {

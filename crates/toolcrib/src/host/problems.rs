@@ -44,6 +44,11 @@ impl Problems {
         gone.into_values().flatten().map(|problem| problem.id).collect()
     }
 
+    /// Whether nothing is wrong anywhere.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all_mut().is_empty()
+    }
+
     pub(super) fn all(&self) -> Vec<Problem> {
         self.all_mut().values().flatten().cloned().collect()
     }

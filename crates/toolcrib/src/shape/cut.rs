@@ -24,13 +24,13 @@ pub struct Kept {
 
 /// Cuts a result that is larger than `max`; zero means never. Items stay whole as long as they fit, the
 /// first text that does not is cut, and a note says where the whole is. The note comes on top of `max`.
-pub fn cut(result: &CallToolResult, max: Size, id: &str) -> Cut {
+pub fn cut(result: &CallToolResult, max: Size, id: impl FnOnce() -> String) -> Cut {
     let whole = result.raw();
     let max = usize::try_from(max.0).unwrap_or(usize::MAX);
     if max == 0 || whole.text().len() <= max {
         return Cut { handed_on: whole.clone(), kept: None };
     }
-    let uri = format!("toolcrib://results/{id}");
+    let uri = format!("toolcrib://results/{}", id());
     let mut left = max;
     let mut items = fitting(result, &mut left);
     items.push(note(whole.text().len(), max, &uri));

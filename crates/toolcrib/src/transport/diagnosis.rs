@@ -8,7 +8,8 @@ use tokio::time::timeout;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::{Id, build, method};
 
-use super::http::{Answer, Http, SCHEMES, Waiting};
+use super::answer::Answer;
+use super::http::{Http, SCHEMES, Waiting};
 use super::http_fault::HttpFault;
 use super::open::Opening;
 use super::remote::{Target, remote_of};

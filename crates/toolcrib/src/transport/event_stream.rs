@@ -8,7 +8,7 @@ use toolcrib_wire::{
     SseTooLarge, parse, recover_id,
 };
 
-use super::http::Body;
+use super::answer::Body;
 use super::http_fault::HttpFault;
 use super::link::Incoming;
 

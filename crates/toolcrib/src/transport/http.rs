@@ -2,24 +2,22 @@
 
 use std::borrow::Cow;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::http::response::Parts;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
 };
 use reqwest::redirect::Policy;
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Client, Method, StatusCode, Url};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 use toolcrib_config::Hidden;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{Id, Limits, Raw};
 
+use super::answer::{Answer, Body, Content, unless_silent};
 use super::http_fault::HttpFault;
-use super::lane::{Lanes, Rest};
+use super::lane::Lanes;
 use super::link::Incoming;
 use super::open::{OpenError, Opening};
 use super::remote::{Target, within};
@@ -43,16 +41,6 @@ const TRIES: usize = 3;
 pub(super) const IDLE_CONNECTIONS: usize = 64;
 const REDIRECTS: usize = 5;
 
-/// Room that is made for an answer because it says how large it is: many can say so and send nothing.
-const ANNOUNCED: usize = 2 << 20;
-
-/// How long the end of an answer is waited for.
-pub(super) const LINGER: Duration = Duration::from_millis(250);
-
-/// As much of a refusal is read as a person may want to see, or an error answer takes.
-const REFUSAL: usize = 64 * 1024;
-const EXCERPT: usize = 200;
-
 /// Requests to one server.
 pub(super) struct Http {
     client: Client,
@@ -64,12 +52,14 @@ pub(super) struct Http {
     silence: Option<Duration>,
 }
 
-/// An answer, with what is still to come of it.
-pub(super) enum Answer {
-    /// Over a connection of a pool that has tasks of its own.
-    Pooled(Response),
-    /// Over one that whoever reads it drives.
-    Driven(Box<(Parts, Rest)>),
+/// One request, which may be sent more than once.
+struct Ask<'a> {
+    method: Method,
+    url: &'a Url,
+    headers: HeaderMap,
+    body: Bytes,
+    /// How long the head of its answer may take, where that is bounded.
+    silence: Option<Duration>,
 }
 
 /// Who waits for a request, so that he can be told that it is not the server that takes its time.
@@ -78,21 +68,6 @@ pub(super) struct Waiting<'a> {
     request: Option<(&'a mpsc::Sender<Incoming>, &'a Id)>,
     /// Nothing has been heard of the server yet: it has only the time that connecting may take.
     is_connecting: bool,
-}
-
-/// The rest of an answer. Reading fails when nothing comes for too long.
-pub(super) struct Body {
-    answer: Answer,
-    silence: Option<Duration>,
-}
-
-/// What a successful answer holds.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Content {
-    Json,
-    Events,
-    Nothing,
-    Other(String),
 }
 
 impl Http {
@@ -144,22 +119,8 @@ impl Http {
     ) -> Result<Answer, HttpFault> {
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, JSON_OR_EVENTS);
-        self.send(headers, waiting, None, |headers| self.post_once(url, headers, message)).await
-    }
-
-    async fn post_once(
-        &self,
-        url: &Url,
-        headers: HeaderMap,
-        message: &Raw,
-    ) -> Result<Answer, HttpFault> {
         let body = Bytes::from_owner(Shared(message.clone()));
-        if let Some(lanes) = &self.lanes {
-            return post_plainly(lanes, url, &headers, body).await;
-        }
-        let request = self.client.post(url.clone()).headers(headers).body(body);
-        // What is large and rare does not make every call large.
-        Box::pin(request.send()).await.map(Answer::Pooled).map_err(HttpFault::network)
+        self.send(Ask { body, ..Ask::new(Method::POST, url, headers) }, waiting).await
     }
 
     /// Keeps the connections in order, for ever.
@@ -173,11 +134,8 @@ impl Http {
     /// Asks for a stream of events. Some servers send nothing at all, not even the head, before the first one.
     pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Answer, HttpFault> {
         headers.insert(ACCEPT, EVENTS);
-        let ask = async |headers| {
-            let request = self.client.get(self.url().clone()).headers(headers);
-            request.send().await.map(Answer::Pooled).map_err(HttpFault::network)
-        };
-        let response = self.send(headers, Waiting::NOBODY, self.silence, ask).await?;
+        let ask = Ask { silence: self.silence, ..Ask::new(Method::GET, self.url(), headers) };
+        let response = self.send(ask, Waiting::NOBODY).await?;
         match Content::of(&response) {
             _ if !response.status().is_success() => Ok(response),
             Content::Events => Ok(response),
@@ -186,65 +144,63 @@ impl Http {
         }
     }
 
-    async fn send<F>(
-        &self,
-        headers: HeaderMap,
-        waiting: Waiting<'_>,
-        silence: Option<Duration>,
-        attempt: impl Fn(HeaderMap) -> F,
-    ) -> Result<Answer, HttpFault>
-    where
-        F: Future<Output = Result<Answer, HttpFault>>,
-    {
-        match &self.target.tokens {
-            None => self.send_once(attempt(headers), waiting, silence).await,
-            Some(tokens) => {
-                let sent = self.send_with(&**tokens, headers, waiting, silence, attempt);
-                Box::pin(sent).await
-            }
+    /// Sends a request with the token of the moment.
+    async fn send(&self, mut ask: Ask<'_>, waiting: Waiting<'_>) -> Result<Answer, HttpFault> {
+        let Some(tokens) = &self.target.tokens else { return self.send_once(&ask, waiting).await };
+        let token = match tokens.at_hand() {
+            Some(token) => token,
+            None => Box::pin(waiting.while_standing(tokens.token()))
+                .await
+                .map_err(HttpFault::NoToken)?,
+        };
+        ask.bear(token.as_ref())?;
+        let answer = self.send_once(&ask, waiting).await?;
+        match is_denied(&answer) {
+            true => Box::pin(self.send_again(&**tokens, token, answer, ask, waiting)).await,
+            false => Ok(answer),
         }
     }
 
-    /// Sends a request with the token of the moment; where it is refused, with another one. What is refused has had
-    /// no effect, so it may be sent again.
-    async fn send_with<F>(
+    /// Sends a request that was denied with other tokens. What is denied has had no effect, so it may be sent again.
+    async fn send_again(
         &self,
         tokens: &dyn Tokens,
-        headers: HeaderMap,
+        mut token: Option<Hidden>,
+        mut answer: Answer,
+        mut ask: Ask<'_>,
         waiting: Waiting<'_>,
-        silence: Option<Duration>,
-        attempt: impl Fn(HeaderMap) -> F,
-    ) -> Result<Answer, HttpFault>
-    where
-        F: Future<Output = Result<Answer, HttpFault>>,
-    {
-        let mut token = token(tokens, waiting).await?;
+    ) -> Result<Answer, HttpFault> {
         for _ in 1..TRIES {
-            let sent = attempt(with(&headers, token.as_ref())?);
-            let sent = self.send_once(sent, waiting, silence).await?;
-            if !matches!(sent.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                return Ok(sent);
-            }
-            let denial = Denial::of(sent.status().as_u16(), sent.headers());
+            let denial = Denial::of(answer.status().as_u16(), answer.headers());
             let instead = tokens.instead(token.as_ref(), &denial);
-            match waiting.while_standing(instead).await.map_err(HttpFault::NoToken)? {
-                Some(instead) => token = Some(instead),
-                None => return Ok(sent),
+            let instead = waiting.while_standing(instead).await.map_err(HttpFault::NoToken)?;
+            let Some(instead) = instead else { return Ok(answer) };
+            ask.bear(Some(&instead))?;
+            token = Some(instead);
+            answer = self.send_once(&ask, waiting).await?;
+            if !is_denied(&answer) {
+                break;
             }
         }
-        self.send_once(attempt(with(&headers, token.as_ref())?), waiting, silence).await
+        Ok(answer)
     }
 
-    async fn send_once(
-        &self,
-        sent: impl Future<Output = Result<Answer, HttpFault>>,
-        waiting: Waiting<'_>,
-        silence: Option<Duration>,
-    ) -> Result<Answer, HttpFault> {
-        let sent = async { unless_silent(silence, sent).await? };
-        match waiting.is_connecting {
-            true => Box::pin(self.while_connecting(sent)).await,
-            false => sent.await,
+    async fn send_once(&self, ask: &Ask<'_>, waiting: Waiting<'_>) -> Result<Answer, HttpFault> {
+        match (waiting.is_connecting, ask.silence) {
+            (false, None) => self.go(ask).await,
+            // What is rare does not make every call large.
+            (true, silence) => {
+                let going = async { unless_silent(silence, self.go(ask)).await? };
+                Box::pin(self.while_connecting(going)).await
+            }
+            (false, silence) => Box::pin(unless_silent(silence, self.go(ask))).await?,
+        }
+    }
+
+    async fn go(&self, ask: &Ask<'_>) -> Result<Answer, HttpFault> {
+        match &self.lanes {
+            Some(lanes) if ask.method == Method::POST => post_plainly(lanes, ask).await,
+            _ => Box::pin(ask.over(&self.client)).await,
         }
     }
 
@@ -254,11 +210,8 @@ impl Http {
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<StatusCode, HttpFault> {
-        let ask = async |headers| {
-            let request = self.client.request(Method::DELETE, self.url().clone()).headers(headers);
-            request.send().await.map(Answer::Pooled).map_err(HttpFault::network)
-        };
-        Ok(self.send(headers, Waiting::NOBODY, None, ask).await?.status())
+        let ask = Ask::new(Method::DELETE, self.url(), headers);
+        Ok(self.send(ask, Waiting::NOBODY).await?.status())
     }
 
     /// Fails if the work is not done in the time that connecting may take.
@@ -270,40 +223,7 @@ impl Http {
     }
 
     pub(super) fn body(&self, answer: Answer) -> Body {
-        Body { answer, silence: self.silence }
-    }
-}
-
-impl Answer {
-    pub(super) fn status(&self) -> StatusCode {
-        match self {
-            Self::Pooled(response) => response.status(),
-            Self::Driven(driven) => driven.0.status,
-        }
-    }
-
-    pub(super) fn headers(&self) -> &HeaderMap {
-        match self {
-            Self::Pooled(response) => response.headers(),
-            Self::Driven(driven) => &driven.0.headers,
-        }
-    }
-
-    /// How long it is, where the server has said so.
-    fn announced(&self) -> Option<u64> {
-        match self {
-            Self::Pooled(response) => response.content_length(),
-            Self::Driven(driven) => driven.1.announced(),
-        }
-    }
-
-    async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
-        match self {
-            Self::Pooled(response) => response.chunk().await.map_err(HttpFault::network),
-            Self::Driven(driven) => {
-                driven.1.chunk().await.map_err(|error| HttpFault::Network(Arc::new(error)))
-            }
-        }
+        Body::new(answer, self.silence)
     }
 }
 
@@ -334,74 +254,34 @@ impl<'a> Waiting<'a> {
     }
 }
 
-async fn token(tokens: &dyn Tokens, waiting: Waiting<'_>) -> Result<Option<Hidden>, HttpFault> {
-    match tokens.at_hand() {
-        Some(token) => Ok(token),
-        None => waiting.while_standing(tokens.token()).await.map_err(HttpFault::NoToken),
+impl<'a> Ask<'a> {
+    fn new(method: Method, url: &'a Url, headers: HeaderMap) -> Self {
+        Self { method, url, headers, body: Bytes::new(), silence: None }
+    }
+
+    /// From now on it carries this token.
+    fn bear(&mut self, token: Option<&Hidden>) -> Result<(), HttpFault> {
+        let Some(token) = token else { return Ok(()) };
+        let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+        let mut value = value.map_err(|_| HttpFault::BadHeader(AUTHORIZATION.to_string()))?;
+        value.set_sensitive(true);
+        self.headers.insert(AUTHORIZATION, value);
+        Ok(())
+    }
+
+    async fn over(&self, client: &Client) -> Result<Answer, HttpFault> {
+        let request = client.request(self.method.clone(), self.url.clone());
+        let request = request.headers(self.headers.clone());
+        let request = match self.body.is_empty() {
+            true => request,
+            false => request.body(self.body.clone()),
+        };
+        request.send().await.map(Answer::Pooled).map_err(HttpFault::network)
     }
 }
 
-fn with(headers: &HeaderMap, token: Option<&Hidden>) -> Result<HeaderMap, HttpFault> {
-    let mut headers = headers.clone();
-    let Some(token) = token else { return Ok(headers) };
-    let refused = |_| HttpFault::BadHeader(AUTHORIZATION.to_string());
-    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
-    let mut value = value.map_err(refused)?;
-    value.set_sensitive(true);
-    headers.insert(AUTHORIZATION, value);
-    Ok(headers)
-}
-
-impl Body {
-    /// The next piece; none at the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
-        unless_silent(self.silence, self.answer.chunk()).await?
-    }
-
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
-        let announced = self.answer.announced().and_then(|size| usize::try_from(size).ok());
-        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(ANNOUNCED.min(limit)));
-        while let Some(chunk) = self.chunk().await? {
-            if body.len() + chunk.len() > limit {
-                return Err(HttpFault::TooLarge { limit });
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
-    }
-
-    /// Reads what is not wanted: a connection on which nothing is left can be used again, so its end is waited for.
-    pub(super) async fn finish(self) {
-        let _ = timeout(LINGER, self.beginning()).await;
-    }
-
-    /// The body of a refusal, as far as it is worth reading.
-    pub(super) async fn beginning(mut self) -> Vec<u8> {
-        let mut body = Vec::new();
-        while let Ok(Some(chunk)) = self.chunk().await {
-            body.extend_from_slice(&chunk);
-            if body.len() > REFUSAL {
-                break;
-            }
-        }
-        body
-    }
-}
-
-impl Content {
-    pub(super) fn of(response: &Answer) -> Self {
-        if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Self::Nothing;
-        }
-        let named = response.headers().get(CONTENT_TYPE);
-        let named = named.and_then(|value| value.to_str().ok()).unwrap_or_default();
-        match named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-            "application/json" => Self::Json,
-            "text/event-stream" => Self::Events,
-            "" if response.announced() == Some(0) => Self::Nothing,
-            _ => Self::Other(named.to_owned()),
-        }
-    }
+fn is_denied(answer: &Answer) -> bool {
+    matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 pub(super) fn put(headers: &mut HeaderMap, header: &Header) -> Result<(), HttpFault> {
@@ -412,38 +292,15 @@ pub(super) fn put(headers: &mut HeaderMap, header: &Header) -> Result<(), HttpFa
     Ok(())
 }
 
-/// The beginning of what a server said beside a status, where it is text.
-pub(super) fn excerpt(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(body);
-    let plain: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = plain.chars().filter(|c| !c.is_control()).take(EXCERPT).collect();
-    (!short.is_empty()).then_some(short)
-}
-
-async fn unless_silent<F: Future>(
-    silence: Option<Duration>,
-    work: F,
-) -> Result<F::Output, HttpFault> {
-    match silence {
-        Some(limit) => timeout(limit, work).await.map_err(|_| HttpFault::Silent(limit)),
-        None => Ok(work.await),
-    }
-}
-
 fn limit(time: Duration) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }
 
-async fn post_plainly(
-    lanes: &Lanes,
-    url: &Url,
-    headers: &HeaderMap,
-    body: Bytes,
-) -> Result<Answer, HttpFault> {
-    let mut url = Cow::Borrowed(url);
+async fn post_plainly(lanes: &Lanes, ask: &Ask<'_>) -> Result<Answer, HttpFault> {
+    let mut url = Cow::Borrowed(ask.url);
     let mut followed = 0;
     loop {
-        let posted = lanes.post(&url, headers.clone(), body.clone()).await;
+        let posted = lanes.post(&url, &ask.headers, ask.body.clone()).await;
         let (head, rest) = posted.map_err(|error| HttpFault::Network(error.into()))?;
         match moved(&url, head.status, &head.headers).filter(|_| followed < REDIRECTS) {
             Some(to) => url = Cow::Owned(to),

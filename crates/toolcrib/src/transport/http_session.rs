@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::header::{self, Header};
 use toolcrib_wire::{Id, Message, Packet, Version, method};
 
+use super::answer::{self, Answer, Content, LINGER};
 use super::event_stream::{Cursor, EventStream, answers, incoming, message};
 use super::exchange::{Alone, Went, Work};
-use super::http::{self, Answer, Content, Http, LINGER, Waiting};
+use super::http::{self, Http, Waiting};
 use super::http_fault::HttpFault;
 use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
 
@@ -46,8 +47,42 @@ pub(super) struct Session {
 struct Known {
     session: Option<HeaderValue>,
     version: Option<Version>,
+    /// The headers of every request of the conversation, as long as neither of them changes.
+    headers: Option<(HeaderMap, bool)>,
     /// It has answered at least once: connecting is over.
     answered: bool,
+}
+
+impl Known {
+    fn speaks(&mut self, version: Option<&Version>) {
+        if self.version.as_ref() != version {
+            self.version = version.cloned();
+            self.headers = None;
+        }
+    }
+
+    fn is_in(&mut self, session: Option<HeaderValue>) {
+        self.session = session;
+        self.headers = None;
+    }
+
+    fn headers(&mut self, http: &Http) -> (HeaderMap, bool) {
+        if self.headers.is_none() {
+            let mut headers = http.headers();
+            let version = self.version.as_ref();
+            if let Some(version) = version.filter(|version| names_itself(version))
+                && let Ok(value) = HeaderValue::from_str(version.as_str())
+            {
+                headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), value);
+            }
+            let is_modern = version.is_some_and(Version::is_modern);
+            let session = self.session.clone().filter(|_| !is_modern);
+            let has_session = session.is_some();
+            headers.extend(session.map(|session| (SESSION_ID, session)));
+            self.headers = Some((headers, has_session));
+        }
+        self.headers.clone().unwrap_or_default()
+    }
 }
 
 impl Session {
@@ -332,7 +367,7 @@ impl Session {
         let mut fault = self.fault(&answer, had_session);
         let HttpFault::Status { said, .. } = &mut fault else { return Err(fault) };
         let body = self.http.body(answer).beginning().await;
-        *said = http::excerpt(&body);
+        *said = answer::excerpt(&body);
         let item = message(body, Some(id.clone()), &self.http.limits);
         match &item {
             Incoming::Packet { .. } if answers(&item, id) => Ok(self.found(item, id, None).await),
@@ -345,21 +380,21 @@ impl Session {
         let is_opening = matches!(&message.what, What::Request { method, .. } if &**method == method::INITIALIZE);
         if is_opening {
             // What was spoken before, to find out the era, is not what this begins.
-            self.known().version = None;
+            self.known().speaks(None);
         } else if let Some(version) = &message.version {
-            self.known().version = Some(version.clone());
+            self.known().speaks(Some(version));
         }
         let (mut response, mut had_session) = self.post_once(message).await?;
         if is_opening && had_session && response.status() == StatusCode::NOT_FOUND {
             // The session that was configured is gone, so this begins another. It has had no effect yet.
-            self.known().session = None;
+            self.known().is_in(None);
             (response, had_session) = Box::pin(self.post_once(message)).await?;
         }
         if is_opening
             && response.status().is_success()
             && let Some(given) = response.headers().get(SESSION_ID)
         {
-            self.known().session = Some(sensitive(given.clone()));
+            self.known().is_in(Some(sensitive(given.clone())));
         }
         Ok((response, had_session))
     }
@@ -395,18 +430,7 @@ impl Session {
 
     /// The headers of every request of this conversation, and whether a session is among them.
     fn headers(&self) -> (HeaderMap, bool) {
-        let mut headers = self.http.headers();
-        let known = self.known();
-        let version = known.version.as_ref();
-        if let Some(version) = version.filter(|version| names_itself(version))
-            && let Ok(value) = HeaderValue::from_str(version.as_str())
-        {
-            headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), value);
-        }
-        let session = known.session.clone().filter(|_| !version.is_some_and(Version::is_modern));
-        let has_session = session.is_some();
-        headers.extend(session.map(|session| (SESSION_ID, session)));
-        (headers, has_session)
+        self.known().headers(&self.http)
     }
 
     fn fault(&self, response: &Answer, had_session: bool) -> HttpFault {

@@ -1,7 +1,7 @@
 //! Plain HTTP connections that are driven by whoever uses them: a request over one needs no other task.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct Lanes {
 /// Connections that nobody uses, the newest last.
 #[derive(Debug, Default)]
 struct Idle {
-    lanes: Mutex<Vec<(Lane, Instant)>>,
+    lanes: Mutex<Vec<(Box<Lane>, Instant)>>,
     returned: Notify,
 }
 
@@ -52,7 +52,7 @@ struct Lane {
 #[derive(Debug)]
 pub(super) struct Rest {
     body: Incoming,
-    lane: Option<Lane>,
+    lane: Option<Box<Lane>>,
     idle: Arc<Idle>,
 }
 
@@ -86,9 +86,10 @@ impl Lanes {
     pub(super) async fn post(
         &self,
         url: &Url,
-        mut headers: HeaderMap,
+        headers: &HeaderMap,
         body: Bytes,
     ) -> Result<(Parts, Rest), Fault> {
+        let mut headers = headers.clone();
         headers.insert(HOST, self.host.clone());
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let mut request = Request::new(Full::new(body));
@@ -113,12 +114,12 @@ impl Lanes {
         }
     }
 
-    async fn connect(&self) -> Result<Lane, Fault> {
+    async fn connect(&self) -> Result<Box<Lane>, Fault> {
         let mut connector = self.connector.clone();
         std::future::poll_fn(|cx| connector.poll_ready(cx)).await?;
         let stream = connector.call(self.origin.clone()).await?;
         let (sender, connection) = http1::handshake(stream).await?;
-        Ok(Lane { sender, connection })
+        Ok(Box::new(Lane { sender, connection }))
     }
 
     /// Closes what was idle for too long, for ever.
@@ -141,14 +142,14 @@ fn in_request(url: &Url) -> Option<Uri> {
 
 impl Lane {
     async fn send(
-        mut self,
+        mut self: Box<Self>,
         request: Request<Full<Bytes>>,
         idle: &Arc<Idle>,
     ) -> Result<(Parts, Rest), Failed> {
         if !self.is_open().await {
             return Err(Failed::Unsent(Box::new(request)));
         }
-        let mut answer = Box::pin(self.sender.try_send_request(request));
+        let mut answer = pin!(self.sender.try_send_request(request));
         let mut is_over = false;
         let answer = std::future::poll_fn(|cx| {
             is_over = is_over || Pin::new(&mut self.connection).poll(cx).is_ready();
@@ -220,12 +221,12 @@ impl Rest {
 type Frame = hyper::body::Frame<Bytes>;
 
 impl Idle {
-    fn take(&self) -> Option<Lane> {
+    fn take(&self) -> Option<Box<Lane>> {
         let (lane, since) = self.lanes().pop()?;
         (since.elapsed() < IDLE).then_some(lane)
     }
 
-    fn put(&self, lane: Option<Lane>) {
+    fn put(&self, lane: Option<Box<Lane>>) {
         let Some(lane) = lane else { return };
         let mut lanes = self.lanes();
         if lanes.len() < IDLE_CONNECTIONS {
@@ -246,7 +247,7 @@ impl Idle {
         self.lanes().retain(|(_, since)| since.elapsed() < IDLE);
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Vec<(Lane, Instant)>> {
+    fn lanes(&self) -> MutexGuard<'_, Vec<(Box<Lane>, Instant)>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

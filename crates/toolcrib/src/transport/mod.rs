@@ -2,6 +2,7 @@
 //!
 //! One file each. A transport's reader may wait for the inbox of its link and for nothing else.
 
+mod answer;
 mod diagnosis;
 mod docker_exec;
 mod encoding;

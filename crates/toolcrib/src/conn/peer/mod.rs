@@ -392,10 +392,8 @@ impl Event {
 /// The request's own id serves as its progress token: it is as unique.
 fn with_token(params: &Raw, id: &Id) -> Raw {
     let token = ObjectWriter::new().id(meta::PROGRESS_TOKEN, id).finish();
-    let meta = match params.get("_meta") {
-        Some(meta) => meta.with_members([(meta::PROGRESS_TOKEN, token.get(meta::PROGRESS_TOKEN))]),
-        None => token,
-    };
+    let Some(meta) = params.get("_meta") else { return params.with_new("_meta", token.json()) };
+    let meta = meta.with_members([(meta::PROGRESS_TOKEN, token.get(meta::PROGRESS_TOKEN))]);
     params.with_members([("_meta", Some(meta))])
 }
 

@@ -81,7 +81,7 @@ proptest! {
             prop_assert!(report.json().read::<Value>().is_ok());
         }
         items(&result, "x");
-        let cut = cut(&result, Size(max), "x");
+        let cut = cut(&result, Size(max), || "x".to_owned());
         prop_assert!(cut.handed_on.json().read::<Value>().is_ok());
         match cut.kept {
             None => prop_assert_eq!(cut.handed_on.text(), &*text),

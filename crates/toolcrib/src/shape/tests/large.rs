@@ -13,7 +13,7 @@ fn text_of(raw: &Raw) -> Vec<String> {
 fn what_fits_is_untouched() {
     let whole = result(r#"{ "content":[{"type":"text","text":"hi"}] }"#);
     for max in [0, 43, 1000] {
-        let cut = cut(&whole, Size(max), "7");
+        let cut = cut(&whole, Size(max), || "7".to_owned());
         assert_eq!((&cut.handed_on, &cut.kept), (whole.raw(), &None), "{max}");
     }
 }
@@ -26,7 +26,7 @@ fn items_stay_whole_while_they_fit_and_the_next_is_cut_between_characters() {
         r#"{{"content":[{small},{{"type":"text","text":"{long}"}},{small}],"structuredContent":{{"t":"{long}"}},"isError":true,"_meta":{{"k":1}}}}"#
     );
     let whole = result(&text);
-    let cut = cut(&whole, Size(128), "7");
+    let cut = cut(&whole, Size(128), || "7".to_owned());
     let kept = cut.kept.unwrap();
     assert_eq!((kept.uri.as_str(), &kept.whole), ("toolcrib://results/7", whole.raw()));
     let items = text_of(&cut.handed_on);
@@ -51,12 +51,12 @@ fn what_cannot_be_cut_is_left_out_and_still_kept() {
         r#"{{"content":[{{"type":"image","data":"{}","mimeType":"image/png"}}]}}"#,
         "A".repeat(4000)
     );
-    let cut = cut(&result(&image), Size(100), "x");
+    let cut = cut(&result(&image), Size(100), || "x".to_owned());
     assert_eq!(text_of(&cut.handed_on).len(), 2, "the note and the link");
     assert_eq!(cut.kept.unwrap().whole.text(), image);
     let structured =
         format!(r#"{{"content":[],"structuredContent":"{}","_meta":{{}}}}"#, "a".repeat(400));
-    let cut = super::cut(&result(&structured), Size(100), "x");
+    let cut = super::cut(&result(&structured), Size(100), || "x".to_owned());
     assert_eq!(cut.handed_on.get("structuredContent"), None);
     assert_eq!(cut.handed_on.get("_meta").unwrap().text(), "{}", "what fits stays");
 }
