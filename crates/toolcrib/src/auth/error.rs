@@ -64,6 +64,8 @@ pub enum AuthError {
     BadKey(&'static str),
     #[error("the host is ending")]
     Ended,
+    #[error("this host may not use the network")]
+    NetworkForbidden,
     #[error("cannot prepare the HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot prepare encryption")]
@@ -95,11 +97,12 @@ impl AuthError {
             Self::Refused { .. } | Self::OtherLogin | Self::NoCode => "auth.refused",
             Self::BadKey(_) => "auth.bad_key",
             Self::Client(_) | Self::Tls(_) | Self::Ended => "auth.client",
+            Self::NetworkForbidden => "network.forbidden",
             Self::Keep(_) | Self::Record(_) => "auth.keep",
         }
     }
 
-    /// What a person can do.
+    /// What a person can do; `server` is as commands take it, see [`super::Protected::words`].
     pub fn fix(&self, server: &str) -> String {
         match self {
             Self::LoginRequired { .. } | Self::OtherLogin | Self::NoCode => {
@@ -125,6 +128,7 @@ impl AuthError {
             Self::Client(_) | Self::Tls(_) => {
                 "install the system's certificates (`ca-certificates`)".to_owned()
             }
+            Self::NetworkForbidden => "allow `host.permissions.network`".to_owned(),
             Self::OtherResource { .. }
             | Self::WrongIssuer { .. }
             | Self::NoMetadata(_)
@@ -150,9 +154,12 @@ impl AuthError {
             Self::Unreachable { .. } | Self::Late { .. } | Self::Status { .. } | Self::Ended => {
                 Trouble::Passing
             }
-            Self::Keep(_) | Self::Record(_) | Self::Client(_) | Self::Tls(_) | Self::BadKey(_) => {
-                Trouble::Here
-            }
+            Self::Keep(_)
+            | Self::Record(_)
+            | Self::Client(_)
+            | Self::Tls(_)
+            | Self::BadKey(_)
+            | Self::NetworkForbidden => Trouble::Here,
             _ => Trouble::Denied,
         }
     }

@@ -19,6 +19,7 @@ mod scope;
 mod source;
 mod web;
 
+pub(crate) use accounts::words;
 pub use accounts::{Accounts, Protected};
 pub use client::ClientSettings;
 pub use error::{AuthError, LOGIN_REQUIRED};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep};
 use toolcrib_config::model::transport::{self, Transport};
 use toolcrib_wire::handshake::{Initialize, discover_params};
 use toolcrib_wire::meta::RequestMeta;
@@ -121,8 +121,9 @@ impl Attempt {
         let Some(limit) = self.setup.startup() else {
             return self.with_memory().await;
         };
-        let outcome = timeout(limit, self.with_memory()).await;
-        outcome.unwrap_or_else(|_| {
+        let clock = Arc::clone(&self.setup.clock);
+        let outcome = clock.by(clock.late(Instant::now() + limit), self.with_memory()).await;
+        outcome.unwrap_or_else(|| {
             let text = format!("the server was not ready within {} s", limit.as_secs_f64());
             let fix = "look at its log, or raise `timeouts.startup`".to_owned();
             Err(Failure { fix: Some(fix), ..Failure::new(FailureKind::Timeout, text) })

@@ -17,6 +17,7 @@ use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
 use super::failure::Failure;
 use super::peer::Handler;
 use super::settings::Settings;
+use super::standstill::{Standstill, Timed};
 use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
 use crate::secrets::{Found, Sources};
@@ -57,6 +58,8 @@ pub struct Setup {
     /// What is spoken; the configuration's, or what whoever leases the session speaks.
     pub protocol: Protocol,
     pub caller: Caller,
+    /// Shared by all connections of a server: who waits for one of them is not late while tokens are renewed.
+    pub clock: Arc<Standstill>,
 }
 
 /// Whoever stands behind a session or a call: what the server may ask of him, and who answers.
@@ -158,10 +161,12 @@ impl Setup {
         find: &'a Find<'a>,
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
-        let tokens = Protected::of(&self.spec, &find)?
-            .map(|server| Credentials::Tokens(self.world.accounts.tokens(server)));
+        let tokens = Protected::of(&self.spec, &find)?.map(|server| {
+            let tokens = self.world.accounts.tokens(server);
+            Timed { tokens, clock: Arc::clone(&self.clock) }
+        });
         let credentials = match tokens {
-            Some(tokens) => tokens,
+            Some(tokens) => Credentials::Tokens(Arc::new(tokens)),
             None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
         };
         Ok(Opening {
