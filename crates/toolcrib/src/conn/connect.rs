@@ -23,6 +23,7 @@ use super::session::Session;
 use super::setup::{Config, Learned, Setup};
 use crate::process::StderrTail;
 use crate::secrets::Found;
+use crate::signals::without;
 use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
 
 /// How long what is queued may take to leave when a session is closed.
@@ -74,9 +75,20 @@ struct Attempt {
 
 impl Attempt {
     async fn run_or_explain(&mut self) -> Result<Opened, Failure> {
-        match self.run().await {
+        let outcome = match self.run().await {
             Err(failure) if failure.is_open() => Err(self.explain(failure).await),
             outcome => outcome,
+        };
+        outcome.map_err(|failure| self.without_secrets(failure))
+    }
+
+    /// A server may say what it was given.
+    fn without_secrets(&self, failure: Failure) -> Failure {
+        match &self.found {
+            Some(found) => {
+                Failure { message: without(failure.message, &found.secrets()), ..failure }
+            }
+            None => failure,
         }
     }
 
@@ -180,6 +192,9 @@ impl Attempt {
         let find = self.setup.find(&found);
         let opening = self.setup.opening(&config.env, &find).map_err(|error| failed(&error))?;
         let link = open(transport, &opening).await.map_err(|error| failed(&error))?;
+        if let Some(stderr) = &link.facts.stderr {
+            stderr.hide(found.secrets());
+        }
         let settings = PeerSettings {
             server: self.setup.spec.id.clone(),
             handler: Arc::clone(&self.setup.caller.handler),

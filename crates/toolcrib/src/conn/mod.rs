@@ -17,6 +17,7 @@ mod setup;
 mod standstill;
 mod state;
 mod step;
+mod stored;
 mod task;
 mod usage;
 

@@ -18,10 +18,11 @@ use super::failure::Failure;
 use super::peer::Handler;
 use super::settings::Settings;
 use super::standstill::{Standstill, Timed};
+use super::stored::Stored;
 use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
 use crate::secrets::{Found, Sources};
-use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls};
+use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls, Tokens};
 
 /// Finds what values refer to: variables, inputs, secrets.
 type Find<'a> = dyn Fn(&Reference) -> Option<String> + Send + Sync + 'a;
@@ -161,13 +162,14 @@ impl Setup {
         find: &'a Find<'a>,
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
-        let tokens = Protected::of(&self.spec, &find)?.map(|server| {
-            let tokens = self.world.accounts.tokens(server);
-            Timed { tokens, clock: Arc::clone(&self.clock) }
-        });
+        let tokens = Protected::of(&self.spec, &find)?
+            .map(|server| self.timed(self.world.accounts.tokens(server)));
         let credentials = match tokens {
             Some(tokens) => Credentials::Tokens(Arc::new(tokens)),
-            None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+            None => match Stored::of(self, &find)? {
+                Some(stored) => Credentials::Tokens(Arc::new(self.timed(Arc::new(stored)))),
+                None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+            },
         };
         Ok(Opening {
             instance: &self.world.instance,
@@ -188,6 +190,10 @@ impl Setup {
             tls: &self.world.tls,
             permissions: self.world.permissions.get(),
         })
+    }
+
+    fn timed(&self, tokens: Arc<dyn Tokens>) -> Timed {
+        Timed { tokens, clock: Arc::clone(&self.clock) }
     }
 
     /// Free settings for the server: in its environment, in its handshake, or both.

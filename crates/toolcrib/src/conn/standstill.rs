@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use toolcrib_config::Hidden;
 
-use crate::transport::{Coming, Denial, NoToken, Tokens};
+use crate::transport::{Coming, Denial, HttpFault, NoToken, Tokens};
 
 /// The clock of all who wait for a server's sessions.
 #[derive(Debug, Default)]
@@ -121,6 +122,10 @@ impl Tokens for Timed {
             let _hold = self.clock.hold();
             self.tokens.instead(used, denial).await
         })
+    }
+
+    fn put(&self, headers: &mut HeaderMap, token: &Hidden) -> Result<(), HttpFault> {
+        self.tokens.put(headers, token)
     }
 }
 

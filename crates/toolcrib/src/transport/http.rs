@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::http::response::Parts;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use tokio::sync::mpsc;
@@ -220,7 +218,7 @@ impl Http {
     {
         let mut token = token(tokens, waiting).await?;
         for _ in 1..TRIES {
-            let sent = attempt(with(&headers, token.as_ref())?);
+            let sent = attempt(with(tokens, &headers, token.as_ref())?);
             let sent = self.send_once(sent, waiting, silence).await?;
             if !matches!(sent.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 return Ok(sent);
@@ -232,7 +230,7 @@ impl Http {
                 None => return Ok(sent),
             }
         }
-        self.send_once(attempt(with(&headers, token.as_ref())?), waiting, silence).await
+        self.send_once(attempt(with(tokens, &headers, token.as_ref())?), waiting, silence).await
     }
 
     async fn send_once(
@@ -341,14 +339,15 @@ async fn token(tokens: &dyn Tokens, waiting: Waiting<'_>) -> Result<Option<Hidde
     }
 }
 
-fn with(headers: &HeaderMap, token: Option<&Hidden>) -> Result<HeaderMap, HttpFault> {
+fn with(
+    tokens: &dyn Tokens,
+    headers: &HeaderMap,
+    token: Option<&Hidden>,
+) -> Result<HeaderMap, HttpFault> {
     let mut headers = headers.clone();
-    let Some(token) = token else { return Ok(headers) };
-    let refused = |_| HttpFault::BadHeader(AUTHORIZATION.to_string());
-    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
-    let mut value = value.map_err(refused)?;
-    value.set_sensitive(true);
-    headers.insert(AUTHORIZATION, value);
+    if let Some(token) = token {
+        tokens.put(&mut headers, token)?;
+    }
     Ok(headers)
 }
 

@@ -1,6 +1,7 @@
 //! Secrets that configuration refers to: where they are found, and what is told where they are not.
 
 mod keyring;
+mod refused;
 mod vault;
 
 use std::path::Path;
