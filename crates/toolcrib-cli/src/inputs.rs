@@ -109,8 +109,7 @@ async fn answer(
 ) -> Result<Option<Hidden>, String> {
     let question = question(id, server, input);
     for _ in 0..TRIES {
-        out.ask(&question);
-        let given = line(out, input.password).await?;
+        let given = line(out, &question, input.password).await?;
         match chosen(given.reveal(), input) {
             Some(answer) => return Ok(Some(answer)),
             None if input.options.is_empty() => break,
@@ -148,10 +147,12 @@ fn chosen(given: &str, input: &Input) -> Option<Hidden> {
     input.options.get(number).map(Hidden::new)
 }
 
-/// A line of the terminal, seen while it is typed or not.
-async fn line(out: &Out, is_secret: bool) -> Result<Hidden, String> {
-    // Held here and not where it is read: an interrupt ends this, and a read goes on.
+/// The line that answers a question on the terminal, seen while it is typed or not.
+async fn line(out: &Out, question: &str, is_secret: bool) -> Result<Hidden, String> {
+    // Held here and not where it is read: an interrupt ends this, and a read goes on. Before the question: what was
+    // typed by then is dropped, and must not be the answer.
     let quiet = is_secret.then(Quiet::begin);
+    out.ask(question);
     let read = spawn_blocking(|| {
         let mut line = String::with_capacity(1 << 12);
         io::stdin().read_line(&mut line).map(|_| {

@@ -178,6 +178,6 @@ mod tests {
         // The caret stays at what it was on.
         let text = "{\n \"A\": \"c4nary\" \"B\": 1\n";
         let (line, place) = shown(text, 2, 16);
-        assert_eq!((line.as_str(), place), (" \"A\": *** ***: ***", 12));
+        assert_eq!((line.as_str(), place), (" \"A\": *** ***: ***", 11));
     }
 }

@@ -95,13 +95,13 @@ impl Accounts {
 
     pub(super) async fn record(&self, server: &Protected) -> Result<Record, AuthError> {
         match self.shared.keep.read(&server.name()).await.map_err(AuthError::Keep)? {
-            Some(text) => serde_json::from_str(text.reveal()).map_err(AuthError::Record),
+            Some(text) => serde_json::from_str(text.reveal()).map_err(unread),
             None => Ok(Record::default()),
         }
     }
 
     pub(super) async fn save(&self, server: &Protected, record: &Record) -> Result<(), AuthError> {
-        let text = Hidden::new(serde_json::to_string(record).map_err(AuthError::Record)?);
+        let text = Hidden::new(serde_json::to_string(record).map_err(unread)?);
         self.shared.keep.write(&server.name(), &text).await.map_err(AuthError::Keep)
     }
 
@@ -338,6 +338,10 @@ impl Account {
 pub(crate) fn words(server: &str, agent: Option<&str>) -> String {
     let agent = agent.map(|agent| format!(" --agent {agent}")).unwrap_or_default();
     format!("{server}{agent}")
+}
+
+fn unread(error: serde_json::Error) -> AuthError {
+    AuthError::Record(error.into())
 }
 
 /// Seconds since 1970.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::error::Category;
+use toolcrib_config::Hidden;
+
 use crate::secrets::KeepError;
 use crate::transport::{NoToken, Trouble};
 
@@ -47,7 +50,7 @@ pub enum AuthError {
     Malformed {
         address: String,
         #[source]
-        cause: serde_json::Error,
+        cause: Misread,
     },
     /// The words are the issuer's, cut short.
     #[error("the issuer refuses: {error}{}", note(.description))]
@@ -73,7 +76,16 @@ pub enum AuthError {
     #[error("cannot use what is kept of logins")]
     Keep(#[source] KeepError),
     #[error("what is kept of the login cannot be read")]
-    Record(#[source] serde_json::Error),
+    Record(#[source] Misread),
+}
+
+/// Where a text is not what it should be. What stands there is not told: it may be a token.
+#[derive(Debug, thiserror::Error)]
+#[error("it is {what} at line {line}, column {column}")]
+pub struct Misread {
+    what: &'static str,
+    line: usize,
+    column: usize,
 }
 
 impl AuthError {
@@ -143,6 +155,13 @@ impl AuthError {
         }
     }
 
+    /// The same without what the issuer was told, if it repeats it.
+    pub(super) fn hiding(self, told: &[Hidden]) -> Self {
+        let Self::Refused { error, description } = self else { return self };
+        let hide = |text: String| crate::signals::without(text, told);
+        Self::Refused { error: hide(error), description: description.map(hide) }
+    }
+
     /// Whether the issuer says that what it once gave is worth nothing any more. Anything else may pass.
     pub(super) fn is_final(&self) -> bool {
         const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
@@ -172,6 +191,17 @@ impl AuthError {
             message: crate::signals::chain(self),
             fix: self.fix(server),
         }
+    }
+}
+
+impl From<serde_json::Error> for Misread {
+    fn from(error: serde_json::Error) -> Self {
+        let what = match error.classify() {
+            Category::Io | Category::Syntax => "no JSON",
+            Category::Eof => "at its end too early",
+            Category::Data => "something else",
+        };
+        Misread { what, line: error.line(), column: error.column() }
     }
 }
 

@@ -278,9 +278,7 @@ fn no_secret_is_in_what_is_told_of_files_that_cannot_be_read() {
     ] {
         // Ended or broken at each place, and with each sign too many.
         for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)).step_by(7) {
-            for sign in
-                ["", "\"", "'", "}", "]", ":", "\t", "\u{0}", "&c4nary", "*c4nary", "${c4nary"]
-            {
+            for sign in ["", "\"", "'", "}", "]", ":", "\t", "\u{0}", "&a", "*a", "${"] {
                 let (before, after) = text.split_at(at);
                 let broken = [before, sign, if sign.is_empty() { "" } else { after }].concat();
                 told_of(name, dialect, &broken);
