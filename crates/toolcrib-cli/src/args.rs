@@ -11,7 +11,7 @@ use toolcrib_config::{Client, Dialect};
 use crate::clients;
 
 pub(crate) use hosted::{
-    Call, Login, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why,
+    Account, Call, Login, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why,
 };
 
 /// The counter where AI agents check out tools: every MCP server you have, from one place.
@@ -130,14 +130,14 @@ pub(crate) enum Command {
     Token(Token),
     /// Log in to a server that wants it, with a browser
     #[command(
-        after_help = "Examples:\n  toolcrib login linear\n  toolcrib login linear --no-browser   where there is none: paste the address it ends at\n  BROWSER=firefox toolcrib login linear\n\nTokens are kept for all workspaces, by the server's address and who issued them, and are renewed by\nthemselves. A host that runs for this workspace connects the server at once. Where a server asked for\nmore than it was given, the next login asks for both. Ctrl-C changes nothing."
+        after_help = "Examples:\n  toolcrib login linear\n  toolcrib login linear --no-browser   where there is none: paste the address it ends at\n  BROWSER=firefox toolcrib login linear\n  toolcrib login linear --agent reviewer   the account of one agent, where `auth_per_agent` gives it one\n\nWhat the server asks a person for, as with `inputs` of VS Code, is asked first, on a terminal. Tokens are kept for all workspaces, by the server's address and who issued them, and are renewed by\nthemselves. A host that runs for this workspace connects the server at once. Where a server asked for\nmore than it was given, the next login asks for both. Ctrl-C changes nothing."
     )]
     Login(Login),
-    /// Give back the tokens of a server, and forget them
+    /// Give back the tokens of a server, and forget them and the answers that only it uses
     #[command(
-        after_help = "Examples:\n  toolcrib logout linear\n\nThey are forgotten whether their issuer can be reached or not."
+        after_help = "Examples:\n  toolcrib logout linear\n  toolcrib logout linear --agent reviewer\n  toolcrib logout linear && toolcrib login linear   to answer anew what it asks for\n\nThey are forgotten whether their issuer can be reached or not."
     )]
-    Logout(Target),
+    Logout(Account),
     /// Show what the configuration of a folder would run, and trust it
     #[command(
         after_help = "Examples:\n  toolcrib trust                    what is configured in this folder\n  toolcrib trust ~/shop --show      only show it\n  toolcrib trust --list             which folders are trusted\n  toolcrib trust --forget ~/shop\n\nWhat is configured in the current folder starts nothing until it is trusted; what you name with --root or\n--config, and your own file, needs no trust. Trusted is what decides what runs and where it sends\nsomething: commands, arguments, variables, addresses, headers, credentials. If that changes, the changed\nserver needs trust again; the files that a command runs are not looked at. --trust trusts for one run."

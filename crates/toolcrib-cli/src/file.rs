@@ -1,52 +1,40 @@
 //! Writing a file whole or not at all, and never over one without a copy of it.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The owner's alone: it may hold secrets.
-pub(crate) const PRIVATE: u32 = 0o600;
+use toolcrib::disk;
+pub(crate) use toolcrib::disk::PRIVATE;
 
-/// Writes `content` to `path` by way of a file beside it. What was there before is kept under a name
-/// that was free, which is returned. The file is the owner's alone.
+/// Writes `content` to `path`. What was there before is kept under a name that was free, which is returned. The file
+/// is the owner's alone.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<Option<PathBuf>, String> {
-    let fresh = Fresh::write(path, content, PRIVATE)?;
     let backup = keep(path).map_err(|error| failed("keep a copy of", path, &error))?;
-    fresh.place(path)?;
-    Ok(backup)
+    let written = write(path, content, PRIVATE);
+    if let (Err(_), Some(copy)) = (&written, &backup) {
+        // What was there is still there; a second copy of it is nobody's.
+        let _ = fs::remove_file(copy);
+    }
+    written.map(|()| backup)
 }
 
 /// Writes `content` to `path` by way of a file beside it; nothing is kept of what was there.
 pub(crate) fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), String> {
-    Fresh::write(path, content, mode)?.place(path)
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
+    }
+    let (draft, _) =
+        free_file(path, "new").map_err(|error| failed("write beside", path, &error))?;
+    let draft = Draft(draft);
+    disk::replace(&draft.0, path, content, mode).map_err(|error| failed("write", path, &error))
 }
 
 /// A file beside the one that it is to be; gone unless it gets there.
-struct Fresh(PathBuf);
+struct Draft(PathBuf);
 
-impl Fresh {
-    fn write(path: &Path, content: &[u8], mode: u32) -> Result<Self, String> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
-        }
-        let (fresh, mut file) =
-            free_file(path, "new").map_err(|error| failed("write beside", path, &error))?;
-        let fresh = Fresh(fresh);
-        let written = file.write_all(content).and_then(|()| {
-            file.set_permissions(Permissions::from_mode(mode))?;
-            file.sync_all()
-        });
-        written.map_err(|error| failed("write", &fresh.0, &error))?;
-        Ok(fresh)
-    }
-
-    fn place(self, path: &Path) -> Result<(), String> {
-        fs::rename(&self.0, path).map_err(|error| failed("write", path, &error))
-    }
-}
-
-impl Drop for Fresh {
+impl Drop for Draft {
     fn drop(&mut self) {
         // It is not there any more if it got where it was to be.
         let _ = fs::remove_file(&self.0);

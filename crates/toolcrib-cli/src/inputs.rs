@@ -1,11 +1,11 @@
 //! Values that a person is asked for once: on a terminal, before the servers that need them are started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::task::spawn_blocking;
-use toolcrib::secrets::{Keep, input_name};
+use toolcrib::secrets::{Keep, KeepError, input_name};
 use toolcrib::signals::chain;
 use toolcrib_config::model::host::Input;
 use toolcrib_config::{Config, Hidden, Reference, ServerSpec, Value};
@@ -17,39 +17,87 @@ use crate::shown::printable;
 const TRIES: usize = 3;
 
 /// Asks for what these servers need and nobody has answered yet. Where there is no terminal nothing is asked: the
-/// servers tell what they miss.
+/// servers tell what they miss. The keys of the servers that something was answered for.
 pub(crate) async fn ask<'a>(
     out: &Out,
     config: &Config,
     servers: impl Iterator<Item = &'a ServerSpec>,
     keep: &Keep,
-) -> Result<(), String> {
+) -> Result<BTreeSet<String>, String> {
+    let mut answered = BTreeSet::new();
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(());
+        return Ok(answered);
     }
-    for (name, (id, server)) in wanted(servers) {
-        let told = |error| format!("cannot keep what is asked for: {}", chain(&error));
+    for (name, (id, specs)) in wanted(servers) {
         if keep.read(&name).await.map_err(told)?.is_some() {
             continue;
         }
         let input = config.inputs.get(&id).cloned().unwrap_or_default();
+        let server = specs.first().map(|spec| spec.id.clone()).unwrap_or_default();
         if let Some(answer) = answer(out, &id, &server, &input).await? {
             keep.write(&name, &answer).await.map_err(told)?;
+            answered.extend(specs.iter().map(ServerSpec::key));
         }
     }
-    Ok(())
+    Ok(answered)
 }
 
-/// Each once, by what it is kept under: its id and a server that needs it.
-fn wanted<'a>(servers: impl Iterator<Item = &'a ServerSpec>) -> BTreeMap<String, (String, String)> {
-    let of = |spec: &'a ServerSpec| {
-        let references = spec.values().into_iter().flat_map(Value::references);
-        references.filter_map(|reference| match reference {
-            Reference::Input(id) => Some((input_name(&spec.base, &id), (id, spec.id.clone()))),
-            _ => None,
-        })
-    };
-    servers.filter(|spec| spec.policy.enabled).flat_map(of).collect()
+/// Forgets the answers that nobody needs but this server, or this agent at it; how many there were.
+pub(crate) async fn forget(
+    config: &Config,
+    spec: &ServerSpec,
+    keep: &Keep,
+) -> Result<usize, String> {
+    let mut count = 0;
+    for name in own(config, spec) {
+        if keep.read(&name).await.map_err(told)?.is_some() {
+            keep.remove(&name).await.map_err(told)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// What a server's answers are kept under, with their ids.
+pub(crate) fn names(spec: &ServerSpec) -> BTreeMap<String, String> {
+    let references = spec.values().into_iter().flat_map(Value::references);
+    let inputs = references.filter_map(|reference| match reference {
+        Reference::Input(id) => Some((input_name(&spec.base, &id), id)),
+        _ => None,
+    });
+    inputs.collect()
+}
+
+fn told(error: KeepError) -> String {
+    format!("cannot keep what is asked for: {}", chain(&error))
+}
+
+/// The names of what only this server uses, or only this agent at it.
+fn own(config: &Config, spec: &ServerSpec) -> BTreeSet<String> {
+    let is_other = |other: &ServerSpec| other.key() != spec.key() || other.agent != spec.agent;
+    let others = config.servers.iter().flat_map(users).filter(is_other);
+    let theirs: BTreeSet<String> = others.flat_map(|other| names(&other).into_keys()).collect();
+    names(spec).into_keys().filter(|name| !theirs.contains(name)).collect()
+}
+
+/// The server as everybody sees it who has credentials of his own.
+fn users(spec: &ServerSpec) -> Vec<ServerSpec> {
+    let agents = spec.policy.auth_per_agent.keys();
+    let own = agents.filter(|_| spec.agent.is_none()).filter_map(|agent| spec.of_agent(agent));
+    std::iter::once(spec.clone()).chain(own).collect()
+}
+
+/// Each once, by what it is kept under: its id and the servers that need it.
+fn wanted<'a>(
+    servers: impl Iterator<Item = &'a ServerSpec>,
+) -> BTreeMap<String, (String, Vec<ServerSpec>)> {
+    let mut wanted = BTreeMap::new();
+    for spec in servers.filter(|spec| spec.policy.enabled).flat_map(users) {
+        for (name, id) in names(&spec) {
+            wanted.entry(name).or_insert_with(|| (id, Vec::new())).1.push(spec.clone());
+        }
+    }
+    wanted
 }
 
 /// Nothing where the person has no answer.
@@ -61,8 +109,7 @@ async fn answer(
 ) -> Result<Option<Hidden>, String> {
     let question = question(id, server, input);
     for _ in 0..TRIES {
-        out.ask(&question);
-        let given = line(out, input.password).await?;
+        let given = line(out, &question, input.password).await?;
         match chosen(given.reveal(), input) {
             Some(answer) => return Ok(Some(answer)),
             None if input.options.is_empty() => break,
@@ -100,10 +147,12 @@ fn chosen(given: &str, input: &Input) -> Option<Hidden> {
     input.options.get(number).map(Hidden::new)
 }
 
-/// A line of the terminal, seen while it is typed or not.
-async fn line(out: &Out, is_secret: bool) -> Result<Hidden, String> {
-    // Held here and not where it is read: an interrupt ends this, and a read goes on.
+/// The line that answers a question on the terminal, seen while it is typed or not.
+async fn line(out: &Out, question: &str, is_secret: bool) -> Result<Hidden, String> {
+    // Held here and not where it is read: an interrupt ends this, and a read goes on. Before the question: what was
+    // typed by then is dropped, and must not be the answer.
     let quiet = is_secret.then(Quiet::begin);
+    out.ask(question);
     let read = spawn_blocking(|| {
         let mut line = String::with_capacity(1 << 12);
         io::stdin().read_line(&mut line).map(|_| {

@@ -1,5 +1,6 @@
 //! The `toolcrib` command: arguments become settings, settings become one command's work.
 
+mod account;
 mod api;
 mod args;
 mod browser;
@@ -73,8 +74,8 @@ fn main() -> ExitCode {
         Command::Trust(args) => cmd::trust::run(&settings, &out, &args),
         Command::Accept(args) => cmd::accept::run(&settings, &out, &args),
         Command::Token(what) => cmd::token::run(&settings, &out, &what),
-        Command::Login(args) => cmd::login::login(&settings, &out, &args),
-        Command::Logout(target) => cmd::login::logout(&settings, &out, &target),
+        Command::Login(args) => cmd::login::run(&settings, &out, &args),
+        Command::Logout(args) => cmd::logout::run(&settings, &out, &args),
         Command::Connect(args) => cmd::connect::run(&settings, &out, &args),
         Command::Import(args) => cmd::import::run(&settings, &out, &args),
         Command::Serve(args) => cmd::serve::run(&settings, &out, &args),

@@ -59,6 +59,7 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
 
 mod discover;
 mod gather;
+pub(crate) use gather::SHADOWED;
 
 struct Compiler<'a> {
     root: &'a Path,

@@ -13,12 +13,13 @@ impl Source {
         let text = self.lines.line(line)?;
         let column = column.saturating_sub(1) as usize;
         let caret = text.char_indices().nth(column).map_or(text.len(), |(at, _)| at);
-        let mut hidden: Vec<_> = self
-            .doc
-            .iter()
-            .flat_map(|doc| doc.scalars_of(line, &is_sensitive))
-            .filter_map(|(at, value)| Some((at, end_of(text, at, value)?)))
-            .collect();
+        let mut hidden: Vec<_> = match &self.doc {
+            Some(doc) => {
+                let scalars = doc.scalars_of(line, &is_sensitive);
+                scalars.filter_map(|(at, value)| Some((at, end_of(text, at, value)?))).collect()
+            }
+            None => all_but_keys(text),
+        };
         hidden.sort_unstable();
         let (mut shown, mut from, mut place) = (String::new(), 0, None);
         for (start, end) in hidden.into_iter().filter(|(start, end)| start < end) {
@@ -46,6 +47,71 @@ impl Source {
 fn is_sensitive(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     SENSITIVE.iter().any(|word| key.contains(word))
+}
+
+/// What is not certainly a key, in a line of a file that could not be read: nobody knows what it stands below.
+fn all_but_keys(line: &str) -> Vec<(usize, usize)> {
+    let mut hidden = Vec::new();
+    let (mut at, mut depth, mut may_be_key) = (0, 0_usize, true);
+    while let Some(c) = line.get(at..).and_then(|rest| rest.chars().next()) {
+        let mut end = at + c.len_utf8();
+        match c {
+            c if c.is_whitespace() => {}
+            '-' if may_be_key && line.get(end..).is_some_and(|rest| rest.starts_with(' ')) => {}
+            '{' | '[' => (depth, may_be_key) = (depth + 1, true),
+            '}' | ']' => (depth, may_be_key) = (depth.saturating_sub(1), false),
+            ',' => may_be_key = depth > 0,
+            ':' | '=' => may_be_key = false,
+            _ => {
+                let key = key_end(line, at).filter(|_| may_be_key);
+                end = key.unwrap_or_else(|| loose_end(line, at, depth > 0));
+                if key.is_none() {
+                    hidden.push((at, end));
+                }
+                may_be_key = false;
+            }
+        }
+        at = end;
+    }
+    hidden
+}
+
+/// Where a key ends that begins there.
+fn key_end(line: &str, start: usize) -> Option<usize> {
+    let rest = line.get(start..)?;
+    let end = match rest.chars().next()? {
+        '"' | '\'' => quoted_end(rest)?,
+        _ => rest.find(|c: char| !(c.is_alphanumeric() || "_-.$/".contains(c)))?,
+    };
+    let after = rest.get(end..)?;
+    let is_key = match after.trim_start().split_at_checked(1)? {
+        (":", after) => after.is_empty() || after.starts_with([' ', '\t', '"', '{', '[']),
+        ("=", _) => true,
+        _ => false,
+    };
+    (is_key && end > 0).then_some(start + end)
+}
+
+/// Where something ends that begins there and is no key: where in doubt, with the line.
+fn loose_end(line: &str, start: usize, is_in_brackets: bool) -> usize {
+    let rest = line.get(start..).unwrap_or_default();
+    let end = match rest.starts_with(['"', '\'']) {
+        true => quoted_end(rest),
+        false => rest.find([',', '}', ']']).filter(|_| is_in_brackets),
+    };
+    start + end.unwrap_or(rest.len())
+}
+
+/// The length of a quoted text, if its end is in the line.
+fn quoted_end(rest: &str) -> Option<usize> {
+    let quote = rest.chars().next()?;
+    let mut is_escaped = false;
+    let end = rest.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == quote && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped && quote == '"';
+        ends
+    });
+    end.map(|(at, c)| at + c.len_utf8())
 }
 
 /// Where a value ends that begins there; a reference to one may be seen.
@@ -83,5 +149,35 @@ mod tests {
         assert_eq!(shown(text, 3, column), (line.to_string(), line.find("***").unwrap() + 1));
         assert_eq!(shown(text, 5, 14), ("    command: 7".to_string(), 14));
         assert_eq!(shown(text, 6, 5).0, "    headers: { é: ***, X: *** }");
+    }
+
+    #[test]
+    fn of_a_file_that_cannot_be_read_only_keys_are_shown() {
+        for (line, expected) in [
+            ("    A: c4nary", "    A: ***"),
+            ("    A: 'c4nary", "    A: ***"),
+            ("    A: \"c4nary, B: c4nary", "    A: ***"),
+            ("  \"A\": \"c4\\\"nary\", \"B\": \"c4nary\"", "  \"A\": ***, ***: ***"),
+            (
+                "  a: { A: c4nary, B: 'c4,nary', C: [c4nary, c4nary] ",
+                "  a: { A: ***, B: ***, C: [***, ***]",
+            ),
+            ("  - c4nary", "  - ***"),
+            ("  - A: c4nary: x", "  - A: ***"),
+            ("A = 'c4nary' # c4nary", "A = *** ***"),
+            ("c4nary", "***"),
+            ("  c4nary:x", "  ***"),
+            ("  A: \"c4nary\"c4nary", "  A: ******"),
+            ("é: ü: c4nary", "é: ***"),
+            ("", ""),
+            ("}}]],,::", "}}]],,::"),
+        ] {
+            let text = format!("version: 1\n{line}\n\t]: broken: [\n");
+            assert_eq!(shown(&text, 2, 1).0.trim_end(), expected, "{line}");
+        }
+        // The caret stays at what it was on.
+        let text = "{\n \"A\": \"c4nary\" \"B\": 1\n";
+        let (line, place) = shown(text, 2, 16);
+        assert_eq!((line.as_str(), place), (" \"A\": *** ***: ***", 11));
     }
 }

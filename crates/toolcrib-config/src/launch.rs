@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
+use crate::compile::SHADOWED;
 use crate::model::auth::Auth;
 use crate::model::policy::ConfigDelivery;
 use crate::model::setting::{Setting, Show};
@@ -45,7 +46,7 @@ impl Config {
     }
 
     /// Leaves out what is not trusted. A server that is as it was before goes on; so does the old one where only the
-    /// change is not trusted; any other is not enabled, whoever says so. What is said of the host is left out whole.
+    /// change is not trusted; any other is not enabled, whoever says so, and is in nobody's place. What is said of the host is left out whole.
     /// `fix` tells how to trust the folder.
     pub fn withhold(&mut self, before: &Config, trusted: &Trusted, fix: &str) {
         if *trusted == Trusted::Everything {
@@ -65,8 +66,19 @@ impl Config {
                 continue;
             }
             let old = goes_on.get(&spec.key());
-            self.problems.push(required(spec, old.is_some()).fix(fix));
-            *spec = old.map_or_else(|| spec.withheld(), |old| (*old).clone());
+            let own = self
+                .shadowed
+                .iter()
+                .rfind(|own| own.id == spec.id && own.standing == Standing::Own && old.is_none());
+            if own.is_some() {
+                // It is not so any more.
+                let is_told =
+                    |it: &Problem| it.code == SHADOWED && it.server.as_deref() == Some(&spec.id);
+                self.problems.retain(|problem| !is_told(problem));
+            }
+            self.problems.push(required(spec, old.or(own.as_ref()).copied()).fix(fix));
+            let instead = old.or(own.as_ref()).map(|spec| (*spec).clone());
+            *spec = instead.unwrap_or_else(|| spec.withheld());
         }
     }
 
@@ -156,14 +168,19 @@ impl Own {
     }
 }
 
-fn required(spec: &ServerSpec, goes_on: bool) -> Problem {
-    let text = match goes_on {
-        true => format!(
+/// `instead` is what is used in its place.
+fn required(spec: &ServerSpec, instead: Option<&ServerSpec>) -> Problem {
+    let text = match instead {
+        Some(own) if own.standing == Standing::Own => format!(
+            "server `{}` is not started: its folder is not trusted for what it runs; the one of `{}` is used",
+            spec.id, own.source
+        ),
+        Some(_) => format!(
             "the changed server `{}` is not started: what it runs has changed since its folder was trusted; the \
              one before goes on",
             spec.id
         ),
-        false => format!(
+        None => format!(
             "server `{}` is not started: its folder is not trusted for what it runs",
             spec.id
         ),

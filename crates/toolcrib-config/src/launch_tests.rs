@@ -165,3 +165,52 @@ fn a_hash_is_read_as_it_is_written() {
         assert_eq!(Hash::read(text), None, "{text}");
     }
 }
+
+#[test]
+fn what_is_found_and_not_trusted_takes_nobodys_place() {
+    let own = "version: 1\nservers: { s: { command: mine }, t: { command: mine } }\nhost: { pins: enforce }\n";
+    let found =
+        "version: 1\nservers: { s: { command: theirs } }\nhost: { reserved_toolsets: [t] }\n";
+    let world = Memory::default().with_file(HOME, own).with_file(FILE, found);
+    let both = discovered(&world, "/ws");
+    let ids = |config: &Config| {
+        let of = |spec: &ServerSpec| (spec.id.clone(), spec.source.to_string());
+        config.servers.iter().map(of).collect::<Vec<_>>()
+    };
+    let pair = |id: &str, file: &str| (id.to_string(), file.to_string());
+    assert_eq!(ids(&both), [pair("t", HOME), pair("s", "toolcrib.yaml")]);
+    let left = withheld(both.clone(), &Config::default(), &Trusted::Nothing);
+    assert_eq!(ids(&left), [pair("t", HOME), pair("s", HOME)]);
+    assert!(left.servers.iter().all(|spec| spec.policy.enabled));
+    assert_eq!(left.host.reserved_toolsets, [] as [String; 0]);
+    assert_eq!(codes(&left), ["trust.required"; 2], "nothing else is wrong");
+    let told = left.problems.iter().find(|problem| problem.server.is_some()).unwrap();
+    assert!(told.text.contains(&format!("the one of `{HOME}` is used")), "{told:?}");
+    // Trusted, it takes the place; changed then, the one that was trusted goes on.
+    let all = withheld(both.clone(), &Config::default(), &trusted(&both));
+    assert_eq!(ids(&all), ids(&both));
+    let changed = world.with_file(FILE, found.replace("theirs", "other"));
+    let later = withheld(discovered(&changed, "/ws"), &all, &trusted(&both));
+    assert_eq!(later.server("s").map(|spec| spec.hash), all.server("s").map(|spec| spec.hash));
+}
+
+#[test]
+fn a_name_that_a_withheld_server_has_as_well_means_the_other() {
+    let own = "version: 1\nservers: { s: { command: mine } }\n";
+    let found = r#"{"servers": {"s": {"command": "theirs"}}}"#;
+    let world = Memory::default().with_file(HOME, own).with_file("/ws/.dispatch/mcp.json", found);
+    let both = discovered(&world, "/ws");
+    assert!(both.server("s").is_none(), "it is not said which");
+    let left = withheld(both, &Config::default(), &Trusted::Nothing);
+    assert_eq!(left.server("s").map(|spec| &*spec.source), Some(HOME));
+}
+
+#[test]
+fn a_found_file_that_cannot_be_read_undoes_nothing_of_the_persons_own() {
+    let own = "version: 1\nhost: { pins: enforce, permissions: { docker: false } }\n";
+    let world = Memory::default().with_file(HOME, own).with_file(FILE, "version: [\n");
+    let mut config = discovered(&world, "/ws");
+    config.keep_host_of(&Config::default());
+    let left = withheld(config, &Config::default(), &Trusted::Nothing);
+    assert_eq!(left.host, discovered(&Memory::default().with_file(HOME, own), "/ws").host);
+}

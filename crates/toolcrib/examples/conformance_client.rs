@@ -304,6 +304,7 @@ fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<S
             capabilities: ClientCapabilities::new(capabilities),
             handler: Arc::new(Defaults),
         },
+        clock: Arc::default(),
     })
 }
 

@@ -25,6 +25,7 @@
 pub mod access;
 pub mod auth;
 pub mod conn;
+pub mod disk;
 pub mod host;
 pub mod lease;
 pub mod process;

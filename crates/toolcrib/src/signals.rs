@@ -4,6 +4,11 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use toolcrib_config::{Hidden, MASK};
+
+/// What is shorter stands in any text by chance.
+const SHORTEST: usize = 4;
+
 /// The longest text of one error; what servers write into theirs has no end.
 const LONGEST: usize = 2000;
 
@@ -41,6 +46,15 @@ pub fn visible_char(c: char) -> String {
         c if c.is_control() => c.escape_default().to_string(),
         c => c.to_string(),
     }
+}
+
+/// Text of a server without the secrets that it was given.
+pub fn without(text: String, secrets: &[Hidden]) -> String {
+    let worth = secrets.iter().map(Hidden::reveal).filter(|secret| secret.len() >= SHORTEST);
+    let mut found: Vec<&str> = worth.filter(|secret| text.contains(*secret)).collect();
+    // The longer first: one may be a part of another.
+    found.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+    found.into_iter().fold(text, |text, secret| text.replace(secret, MASK))
 }
 
 /// RFC 3339 in UTC, to the millisecond.

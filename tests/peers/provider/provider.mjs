@@ -34,6 +34,7 @@ let ttl = Number(options.ttl);
 const counts = { tokens: 0, refreshes: 0, registrations: 0, revocations: 0, calls: 0 };
 let held = null;
 let mischief = null;
+let person = 'ada';
 
 const listening = (server, port = 0) =>
   new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve(server.address().port)));
@@ -87,7 +88,7 @@ provider.on('registration_create.error', (_ctx, error) => console.error(error.me
 async function consent(req, res) {
   const { prompt, params, session } = await provider.interactionDetails(req, res);
   if (prompt.name === 'login') {
-    return provider.interactionFinished(req, res, { login: { accountId: 'ada' } });
+    return provider.interactionFinished(req, res, { login: { accountId: person } });
   }
   const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
   if (prompt.details.missingOIDCScope) grant.addOIDCScope(prompt.details.missingOIDCScope.join(' '));
@@ -207,6 +208,8 @@ const resource = `${base}/mcp`;
 const orders = {
   counts: async () => counts,
   ttl: async (seconds) => void (ttl = Number(seconds)),
+  // Who is at the browser from now on.
+  person: async (name) => void (person = name),
   mischief: async (what) => void (mischief = what ?? null),
   hold: async () => {
     let free;

@@ -118,9 +118,18 @@ pub(crate) struct Target {
 }
 
 #[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Login {
+pub(crate) struct Account {
     /// The server, by its id or its key `FILE#ID`
     pub(crate) id: String,
+    /// The account of this agent, where it has its own (`auth_per_agent`)
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Login {
+    #[command(flatten)]
+    pub(crate) account: Account,
     /// Open nothing and listen nowhere: the address that the browser ends at is pasted
     #[arg(long)]
     pub(crate) no_browser: bool,

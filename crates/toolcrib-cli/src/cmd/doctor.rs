@@ -22,6 +22,7 @@ use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Framing};
 
 use crate::Exit;
+use crate::account::wake;
 use crate::args::Doctor;
 use crate::inputs;
 use crate::out::Out;
@@ -102,7 +103,11 @@ async fn look(
 ) -> Result<Seen, String> {
     let state = settings.state_folder()?;
     let keep = settings.keep(config.host.credentials.into())?;
-    inputs::ask(out, config, chosen.iter().map(|spec| &**spec), &keep).await?;
+    let answered = inputs::ask(out, config, chosen.iter().map(|spec| &**spec), &keep).await?;
+    for spec in chosen.iter().filter(|spec| answered.contains(&spec.key())) {
+        // It waits for nothing else, so that nobody has to be told how it ended.
+        wake(settings, spec, "connect").await;
+    }
     let cleared = clear(&state, CLEARING).await.map_err(|error| error.to_string())?;
     if !cleared.processes.killed.is_empty() {
         let count = plural(cleared.processes.killed.len(), "process");

@@ -1,54 +1,43 @@
-//! `toolcrib login` and `toolcrib logout`: tokens for a server, by way of a person's browser.
+//! `toolcrib login`: tokens for a server, by way of a person's browser, and answers to what it asks for.
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::runtime::Builder;
 use tokio::time::timeout;
-use toolcrib::auth::{Accounts, AuthError, Begun, LoggedIn, Login, Protected};
-use toolcrib::process::Instance;
-use toolcrib::secrets::{Means, Sources};
+use toolcrib::auth::{AuthError, Begun, LoggedIn, Login, Protected};
 use toolcrib::signals::chain;
-use toolcrib::transport::{Permissions, Tls};
-use toolcrib_config::model::host;
-use toolcrib_config::{Config, Lookup, Reference, ServerSpec};
-use toolcrib_server::api::shape::{Operated, ServerShape};
+use toolcrib_server::api::shape::Operated;
 
 use crate::Exit;
-use crate::api::{Api, path};
+use crate::account::{self, Place, wake};
 use crate::args;
 use crate::browser;
 use crate::callback::{Callback, Visit};
 use crate::hosted::is_up;
-use crate::inputs;
 use crate::out::Out;
-use crate::report::no_such_server;
-use crate::running;
 use crate::settings::Settings;
 use crate::shown::{few, lines, printable};
-use crate::trust;
 
 /// A person may have to look for a password first.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-pub(crate) fn login(settings: &Settings, out: &Out, args: &args::Login) -> Exit {
-    run(settings, out, &args.id, async |place| {
-        let listening = listen(place).await?;
-        let redirect = listening.address();
-        out.progress(&format!("asking `{}` who gives its tokens", place.server.id));
-        let begun = place.accounts.begin_login(&place.server, &redirect).await;
-        out.progress("");
-        let done = match begun.map_err(|error| place.told(&error)) {
-            Ok(Begun::Done(done)) => done,
-            Ok(Begun::Ask(login)) if args.no_browser => {
-                // A browser on this machine must not wait for an answer there.
-                drop(listening);
-                pasted(place, out, *login).await?
+pub(crate) fn run(settings: &Settings, out: &Out, args: &args::Login) -> Exit {
+    account::run(settings, out, &args.account, async |place| {
+        let is_answered = place.ask(out).await?;
+        let Some(server) = place.server().await? else {
+            return match is_answered {
+                true => Ok(not_needed(settings, out, place, is_answered).await),
+                false => Err(place.takes_none()),
+            };
+        };
+        let begun = Visitor { place, server: &server, out }.log_in(args.no_browser).await;
+        let done = match begun {
+            Err(Told::NotNeeded) => {
+                return Ok(not_needed(settings, out, place, is_answered).await);
             }
-            Ok(Begun::Ask(login)) => visited(place, out, *login, listening).await?,
-            Err(Told::NotNeeded) => return Ok(not_needed(settings, out, place)),
             Err(Told::Error(text)) => return Err(text),
+            Ok(done) => done,
         };
         let host = wake(settings, &place.spec, "connect").await;
         tell(settings, out, place, &done, host.as_ref());
@@ -56,205 +45,130 @@ pub(crate) fn login(settings: &Settings, out: &Out, args: &args::Login) -> Exit 
     })
 }
 
-pub(crate) fn logout(settings: &Settings, out: &Out, target: &args::Target) -> Exit {
-    run(settings, out, &target.id, async |place| {
-        let done = place.accounts.logout(&place.server).await.map_err(|error| chain(&error))?;
-        // Its sessions have the token until they end.
-        if done.was_known {
-            wake(settings, &place.spec, "restart").await;
-        }
-        let (id, is_revoked) = (&place.server.id, matches!(done.revoked, Some(Ok(()))));
-        if settings.json {
-            out.json(&json!({"server": id, "was_known": done.was_known, "revoked": is_revoked}));
-            return Ok(Exit::Done);
-        }
-        match (done.was_known, &done.revoked) {
-            (false, _) => out.result(&format!("there is no login at `{id}`\n")),
-            (true, Some(Ok(()))) => {
-                out.result(&format!("logged out of `{id}`; its tokens were taken back\n"));
-            }
-            (true, None) => {
-                out.result(&format!("logged out of `{id}`\n"));
-                out.note("its issuer takes no tokens back: they are good until they expire");
-            }
-            (true, Some(Err(error))) => {
-                out.result(&format!("logged out of `{id}`\n"));
-                let why = lines(&chain(error));
-                out.note(&format!("its tokens are good until they expire: {why}"));
-            }
-        }
-        Ok(Exit::Done)
-    })
-}
-
-/// The server that is meant, and what is known of logins at it.
-struct Place {
-    spec: ServerSpec,
-    server: Protected,
-    accounts: Accounts,
-    browser: Option<String>,
-}
-
 enum Told {
     NotNeeded,
     Error(String),
 }
 
-impl Place {
-    fn told(&self, error: &AuthError) -> Told {
+impl Told {
+    fn of(server: &Protected, error: &AuthError) -> Self {
         match error {
             AuthError::NotNeeded => Told::NotNeeded,
             error => {
-                let fix = error.fix(&self.server.id);
+                let fix = error.fix(&server.words());
                 Told::Error(format!("{}\n  {fix}", lines(&chain(error))))
             }
         }
     }
 }
 
-/// Does a command's work. Whatever ends it early has changed nothing.
-fn run(
-    settings: &Settings,
-    out: &Out,
-    name: &str,
-    work: impl AsyncFnOnce(&Place) -> Result<Exit, String>,
-) -> Exit {
-    // Before signals are watched: they end a question as they end any program.
-    if let Err(text) = trust::ask(settings, out, None) {
-        out.error(&text);
-        return Exit::Failed;
+impl From<String> for Told {
+    fn from(text: String) -> Self {
+        Told::Error(text)
     }
-    let config = settings.effective();
-    let Some(spec) = config.server(name) else { return no_such_server(&config, out, name) };
-    if spec.is_withheld() {
-        out.error(&printable(&trust::withheld(name)));
-        return Exit::Failed;
-    }
-    let done = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))
-        .and_then(|runtime| {
-            let done = runtime.block_on(async {
-                let all = async { work(&place(settings, out, &config, spec).await?).await };
-                tokio::select! {
-                    done = all => done,
-                    _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
-                }
-            });
-            // Standard input cannot be called off, so its end is not waited for.
-            runtime.shutdown_background();
-            done
-        });
-    out.progress("");
-    match done {
-        Ok(Exit::Interrupted) => {
-            out.note("interrupted: nothing has changed");
-            Exit::Interrupted
-        }
-        Ok(exit) => exit,
-        Err(text) => {
-            out.error(&text);
-            Exit::Failed
+}
+
+/// Somebody who is about to log in.
+struct Visitor<'a> {
+    place: &'a Place<'a>,
+    server: &'a Protected,
+    out: &'a Out,
+}
+
+impl Visitor<'_> {
+    async fn log_in(&self, no_browser: bool) -> Result<LoggedIn, Told> {
+        let accounts = &self.place.accounts;
+        let listening = self.listen().await?;
+        let redirect = listening.address();
+        self.out.progress(&format!("asking `{}` who gives its tokens", self.server.id));
+        let begun = accounts.begin_login(self.server, &redirect).await;
+        self.out.progress("");
+        match begun.map_err(|error| self.told(&error))? {
+            Begun::Done(done) => Ok(done),
+            Begun::Ask(login) if no_browser => {
+                // A browser on this machine must not wait for an answer there.
+                drop(listening);
+                self.pasted(*login).await
+            }
+            Begun::Ask(login) => self.visited(*login, listening).await,
         }
     }
-}
 
-async fn place(
-    settings: &Settings,
-    out: &Out,
-    config: &Config,
-    spec: &ServerSpec,
-) -> Result<Place, String> {
-    let keep = settings.keep(config.host.credentials.into())?;
-    inputs::ask(out, config, std::iter::once(spec), &keep).await?;
-    let (env, tls) = (settings.world.variables(), Tls::default());
-    let instance = Instance::open(&settings.state_folder()?).map_err(|error| chain(&error))?;
-    let cwd = settings.root().to_path_buf();
-    let means = Means { instance: instance.clone(), env: env.clone(), cwd, tls: tls.clone() };
-    let sources = Sources::new(keep.clone(), means);
-    sources.declare(&config.host.secrets);
-    let host::Permissions { spawn, network, docker } = config.host.permissions;
-    let found = sources.resolve(spec, Permissions { spawn, network, docker }).await;
-    // Whatever was run for a secret has ended.
-    instance.close().await;
-    let found = found.map_err(|error| format!("{}\n  {}", chain(&error), error.fix(&spec.id)))?;
-    let find = |reference: &Reference| found.find(&env, Some(spec), reference);
-    let server = Protected::of(spec, &find).map_err(|error| chain(&error))?;
-    let server = server.ok_or_else(|| {
-        let id = &spec.id;
-        format!("`{id}` takes no login: it is not reached over HTTP, or has other credentials")
-    })?;
-    let browser = settings.world.env("BROWSER");
-    Ok(Place { spec: spec.clone(), server, accounts: Accounts::new(keep, tls), browser })
-}
-
-/// Where the issuer sends the browser: as the last time, if that place is free, since it may be registered.
-async fn listen(place: &Place) -> Result<Callback, String> {
-    let last = place.accounts.last_redirect(&place.server).await;
-    let listening = Callback::listen(last.as_deref()).await;
-    listening.map_err(|error| format!("cannot listen for the browser: {error}"))
-}
-
-async fn visited(
-    place: &Place,
-    out: &Out,
-    login: Login,
-    listening: Callback,
-) -> Result<LoggedIn, String> {
-    out.instruct(&format!(
-        "log in to `{}` at this address:\n  {}",
-        place.server.id,
-        login.address()
-    ));
-    if !browser::open(place.browser.as_deref(), login.address().as_str()) {
-        out.note("no browser could be opened here; open the address yourself, on this machine");
+    /// Where the issuer sends the browser: as the last time, if that place is free, since it may be registered.
+    async fn listen(&self) -> Result<Callback, String> {
+        let last = self.place.accounts.last_redirect(self.server).await;
+        let listening = Callback::listen(last.as_deref()).await;
+        listening.map_err(|error| format!("cannot listen for the browser: {error}"))
     }
-    out.progress("waiting for the browser");
-    let visit = timeout(PATIENCE, listening.visit(|query| login.is_answer(query))).await;
-    let visit = visit.map_err(|_| "nobody came back from the browser in time".to_owned())?;
-    let Visit { query, reply } =
-        visit.map_err(|error| format!("cannot hear the browser: {error}"))?;
-    out.progress("");
-    let done = login.finish(&query).await;
-    reply.say(done.is_ok()).await;
-    finished(place, done)
-}
 
-async fn pasted(place: &Place, out: &Out, login: Login) -> Result<LoggedIn, String> {
-    let id = &place.server.id;
-    out.instruct(&format!(
-        "log in to `{id}` at this address, in any browser:\n  {}",
-        login.address()
-    ));
-    out.instruct("the browser ends on a page that it cannot show; paste its address here:");
-    let mut answer = String::new();
-    let read = BufReader::new(tokio::io::stdin()).read_line(&mut answer).await;
-    if read.map_err(|error| format!("cannot read the address: {error}"))? == 0 {
-        return Err("no address was pasted: nothing has changed".to_owned());
+    async fn visited(&self, login: Login, listening: Callback) -> Result<LoggedIn, Told> {
+        let (out, address) = (self.out, login.address().to_string());
+        out.instruct(&format!("log in to `{}` at this address:\n  {address}", self.server.id));
+        if !browser::open(self.place.browser.as_deref(), &address) {
+            out.note("no browser could be opened here; open the address yourself, on this machine");
+        }
+        out.progress("waiting for the browser");
+        let visit = timeout(PATIENCE, listening.visit(|query| login.is_answer(query))).await;
+        let visit = visit.map_err(|_| "nobody came back from the browser in time".to_owned())?;
+        let Visit { query, reply } =
+            visit.map_err(|error| format!("cannot hear the browser: {error}"))?;
+        out.progress("");
+        let done = login.finish(&query).await;
+        reply.say(done.is_ok()).await;
+        done.map_err(|error| self.told(&error))
     }
-    finished(place, login.finish(&answer).await)
+
+    async fn pasted(&self, login: Login) -> Result<LoggedIn, Told> {
+        let (out, address) = (self.out, login.address());
+        out.instruct(&format!(
+            "log in to `{}` at this address, in any browser:\n  {address}",
+            self.server.id
+        ));
+        out.instruct("the browser ends on a page that it cannot show; paste its address here:");
+        let mut answer = String::new();
+        let read = BufReader::new(tokio::io::stdin()).read_line(&mut answer).await;
+        if read.map_err(|error| format!("cannot read the address: {error}"))? == 0 {
+            return Err("no address was pasted: nothing has changed".to_owned().into());
+        }
+        login.finish(&answer).await.map_err(|error| self.told(&error))
+    }
+
+    fn told(&self, error: &AuthError) -> Told {
+        Told::of(self.server, error)
+    }
 }
 
-fn finished(place: &Place, done: Result<LoggedIn, AuthError>) -> Result<LoggedIn, String> {
-    done.map_err(|error| match place.told(&error) {
-        Told::Error(text) => text,
-        Told::NotNeeded => chain(&error),
-    })
-}
-
-fn not_needed(settings: &Settings, out: &Out, place: &Place) -> Exit {
-    let id = &place.server.id;
-    match settings.json {
-        true => out.json(&json!({"server": id, "needed": false})),
+/// It is reached without one; what a person was asked for may have been all that it missed.
+async fn not_needed(settings: &Settings, out: &Out, place: &Place<'_>, is_answered: bool) -> Exit {
+    let host = match is_answered {
+        true => wake(settings, &place.spec, "connect").await,
+        false => None,
+    };
+    let id = &place.spec.id;
+    if settings.json {
+        let host = host.as_ref().map_or(Json::Null, |host| json!(host));
+        out.json(&json!({
+            "server": id, "needed": false, "answered": is_answered, "host": host,
+        }));
+        return Exit::Done;
+    }
+    match is_answered {
+        true => out.result(&format!("`{id}` has the answers that it needs\n")),
         false => out.result(&format!("`{id}` needs no login\n")),
     }
+    tell_host(out, host.as_ref());
     Exit::Done
 }
 
-fn tell(settings: &Settings, out: &Out, place: &Place, done: &LoggedIn, host: Option<&Operated>) {
+fn tell(
+    settings: &Settings,
+    out: &Out,
+    place: &Place<'_>,
+    done: &LoggedIn,
+    host: Option<&Operated>,
+) {
     let LoggedIn { issuer, scopes, expires_in, is_lasting } = done;
-    let id = &place.server.id;
+    let id = &place.spec.id;
     if settings.json {
         let host = host.map_or(Json::Null, |host| json!(host));
         out.json(&json!({
@@ -263,13 +177,17 @@ fn tell(settings: &Settings, out: &Out, place: &Place, done: &LoggedIn, host: Op
         }));
         return;
     }
-    out.result(&format!("logged in to `{id}` by {}\n", printable(issuer)));
+    out.result(&format!("logged in to {} by {}\n", place.shown(), printable(issuer)));
     if !scopes.is_empty() {
         out.note(&format!("for {}", few(scopes.iter().map(String::as_str))));
     }
     if let (Some(seconds), false) = (expires_in, is_lasting) {
         out.note(&format!("for {seconds} s; the issuer gave nothing to renew it with"));
     }
+    tell_host(out, host);
+}
+
+fn tell_host(out: &Out, host: Option<&Operated>) {
     match host.map(|host| (&host.server, &host.error)) {
         Some((server, _)) if is_up(server) => out.note("the host that runs has connected it"),
         Some((server, Some(error))) => {
@@ -278,17 +196,4 @@ fn tell(settings: &Settings, out: &Out, place: &Place, done: &LoggedIn, host: Op
         }
         _ => {}
     }
-}
-
-/// Tells the host that runs for this root, if there is one.
-async fn wake(settings: &Settings, spec: &ServerSpec, what: &str) -> Option<Operated> {
-    let api = Api::running(&running::find(settings).await?);
-    let key = spec.key();
-    let looked = api.get(&path(&["servers", &key], &[])).await.ok()?;
-    let server = looked.good::<ServerShape>().ok()?.ok()?;
-    // What is up takes the new token as soon as the old one is refused.
-    if what == "connect" && is_up(&server) {
-        return Some(Operated { ok: true, server, error: None });
-    }
-    api.post(&path(&["servers", &key, what], &[]), &json!({})).await.ok()?.read().ok()
 }

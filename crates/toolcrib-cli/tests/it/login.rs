@@ -114,3 +114,60 @@ async fn a_server_without_a_lock_needs_no_login() {
     let ran = place.run(&["login", "it"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "`it` needs no login\n"), "{ran:?}");
 }
+
+#[tokio::test]
+async fn min_70_an_agent_logs_in_and_out_by_itself_and_the_host_that_runs_knows() {
+    let mut provider = Provider::start(&[]).await.unwrap();
+    let file = json!({
+        "version": 1,
+        "host": {"grants": {"members": {"alice": {"toolsets": ["it"]}, "default": {"toolsets": ["it"]}}}},
+        "servers": {"it": {"url": provider.server, "auth_per_agent": {"alice": {"kind": "oauth"}}}},
+    });
+    let place = Place::new().file("toolcrib.yaml", &file.to_string());
+    let browser = browser().unwrap();
+    let login = |args: &[&str], place: &Place| {
+        place.run_with(&[&["login", "it"], args].concat(), &[("BROWSER", &browser)])
+    };
+    assert_eq!(login(&[], &place).code, 0);
+    let serving = Serving::start(place).await;
+    let place = &serving.place;
+    let whoami = |agent: &str| place.run(&["call", "it__whoami", "--agent", agent]);
+    let refused = whoami("alice");
+    assert!(refused.err.contains("needs a login"), "{refused:?}");
+    provider.order("person alice").await.unwrap();
+    let ran = login(&["--agent", "alice"], place);
+    let expected = format!("logged in to `it` as agent `alice` by {}\n", provider.issuer);
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected.as_str()), "{ran:?}");
+    assert_eq!(whoami("alice").out, "whoami as alice\n");
+    assert_eq!(whoami("default").out, "whoami as ada\n");
+    let ran = place.run(&["logout", "it", "--agent", "alice"]);
+    assert!(ran.out.starts_with("logged out of `it` as agent `alice`"), "{ran:?}");
+    assert!(whoami("alice").err.contains("needs a login"));
+    assert_eq!(whoami("default").out, "whoami as ada\n");
+    let ran = login(&["--agent", "bob"], place);
+    assert!(ran.err.contains("agent `bob` has no credentials of its own"), "{ran:?}");
+    serving.end().await;
+}
+
+#[tokio::test]
+async fn a_host_without_the_network_asks_no_issuer() {
+    let mut provider = Provider::start(&[]).await.unwrap();
+    let place = place(&provider.server);
+    let browser = browser().unwrap();
+    let run = |command: &str| place.run_with(&[command, "it"], &[("BROWSER", &browser)]);
+    assert_eq!(run("login").code, 0);
+    let file = json!({
+        "version": 1, "host": {"permissions": {"network": false}},
+        "servers": {"it": {"url": provider.server}},
+    });
+    std::fs::write(place.root().join("toolcrib.yaml"), file.to_string()).unwrap();
+    let before = provider.order("counts").await.unwrap();
+    let ran = run("login");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("this host may not use the network"), "{ran:?}");
+    // What is kept is forgotten all the same, and nobody says that it was taken back.
+    let ran = run("logout");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "logged out of `it`\n"), "{ran:?}");
+    assert!(ran.err.contains("good until they expire"), "{ran:?}");
+    assert_eq!(provider.order("counts").await.unwrap(), before);
+}

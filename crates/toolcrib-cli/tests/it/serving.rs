@@ -27,7 +27,13 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) async fn start(place: Place) -> Self {
-        let command = place.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        Self::start_with(place, &[]).await
+    }
+
+    /// With more arguments.
+    pub(crate) async fn start_with(place: Place, more: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0", "--json"], more].concat();
+        let command = place.command(&args);
         let mut command = Command::from(command);
         command.env("PATH", PATH).stdin(Stdio::null());
         let (child, line) = first_line(command).await;

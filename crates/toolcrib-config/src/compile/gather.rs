@@ -25,6 +25,10 @@ impl Compiler<'_> {
                 (_, true) => (&self.profiles, Standing::Found),
                 (None, false) => (&self.profiles, Standing::Own),
             };
+            // What is found changes nothing of what is the person's own, and may not be trusted.
+            let own = self.config.own.as_deref().filter(|_| standing == Standing::Own);
+            let host = own.map_or(&self.config.host, |own| &own.host);
+            let reserved = host.reserved_toolsets.clone();
             let mut problems = std::mem::take(&mut self.config.problems);
             let mut cx = Cx::new(
                 label.clone(),
@@ -39,7 +43,7 @@ impl Compiler<'_> {
             for draft in pending.drafts {
                 let (id, profile) = (draft.id.clone(), draft.profile.clone());
                 let spec = assemble(&mut cx, &pending.doc, profiles, draft).filter(|spec| {
-                    toolset_is_free(&mut cx, spec, &self.config.host.reserved_toolsets)
+                    toolset_is_free(&mut cx, spec, &reserved)
                         && secrets_are_declared(&mut cx, spec, &self.config.host.secrets)
                 });
                 let Some(spec) = spec else {
@@ -93,15 +97,16 @@ impl Compiler<'_> {
             gone.insert(old.key());
             let text =
                 format!("`{}` is also declared in `{}`; this one is used", spec.id, old.source);
-            let problem = Problem::new(crate::Severity::Info, "server.shadowed", text)
+            let problem = Problem::new(crate::Severity::Info, SHADOWED, text)
                 .at(&spec.source, spec.place, &spec.id)
                 .server(&spec.id)
                 .fix("remove one of the two");
             problems.push(problem);
         }
         if !gone.is_empty() {
-            let servers = &mut self.config.servers;
-            servers.retain(|spec| !gone.contains(&spec.key()));
+            let servers = std::mem::take(&mut self.config.servers).into_iter();
+            (self.config.shadowed, self.config.servers) =
+                servers.partition(|spec| gone.contains(&spec.key()));
         }
         self.config.problems.extend(problems);
     }
@@ -132,6 +137,9 @@ fn secrets_are_declared(
     }
     unknown.is_empty() || spec.policy.secrets.resolve != Resolve::Load
 }
+
+/// The code of a server that takes another one's place.
+pub(crate) const SHADOWED: &str = "server.shadowed";
 
 /// Stores that there are without a declaration.
 const UNDECLARED: [&str; 2] = ["file", "keyring"];

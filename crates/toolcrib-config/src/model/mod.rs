@@ -37,6 +37,8 @@ pub struct Config {
     pub inputs: IndexMap<String, Input>,
     /// In load order: files one after another, servers as they stand in their file.
     pub servers: Vec<ServerSpec>,
+    /// Servers in whose place another one stands.
+    pub(crate) shadowed: Vec<ServerSpec>,
     /// Servers that stand in a file and are not among the above.
     pub rejected: Vec<Rejected>,
     pub problems: Vec<Problem>,
@@ -92,13 +94,13 @@ pub struct Rejected {
 }
 
 impl Config {
-    /// A server by its key `<source>#<id>`, or by its id where only one server has it.
+    /// A server by its key `<source>#<id>`, or by its id where only one server has it. One that waits for trust is
+    /// not in the way of one that does not.
     pub fn server(&self, name: &str) -> Option<&ServerSpec> {
-        let mut by_id = self.servers.iter().filter(|server| server.id == name);
-        match (by_id.next(), by_id.next()) {
-            (Some(server), None) => Some(server),
-            _ => self.servers.iter().find(|server| server.key() == name),
-        }
+        let by_id = || self.servers.iter().filter(|server| server.id == name);
+        only(by_id().filter(|server| !server.is_withheld()))
+            .or_else(|| only(by_id()))
+            .or_else(|| self.servers.iter().find(|server| server.key() == name))
     }
 
     /// Whether something in it could not be used as it is written, so that what was good before goes on.
@@ -108,9 +110,11 @@ impl Config {
     }
 
     /// Where a file was rejected, what an earlier reading said of the host goes on: nobody gains or loses a right
-    /// by a slip of the pen.
+    /// by a slip of the pen. Where there was none, what can be read counts: a broken file that was only found must not
+    /// undo what the person's own says.
     pub fn keep_host_of(&mut self, old: &Config) {
-        if self.sources.iter().any(|source| source.outcome == Outcome::Rejected) {
+        let was_read = !old.sources.is_empty();
+        if was_read && self.sources.iter().any(|source| source.outcome == Outcome::Rejected) {
             self.say_of_host(old.of_host());
         }
     }
@@ -148,4 +152,8 @@ impl Config {
     pub fn source(&self, label: &str) -> Option<&Source> {
         self.sources.iter().find(|source| &*source.label == label)
     }
+}
+
+fn only<'a>(mut all: impl Iterator<Item = &'a ServerSpec>) -> Option<&'a ServerSpec> {
+    all.next().filter(|_| all.next().is_none())
 }

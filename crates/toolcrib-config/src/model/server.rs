@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
+use super::auth::Auth;
 use super::digest::Canonical;
 use super::policy::Policy;
 use super::setting::{Setting, Show};
@@ -131,10 +132,15 @@ impl ServerSpec {
         spec
     }
 
+    /// What an agent shows to the server instead of what everybody else does.
+    pub fn own_auth(&self, agent: &str) -> Option<&Auth> {
+        // Only a server at an address is shown credentials.
+        self.transport.remote().and_then(|_| self.policy.auth_per_agent.get(agent))
+    }
+
     /// The same server for an agent that has credentials of its own. It stays the same definition.
     pub fn of_agent(&self, agent: &str) -> Option<Self> {
-        // Only a server at an address is shown credentials.
-        let auth = self.transport.remote().and_then(|_| self.policy.auth_per_agent.get(agent))?;
+        let auth = self.own_auth(agent)?;
         let mut spec = self.clone();
         spec.policy.auth = auth.clone();
         spec.agent = Some(agent.into());

@@ -1,13 +1,13 @@
 //! Tokens that were made with `toolcrib token new`: a file in the state folder that only its owner can read.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use toolcrib::disk::PrivateFile;
 use toolcrib::signals::timestamp;
 
 use super::secret::{Hash, fresh, random};
@@ -37,7 +37,7 @@ pub struct Issued {
 /// ends at once.
 #[derive(Debug)]
 pub struct Tokens {
-    path: PathBuf,
+    file: PrivateFile,
     known: Mutex<Option<(Stamp, Arc<Vec<Issued>>)>>,
 }
 
@@ -67,7 +67,7 @@ type Stamp = Option<(SystemTime, u64)>;
 impl Tokens {
     /// The tokens of a state folder, whether there are any or not.
     pub fn of(state: &Path) -> Self {
-        Tokens { path: state.join(FILE), known: Mutex::default() }
+        Tokens { file: PrivateFile::new(state.join(FILE)), known: Mutex::default() }
     }
 
     /// Makes a token: the secret, which is nowhere kept, and what is kept of it.
@@ -119,64 +119,37 @@ impl Tokens {
 
     /// One after the other, whoever else changes the file.
     fn change(&self, change: impl FnOnce(&mut Vec<Issued>)) -> Result<(), TokensError> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|cause| self.failed("make the folder of", cause))?;
-        let lock = private(&self.path.with_extension("lock")).and_then(|file| {
-            file.lock()?;
-            Ok(file)
-        });
-        let lock = lock.map_err(|cause| self.failed("lock", cause))?;
+        let alone = self.file.lock().map_err(|cause| self.failed("lock", cause))?;
         let mut all = self.read()?;
         change(&mut all);
-        self.write(&all)?;
-        drop(lock);
-        Ok(())
+        let text = serde_json::to_vec_pretty(&all).map_err(|cause| self.unread(cause))?;
+        self.file.replace(&alone, &text).map_err(|cause| self.failed("write", cause))
     }
 
     fn read(&self) -> Result<Vec<Issued>, TokensError> {
-        let text = match fs::read(&self.path) {
-            Ok(text) => text,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(cause) => return Err(self.failed("read", cause)),
-        };
-        let path = || self.path.clone();
-        serde_json::from_slice(&text).map_err(|cause| TokensError::Content { path: path(), cause })
-    }
-
-    /// Whole or not at all.
-    fn write(&self, all: &[Issued]) -> Result<(), TokensError> {
-        let path = || self.path.clone();
-        let text = serde_json::to_vec_pretty(all)
-            .map_err(|cause| TokensError::Content { path: path(), cause })?;
-        let beside = self.path.with_extension("new");
-        let written = private(&beside).and_then(|mut file| {
-            file.set_len(0)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&beside, &self.path)
-        });
-        written.map_err(|cause| self.failed("write", cause))
+        match self.file.read().map_err(|cause| self.failed("read", cause))? {
+            Some(text) => serde_json::from_slice(&text).map_err(|cause| self.unread(cause)),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn stamp(&self) -> Stamp {
-        let found = fs::metadata(&self.path).ok()?;
+        let found = fs::metadata(self.file.path()).ok()?;
         Some((found.modified().ok()?, found.len()))
     }
 
     fn failed(&self, what: &'static str, cause: io::Error) -> TokensError {
-        TokensError::File { what, path: self.path.clone(), cause }
+        TokensError::File { what, path: self.file.path().to_owned(), cause }
+    }
+
+    fn unread(&self, cause: serde_json::Error) -> TokensError {
+        TokensError::Content { path: self.file.path().to_owned(), cause }
     }
 }
 
 /// Clocks of files are coarse: what was just written may be written again without a sign of it.
 fn is_settled(stamp: Stamp) -> bool {
     stamp.is_none_or(|(at, _)| at.elapsed().is_ok_and(|age| age > COARSE))
-}
-
-/// A file that is its owner's alone.
-fn private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 #[cfg(test)]
@@ -213,5 +186,14 @@ mod tests {
         assert!(matches!(tokens.list(), Err(TokensError::Content { .. })));
         assert!(tokens.issue("a", "b", false).is_err());
         assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "no list");
+    }
+
+    #[test]
+    fn a_lock_that_somebody_keeps_is_an_error_and_no_wait_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(folder.path());
+        let _kept = tokens.file.lock().unwrap();
+        // It takes as long as its patience, which is a few seconds.
+        assert!(matches!(tokens.revoke("a"), Err(TokensError::File { what: "lock", .. })));
     }
 }

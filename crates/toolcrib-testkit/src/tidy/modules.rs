@@ -14,7 +14,7 @@ const LEVELS: &[&[&str]] = &[
     &["secrets"],
     &["transport", "lease"],
     &["process", "registry", "shape", "access", "store"],
-    &["signals"],
+    &["disk", "signals"],
 ];
 
 /// The findings, and a note on how much was looked at.

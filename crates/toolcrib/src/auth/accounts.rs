@@ -25,7 +25,7 @@ use super::scope::{scopes, union};
 use super::source::Source;
 use super::web::Web;
 use crate::secrets::{Keep, KeepLock};
-use crate::transport::{OpenError, SCHEMES, Tls, Tokens, remote_of, resolved};
+use crate::transport::{OpenError, Permissions, SCHEMES, Tls, Tokens, remote_of, resolved};
 
 /// Another process that renews needs a few requests; one that hangs is bounded by their limits.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,7 +35,11 @@ const FRESH: u64 = 10;
 
 /// The accounts that a host has with issuers. Clones share them; so do other processes with the same keep.
 #[derive(Clone)]
-pub struct Accounts(Arc<Shared>);
+pub struct Accounts {
+    shared: Arc<Shared>,
+    /// Whether issuers may be asked at all.
+    network: bool,
+}
 
 struct Shared {
     keep: Keep,
@@ -60,7 +64,14 @@ pub struct Protected {
 
 impl Accounts {
     pub fn new(keep: Keep, tls: Tls) -> Self {
-        Self(Arc::new(Shared { keep, tls, work: Mutex::new(JoinSet::new()) }))
+        let shared = Arc::new(Shared { keep, tls, work: Mutex::new(JoinSet::new()) });
+        Self { shared, network: true }
+    }
+
+    /// The same accounts for somebody who may not do everything.
+    #[must_use]
+    pub fn within(self, permissions: Permissions) -> Self {
+        Self { network: permissions.network, ..self }
     }
 
     /// The tokens for one server, as transports use them.
@@ -76,28 +87,31 @@ impl Accounts {
     }
 
     pub(super) async fn web(&self, server: &Protected) -> Result<Web, AuthError> {
-        Web::towards(&server.url, &self.0.tls).await
+        match self.network {
+            true => Web::towards(&server.url, &self.shared.tls).await,
+            false => Err(AuthError::NetworkForbidden),
+        }
     }
 
     pub(super) async fn record(&self, server: &Protected) -> Result<Record, AuthError> {
-        match self.0.keep.read(&server.name()).await.map_err(AuthError::Keep)? {
-            Some(text) => serde_json::from_str(text.reveal()).map_err(AuthError::Record),
+        match self.shared.keep.read(&server.name()).await.map_err(AuthError::Keep)? {
+            Some(text) => serde_json::from_str(text.reveal()).map_err(unread),
             None => Ok(Record::default()),
         }
     }
 
     pub(super) async fn save(&self, server: &Protected, record: &Record) -> Result<(), AuthError> {
-        let text = Hidden::new(serde_json::to_string(record).map_err(AuthError::Record)?);
-        self.0.keep.write(&server.name(), &text).await.map_err(AuthError::Keep)
+        let text = Hidden::new(serde_json::to_string(record).map_err(unread)?);
+        self.shared.keep.write(&server.name(), &text).await.map_err(AuthError::Keep)
     }
 
     pub(super) async fn remove(&self, server: &Protected) -> Result<(), AuthError> {
-        self.0.keep.remove(&server.name()).await.map_err(AuthError::Keep)
+        self.shared.keep.remove(&server.name()).await.map_err(AuthError::Keep)
     }
 
     /// Held over reading, changing and writing a record.
     pub(super) async fn lock(&self, server: &Protected) -> Result<KeepLock, AuthError> {
-        self.0.keep.lock(&server.name(), PATIENCE).await.map_err(AuthError::Keep)
+        self.shared.keep.lock(&server.name(), PATIENCE).await.map_err(AuthError::Keep)
     }
 
     /// A newer token than the one that was used; it may be that another process has got it already.
@@ -231,7 +245,7 @@ impl Accounts {
     }
 
     fn work(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.0.work.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -255,15 +269,20 @@ impl Protected {
             url,
             headers,
             is_sse: matches!(spec.transport, Transport::Sse(_)),
-            agent: None,
+            agent: spec.agent.as_deref().map(str::to_owned),
             client,
         }))
     }
 
-    /// Whether a server can be one that wants tokens.
-    pub(crate) fn is_possible(spec: &ServerSpec) -> bool {
-        let has_others = matches!(spec.policy.auth, Auth::Bearer { .. } | Auth::ApiKey { .. });
+    /// Whether a server can be one that wants tokens of whoever shows it this.
+    pub(crate) fn is_possible(spec: &ServerSpec, auth: &Auth) -> bool {
+        let has_others = matches!(auth, Auth::Bearer { .. } | Auth::ApiKey { .. });
         remote_of(&spec.transport).is_some() && !has_others
+    }
+
+    /// How the commands that log in and out are told which account is meant.
+    pub fn words(&self) -> String {
+        words(&self.id, self.agent.as_deref())
     }
 
     /// What the logins at this server are kept under: its address, so that two folders with the same server share
@@ -315,6 +334,16 @@ impl Account {
     }
 }
 
+/// The account at a server, and whose it is, as commands take it.
+pub(crate) fn words(server: &str, agent: Option<&str>) -> String {
+    let agent = agent.map(|agent| format!(" --agent {agent}")).unwrap_or_default();
+    format!("{server}{agent}")
+}
+
+fn unread(error: serde_json::Error) -> AuthError {
+    AuthError::Record(error.into())
+}
+
 /// Seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
@@ -322,6 +351,6 @@ pub(super) fn now() -> u64 {
 
 impl fmt::Debug for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accounts").field("keep", &self.0.keep).finish_non_exhaustive()
+        f.debug_struct("Accounts").field("keep", &self.shared.keep).finish_non_exhaustive()
     }
 }

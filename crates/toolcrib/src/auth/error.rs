@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::error::Category;
+use toolcrib_config::Hidden;
+
 use crate::secrets::KeepError;
 use crate::transport::{NoToken, Trouble};
 
@@ -47,7 +50,7 @@ pub enum AuthError {
     Malformed {
         address: String,
         #[source]
-        cause: serde_json::Error,
+        cause: Misread,
     },
     /// The words are the issuer's, cut short.
     #[error("the issuer refuses: {error}{}", note(.description))]
@@ -64,6 +67,8 @@ pub enum AuthError {
     BadKey(&'static str),
     #[error("the host is ending")]
     Ended,
+    #[error("this host may not use the network")]
+    NetworkForbidden,
     #[error("cannot prepare the HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot prepare encryption")]
@@ -71,7 +76,16 @@ pub enum AuthError {
     #[error("cannot use what is kept of logins")]
     Keep(#[source] KeepError),
     #[error("what is kept of the login cannot be read")]
-    Record(#[source] serde_json::Error),
+    Record(#[source] Misread),
+}
+
+/// Where a text is not what it should be. What stands there is not told: it may be a token.
+#[derive(Debug, thiserror::Error)]
+#[error("it is {what} at line {line}, column {column}")]
+pub struct Misread {
+    what: &'static str,
+    line: usize,
+    column: usize,
 }
 
 impl AuthError {
@@ -95,11 +109,12 @@ impl AuthError {
             Self::Refused { .. } | Self::OtherLogin | Self::NoCode => "auth.refused",
             Self::BadKey(_) => "auth.bad_key",
             Self::Client(_) | Self::Tls(_) | Self::Ended => "auth.client",
+            Self::NetworkForbidden => "network.forbidden",
             Self::Keep(_) | Self::Record(_) => "auth.keep",
         }
     }
 
-    /// What a person can do.
+    /// What a person can do; `server` is as commands take it, see [`super::Protected::words`].
     pub fn fix(&self, server: &str) -> String {
         match self {
             Self::LoginRequired { .. } | Self::OtherLogin | Self::NoCode => {
@@ -125,6 +140,7 @@ impl AuthError {
             Self::Client(_) | Self::Tls(_) => {
                 "install the system's certificates (`ca-certificates`)".to_owned()
             }
+            Self::NetworkForbidden => "allow `host.permissions.network`".to_owned(),
             Self::OtherResource { .. }
             | Self::WrongIssuer { .. }
             | Self::NoMetadata(_)
@@ -139,6 +155,13 @@ impl AuthError {
         }
     }
 
+    /// The same without what the issuer was told, if it repeats it.
+    pub(super) fn hiding(self, told: &[Hidden]) -> Self {
+        let Self::Refused { error, description } = self else { return self };
+        let hide = |text: String| crate::signals::without(text, told);
+        Self::Refused { error: hide(error), description: description.map(hide) }
+    }
+
     /// Whether the issuer says that what it once gave is worth nothing any more. Anything else may pass.
     pub(super) fn is_final(&self) -> bool {
         const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
@@ -150,9 +173,12 @@ impl AuthError {
             Self::Unreachable { .. } | Self::Late { .. } | Self::Status { .. } | Self::Ended => {
                 Trouble::Passing
             }
-            Self::Keep(_) | Self::Record(_) | Self::Client(_) | Self::Tls(_) | Self::BadKey(_) => {
-                Trouble::Here
-            }
+            Self::Keep(_)
+            | Self::Record(_)
+            | Self::Client(_)
+            | Self::Tls(_)
+            | Self::BadKey(_)
+            | Self::NetworkForbidden => Trouble::Here,
             _ => Trouble::Denied,
         }
     }
@@ -165,6 +191,17 @@ impl AuthError {
             message: crate::signals::chain(self),
             fix: self.fix(server),
         }
+    }
+}
+
+impl From<serde_json::Error> for Misread {
+    fn from(error: serde_json::Error) -> Self {
+        let what = match error.classify() {
+            Category::Io | Category::Syntax => "no JSON",
+            Category::Eof => "at its end too early",
+            Category::Data => "something else",
+        };
+        Misread { what, line: error.line(), column: error.column() }
     }
 }
 

@@ -56,7 +56,7 @@ impl Desk<'_> {
         let mut form = grant.form();
         form.push(("resource", resource.to_owned()));
         let answer = self.send(web, form, now).await?;
-        granted(self.endpoint, &answer)
+        granted(self.endpoint, &answer).map_err(|error| error.hiding(&self.told(grant.secrets())))
     }
 
     /// Takes a token back. An issuer answers success to anything that is worth nothing now (RFC 7009).
@@ -67,13 +67,22 @@ impl Desk<'_> {
         hint: &str,
         now: u64,
     ) -> Result<(), AuthError> {
+        let hidden = token.clone();
         let token = ("token", token.reveal().to_owned());
         let answer = self.send(web, vec![token, ("token_type_hint", hint.to_owned())], now).await?;
         if (200..=299).contains(&answer.status) {
             Ok(())
         } else {
-            Err(refusal(self.endpoint, &answer))
+            let told = self.told(vec![hidden]);
+            Err(refusal(self.endpoint, &answer).hiding(&told))
         }
+    }
+
+    /// What an answer must not be shown with.
+    fn told(&self, mut secrets: Vec<Hidden>) -> Vec<Hidden> {
+        secrets.extend(self.settings.client_secret.clone());
+        secrets.extend(self.client.secret.clone());
+        secrets
     }
 
     async fn send(&self, web: &Web, mut form: Form, now: u64) -> Result<Answer, AuthError> {
@@ -103,6 +112,14 @@ impl Desk<'_> {
 }
 
 impl Grant<'_> {
+    fn secrets(&self) -> Vec<Hidden> {
+        match self {
+            Self::Code { code, verifier, .. } => vec![Hidden::new(*code), Hidden::new(*verifier)],
+            Self::Refresh(token) => vec![(*token).clone()],
+            Self::ClientCredentials { .. } => Vec::new(),
+        }
+    }
+
     fn form(&self) -> Form {
         match self {
             Self::Code { code, verifier, redirect } => vec![
@@ -233,6 +250,23 @@ mod tests {
         ] {
             assert!(of(200, body).is_err(), "{body}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_repeated_and_neither_is_what_the_issuer_was_told() {
+        for body in [
+            r#""t0ken""#,
+            r#"{"access_token":["t0ken"]}"#,
+            r#"{"access_token":"a","scope":5,"t0ken"#,
+        ] {
+            let error = crate::signals::chain(&of(200, body).unwrap_err());
+            assert!(!error.contains("t0ken") && error.contains("line 1"), "{error}");
+        }
+        let said = r#"{"error":"invalid_grant","error_description":"r3fresh is not known"}"#;
+        let told = [Hidden::new("r3fresh")];
+        let error = of(400, said).unwrap_err().hiding(&told);
+        assert!(error.is_final());
+        assert_eq!(error.to_string(), "the issuer refuses: invalid_grant (*** is not known)");
     }
 
     #[test]

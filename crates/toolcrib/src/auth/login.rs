@@ -197,6 +197,8 @@ impl Login {
             redirect: &self.redirect,
         };
         let Self { accounts, server, web, mut account, .. } = self;
+        // Before the code is spent: what it gives must not be lost because others hold what is kept.
+        let _lock = accounts.lock(&server).await?;
         let desk = account.desk(&server);
         let granted = desk.ask(&web, grant, &account.resource, now()).await?;
         let given = granted.scopes.clone();
@@ -208,7 +210,6 @@ impl Login {
             scopes: given.unwrap_or_else(|| account.scopes.clone()),
             ..LoggedIn::of(&account, &kept)
         };
-        let _lock = accounts.lock(&server).await?;
         let mut record = accounts.record(&server).await.or_else(|error| match error {
             AuthError::Record(_) => Ok(Record::default()),
             error => Err(error),

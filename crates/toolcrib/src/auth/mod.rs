@@ -19,7 +19,8 @@ mod scope;
 mod source;
 mod web;
 
+pub(crate) use accounts::words;
 pub use accounts::{Accounts, Protected};
 pub use client::ClientSettings;
-pub use error::{AuthError, LOGIN_REQUIRED};
+pub use error::{AuthError, LOGIN_REQUIRED, Misread};
 pub use login::{Begun, LoggedIn, LoggedOut, Login};

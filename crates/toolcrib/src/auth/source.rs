@@ -119,7 +119,7 @@ impl Source {
     }
 
     fn told(&self, error: &AuthError) -> NoToken {
-        error.told(&self.server.id)
+        error.told(&self.server.words())
     }
 }
 

@@ -154,7 +154,10 @@ impl Web {
 }
 
 pub(super) fn read<T: DeserializeOwned>(address: &Url, body: &[u8]) -> Result<T, AuthError> {
-    let failed = |cause| AuthError::Malformed { address: shown(address), cause };
+    let failed = |cause: serde_json::Error| AuthError::Malformed {
+        address: shown(address),
+        cause: cause.into(),
+    };
     serde_json::from_slice(body).map_err(failed)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep};
 use toolcrib_config::model::transport::{self, Transport};
 use toolcrib_wire::handshake::{Initialize, discover_params};
 use toolcrib_wire::meta::RequestMeta;
@@ -23,6 +23,7 @@ use super::session::Session;
 use super::setup::{Config, Learned, Setup};
 use crate::process::StderrTail;
 use crate::secrets::Found;
+use crate::signals::without;
 use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
 
 /// How long what is queued may take to leave when a session is closed.
@@ -74,9 +75,20 @@ struct Attempt {
 
 impl Attempt {
     async fn run_or_explain(&mut self) -> Result<Opened, Failure> {
-        match self.run().await {
+        let outcome = match self.run().await {
             Err(failure) if failure.is_open() => Err(self.explain(failure).await),
             outcome => outcome,
+        };
+        outcome.map_err(|failure| self.without_secrets(failure))
+    }
+
+    /// A server may say what it was given.
+    fn without_secrets(&self, failure: Failure) -> Failure {
+        match &self.found {
+            Some(found) => {
+                Failure { message: without(failure.message, &found.secrets()), ..failure }
+            }
+            None => failure,
         }
     }
 
@@ -121,8 +133,9 @@ impl Attempt {
         let Some(limit) = self.setup.startup() else {
             return self.with_memory().await;
         };
-        let outcome = timeout(limit, self.with_memory()).await;
-        outcome.unwrap_or_else(|_| {
+        let clock = Arc::clone(&self.setup.clock);
+        let outcome = clock.by(clock.late(Instant::now() + limit), self.with_memory()).await;
+        outcome.unwrap_or_else(|| {
             let text = format!("the server was not ready within {} s", limit.as_secs_f64());
             let fix = "look at its log, or raise `timeouts.startup`".to_owned();
             Err(Failure { fix: Some(fix), ..Failure::new(FailureKind::Timeout, text) })
@@ -179,6 +192,9 @@ impl Attempt {
         let find = self.setup.find(&found);
         let opening = self.setup.opening(&config.env, &find).map_err(|error| failed(&error))?;
         let link = open(transport, &opening).await.map_err(|error| failed(&error))?;
+        if let Some(stderr) = &link.facts.stderr {
+            stderr.hide(found.secrets());
+        }
         let settings = PeerSettings {
             server: self.setup.spec.id.clone(),
             handler: Arc::clone(&self.setup.caller.handler),

@@ -14,8 +14,10 @@ mod rounds;
 mod session;
 mod settings;
 mod setup;
+mod standstill;
 mod state;
 mod step;
+mod stored;
 mod task;
 mod usage;
 
@@ -28,5 +30,6 @@ pub use handle::{Conn, Listener, News, Ticket, View};
 pub use session::Session;
 pub use settings::{Settings, Tries};
 pub use setup::{Caller, Learned, Memory, Permits, Setup, World};
+pub use standstill::{Late, Standstill};
 pub use state::{CacheState, Life, Link, Moment, Outlook, State, Words};
 pub use step::{Effect, Event, LIST_CHANGE_WINDOW, LONGEST_RETRY_AFTER, Want, step};

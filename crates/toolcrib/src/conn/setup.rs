@@ -17,10 +17,12 @@ use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
 use super::failure::Failure;
 use super::peer::Handler;
 use super::settings::Settings;
+use super::standstill::{Standstill, Timed};
+use super::stored::Stored;
 use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
 use crate::secrets::{Found, Sources};
-use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls};
+use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls, Tokens};
 
 /// Finds what values refer to: variables, inputs, secrets.
 type Find<'a> = dyn Fn(&Reference) -> Option<String> + Send + Sync + 'a;
@@ -57,6 +59,8 @@ pub struct Setup {
     /// What is spoken; the configuration's, or what whoever leases the session speaks.
     pub protocol: Protocol,
     pub caller: Caller,
+    /// Shared by all connections of a server: who waits for one of them is not late while tokens are renewed.
+    pub clock: Arc<Standstill>,
 }
 
 /// Whoever stands behind a session or a call: what the server may ask of him, and who answers.
@@ -167,10 +171,13 @@ impl Setup {
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
         let tokens = Protected::of(&self.spec, &find)?
-            .map(|server| Credentials::Tokens(self.world.accounts.tokens(server)));
+            .map(|server| self.timed(self.world.accounts.tokens(server)));
         let credentials = match tokens {
-            Some(tokens) => tokens,
-            None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+            Some(tokens) => Credentials::Tokens(Arc::new(tokens)),
+            None => match Stored::of(self, &find)? {
+                Some(stored) => Credentials::Tokens(Arc::new(self.timed(Arc::new(stored)))),
+                None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+            },
         };
         Ok(Opening {
             instance: &self.world.instance,
@@ -191,6 +198,10 @@ impl Setup {
             tls: &self.world.tls,
             permissions: self.world.permissions.get(),
         })
+    }
+
+    fn timed(&self, tokens: Arc<dyn Tokens>) -> Timed {
+        Timed { tokens, clock: Arc::clone(&self.clock) }
     }
 
     /// Free settings for the server: in its environment, in its handshake, or both.

@@ -12,7 +12,7 @@ use super::note::Note;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
-use crate::auth::{LOGIN_REQUIRED, Protected};
+use crate::auth::{LOGIN_REQUIRED, Protected, words};
 use crate::conn::peer::{Patience, Remark, Sender};
 use crate::registry::{NativeCall, NativeTool, Server, Tool};
 use crate::shape::{
@@ -140,9 +140,7 @@ impl Turn {
             (Some(native), _) => self.run(&**native, tool, arguments, request.timeout).await?,
             (None, Some(server)) => {
                 let sent = self.send(note, tool, server, &arguments, request).await;
-                if Protected::is_possible(&server.spec) {
-                    self.tell("login", tool, login(server, sent.as_ref().err()));
-                }
+                self.tell_of_login(tool, server, sent.as_ref().err());
                 sent?
             }
             (None, None) => return Err(CallError::unknown_tool(&request.tool)),
@@ -211,6 +209,22 @@ impl Turn {
         let of = tool.server().map_or(TOOLS.to_owned(), |server| slot::matter(&server.key));
         let matter = format!("{of} {matter} {}", tool.name());
         self.core().tell_problems(&matter, problem.into_iter().collect());
+    }
+
+    /// What only a person can give to a server that serves otherwise: everybody, or this agent.
+    fn tell_of_login(&self, tool: &Tool, server: &Server, error: Option<&CallError>) {
+        let (agent, spec) = (&*self.inner().agent, &server.spec);
+        let own = spec.own_auth(agent);
+        if !Protected::is_possible(spec, own.unwrap_or(&spec.policy.auth)) {
+            return;
+        }
+        let whose = own.map(|_| agent);
+        let error = error.filter(|error| error.code() == LOGIN_REQUIRED);
+        let problem = error.map(|error| login(server, whose, error));
+        match whose {
+            Some(agent) => self.tell(&format!("login of {agent}"), tool, problem),
+            None => self.tell("login", tool, problem),
+        }
     }
 
     async fn run(
@@ -309,9 +323,13 @@ pub(super) fn params(tool: &Tool, arguments: &Raw, meta: Option<&Raw>) -> Raw {
         .finish()
 }
 
-/// What only a person can give to a server that serves otherwise.
-fn login(server: &Server, error: Option<&CallError>) -> Option<Problem> {
-    let error = error.filter(|error| error.code() == LOGIN_REQUIRED)?;
-    let problem = Problem::error(LOGIN_REQUIRED, error.to_string()).server(server.id());
-    Some(problem.fix(format!("run `toolcrib login {}`", server.id())))
+fn login(server: &Server, agent: Option<&str>, error: &CallError) -> Problem {
+    let account = words(server.id(), agent);
+    let mut problem = Problem::error(LOGIN_REQUIRED, error.to_string()).server(server.id());
+    problem.id = format!("{LOGIN_REQUIRED}:{account}");
+    let problem = problem.fix(format!("run `toolcrib login {account}`"));
+    match agent {
+        Some(agent) => problem.agent(agent),
+        None => problem,
+    }
 }

@@ -54,6 +54,7 @@ impl Host {
     /// Connects a server that is down, however often it failed before. Twice is an error.
     pub async fn connect(&self, server: &str) -> Result<(), OpError> {
         let serving = self.find_trusted(server)?;
+        serving.forgive_agents();
         if serving.server.main().view().life.outlook() == Outlook::Up {
             return Err(OpError::AlreadyConnected(server.to_owned()));
         }

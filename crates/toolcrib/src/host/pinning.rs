@@ -14,6 +14,7 @@ use super::slot::{Slot, placed};
 use super::steward::{Steward, slots, slots_mut};
 use crate::conn::Catalog;
 use crate::registry::{Compared, Print, compare, definition, difference};
+use crate::signals::chain;
 use crate::store::{Pin, PinnedServer, StoreError};
 
 /// Of so many tools is told how they changed; a server that changed all of thousands is told of by their number.
@@ -38,14 +39,16 @@ pub(super) struct Pinned {
     /// Nothing until the store was asked.
     known: Option<HashMap<String, Print>>,
     judged: Option<Judged>,
+    /// Why nobody knows how the tools were, as long as nobody does.
+    unread: Option<String>,
 }
 
 /// A list that was looked at.
 struct Judged {
     catalog: Arc<Catalog>,
     changed: Arc<Vec<ChangedDefinition>>,
-    /// Nobody wanted to know what changed.
-    is_off: bool,
+    /// By which rule.
+    pins: Pins,
 }
 
 /// What looking at a list found out.
@@ -71,14 +74,16 @@ impl Pinned {
         self.judged = None;
     }
 
-    fn is_judged(&self, catalog: &Arc<Catalog>, is_off: bool) -> bool {
-        let is_it = |it: &Judged| Arc::ptr_eq(&it.catalog, catalog) && it.is_off == is_off;
-        self.judged.as_ref().is_some_and(is_it)
+    /// What could not be read is read again whenever there is an occasion.
+    fn is_judged(&self, catalog: &Arc<Catalog>, pins: Pins) -> bool {
+        let is_it = |it: &Judged| Arc::ptr_eq(&it.catalog, catalog) && it.pins == pins;
+        self.judged.as_ref().is_some_and(is_it) && self.unread.is_none()
     }
 
     /// A list that says the same as the one before needs no further look.
     fn is_alike(&self, catalog: &Catalog) -> bool {
-        self.judged.as_ref().filter(|judged| !judged.is_off).is_some_and(|judged| {
+        let known = self.judged.as_ref().filter(|it| it.pins != Pins::Off && self.unread.is_none());
+        known.is_some_and(|judged| {
             let (old, new) = (&judged.catalog.tools, &catalog.tools);
             old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.raw() == new.raw())
         })
@@ -88,24 +93,53 @@ impl Pinned {
 impl Steward {
     /// Looks at every list that came since it last did.
     pub(super) async fn judge(&mut self) {
-        let is_off = self.root().config.host.pins == Pins::Off;
+        let pins = self.root().config.host.pins;
+        let unread = match pins {
+            Pins::Off => None,
+            _ => self.recall().await.err(),
+        };
         let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
             let Some(catalog) = slot.catalog() else {
                 slot.pinned.forget_list();
                 continue;
             };
-            if slot.pinned.is_judged(&catalog, is_off) {
+            if slot.pinned.is_judged(&catalog, pins) {
                 continue;
             }
-            let changed = match (is_off, slot.pinned.is_alike(&catalog)) {
-                (true, _) => Arc::default(),
-                (false, true) => slot.pinned.judged().1,
-                (false, false) => Arc::new(look(&core, slot, &catalog).await),
+            let looked = match pins {
+                Pins::Off => Ok(Arc::default()),
+                _ if slot.pinned.is_alike(&catalog) => Ok(slot.pinned.judged().1),
+                _ => look(&core, slot, &catalog, unread.as_deref()).await.map(Arc::new),
             };
-            slot.pinned.judged = Some(Judged { catalog, changed, is_off });
+            slot.pinned.unread = looked.as_ref().err().cloned();
+            slot.pinned.judged = match looked {
+                // Nobody can tell what has changed, so that nothing of it is offered.
+                Err(_) if pins == Pins::Enforce => None,
+                looked => Some(Judged { catalog, changed: looked.unwrap_or_default(), pins }),
+            };
         }
         self.tell_changed();
+    }
+
+    /// Reads how the tools of all servers were, together: one after the other they would wait for what is written of
+    /// those that were first.
+    async fn recall(&mut self) -> Result<(), String> {
+        let all = slots_mut(&mut self.folders, &mut self.added);
+        let unknown: Vec<&mut Slot> = all.filter(|slot| slot.pinned.known.is_none()).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let servers = unknown.iter().map(|slot| pinned_server(&self.core, &slot.key)).collect();
+        let pins = self.core.store.pins(servers).await.map_err(|error| {
+            tracing::warn!(%error, "nobody knows how tools were");
+            chain(&error)
+        })?;
+        for (slot, pins) in unknown.into_iter().zip(pins) {
+            let known = pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin)));
+            slot.pinned.known = Some(known.collect());
+        }
+        Ok(())
     }
 
     pub(super) fn changed_definitions(&self) -> Vec<ChangedDefinition> {
@@ -149,28 +183,28 @@ impl Steward {
             let told = changed.iter().take(TOLD).map(|it| problem(&slot.spec, it, is_enforced));
             let more = changed.len().saturating_sub(TOLD);
             let rest = (more > 0).then(|| and_more(&slot.spec, more));
-            self.core.tell_problems(&format!("{} pins", slot.matter()), told.chain(rest).collect());
+            let unread = slot.pinned.unread.as_ref();
+            let unread = unread.map(|why| unreadable(&slot.spec, why, is_enforced));
+            let all = told.chain(rest).chain(unread).collect();
+            self.core.tell_problems(&format!("{} pins", slot.matter()), all);
         }
     }
 }
 
-/// Holds a list against what is known; what is new is known from now on.
-async fn look(core: &Arc<Core>, slot: &mut Slot, catalog: &Arc<Catalog>) -> Vec<ChangedDefinition> {
+/// Holds a list against what is known; what is new is known from now on. An error where nobody can tell.
+async fn look(
+    core: &Arc<Core>,
+    slot: &mut Slot,
+    catalog: &Arc<Catalog>,
+    unread: Option<&str>,
+) -> Result<Vec<ChangedDefinition>, String> {
     let server = pinned_server(core, &slot.key);
-    let known = match slot.pinned.known.take() {
-        Some(known) => known,
-        None => match core.store.pins(&server).await {
-            Ok(pins) => pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect(),
-            Err(error) => {
-                tracing::warn!(server = %slot.key, %error, "nobody knows how its tools were");
-                return Vec::new();
-            }
-        },
-    };
+    let known = slot.pinned.known.take();
+    let known = known.ok_or_else(|| unread.unwrap_or("nobody has looked yet").to_owned())?;
     let (was_known, list) = (!known.is_empty(), Arc::clone(catalog));
     let found = tokio::task::spawn_blocking(move || find(known, &list.tools)).await;
     // It does not panic; if it did, the store would be asked again.
-    let Ok(Found { known, pins, new, changed }) = found else { return Vec::new() };
+    let Found { known, pins, new, changed } = found.map_err(|error| error.to_string())?;
     slot.pinned.known = Some(known);
     if was_known && !new.is_empty() {
         let server = Arc::clone(&slot.key);
@@ -184,7 +218,7 @@ async fn look(core: &Arc<Core>, slot: &mut Slot, catalog: &Arc<Catalog>) -> Vec<
             }
         });
     }
-    told(core, slot, &server, changed).await
+    Ok(told(core, slot, &server, changed).await)
 }
 
 /// Pure, and long where a server has thousands of tools.
@@ -249,7 +283,26 @@ fn and_more(spec: &ServerSpec, more: usize) -> Problem {
     problem
 }
 
+fn unreadable(spec: &ServerSpec, why: &str, is_enforced: bool) -> Problem {
+    let server = &spec.id;
+    let problem = match is_enforced {
+        true => Problem::error(
+            UNREADABLE,
+            format!(
+                "nobody can tell whether the tools of `{server}` changed, so they are withheld: {why}"
+            ),
+        ),
+        false => Problem::warning(
+            UNREADABLE,
+            format!("nobody can tell whether the tools of `{server}` changed: {why}"),
+        ),
+    };
+    placed(problem, spec).fix("see to the store in the state folder; it is tried again")
+}
+
 const CODE: &str = "definition.changed";
+
+const UNREADABLE: &str = "pins.unreadable";
 
 fn pinned_server(core: &Core, key: &str) -> PinnedServer {
     let root = core.workspace.root.canonicalize().unwrap_or_else(|_| core.workspace.root.clone());

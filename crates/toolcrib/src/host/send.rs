@@ -97,16 +97,17 @@ impl Turn {
         serving: &Serving,
         errand: &Errand<'_>,
     ) -> Result<Body, CallError> {
-        let (begun, until) = (Instant::now(), deadline(errand.patience));
+        let (begun, stood) = (Instant::now(), serving.stood());
+        let until = deadline(errand.patience);
         loop {
             let attempt = note.attempt();
-            let left = errand.patience.less(begun.elapsed());
+            let left = errand.patience.less(serving.waited(begun, stood));
             let missed = match self.run_errand(serving, &errand.within(left)).await {
                 Ok(answer) => return Ok(answer),
                 Err(missed) => missed,
             };
             let may_repeat = !missed.may_have_run || repeats(serving, tool);
-            let has_time = attempt < MOST_ATTEMPTS && Instant::now() < until;
+            let has_time = attempt < MOST_ATTEMPTS && begun + serving.waited(begun, stood) < until;
             if !(missed.is_loss && may_repeat && has_time) {
                 return Err(missed.error);
             }
@@ -127,13 +128,13 @@ impl Turn {
         errand: &Errand<'_>,
     ) -> Result<Body, Missed> {
         let spec = serving.spec();
-        let begun = Instant::now();
+        let (begun, stood) = (Instant::now(), serving.stood());
         let place = serving.place(self.inner(), errand.call, deadline(errand.patience)).await;
         let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
         let (told, mut remarks) = mailbox(REMARKS);
         let options = CallOptions {
             // The wait for a session counts.
-            patience: errand.patience.less(begun.elapsed()),
+            patience: errand.patience.less(serving.waited(begun, stood)),
             progress: ProgressWish::Deliver(told),
             tag: Some(errand.call),
             is_alone: place.is_leased(),

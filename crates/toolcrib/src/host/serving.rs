@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::SessionScope;
@@ -20,7 +20,7 @@ use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Event, Failure, FailureKind, State, Ticket, View, Want};
+use crate::conn::{Caller, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Other, Server, Spare};
 
@@ -126,6 +126,16 @@ impl Serving {
         self.server.spec()
     }
 
+    /// How much of the time since then counts for a call: not what it took to renew tokens (`stood` is from then).
+    pub(super) fn waited(&self, since: Instant, stood: Duration) -> Duration {
+        since.elapsed().saturating_sub(self.stood().saturating_sub(stood))
+    }
+
+    /// For how long nobody's time has counted so far.
+    pub(super) fn stood(&self) -> Duration {
+        self.server.clock().stood()
+    }
+
     /// A session to call on, by the deadline: the shared one, the dialog's own, or one for this call alone.
     pub(super) async fn place(
         &self,
@@ -133,24 +143,26 @@ impl Serving {
         call: u64,
         deadline: Instant,
     ) -> Result<Place, NoSession> {
-        if let Some(ticket) = self.shared(dialog, deadline).await? {
+        let late = self.server.clock().late(deadline);
+        if let Some(ticket) = self.shared(dialog, late).await? {
             return Ok(self.placed(ticket, None, dialog, call));
         }
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
         let leases = &self.seat(dialog).leases;
-        let guard = leases.take(&dialog.id, era, deadline).await.map_err(NoSession::Lease)?;
+        let is_late = self.server.clock().until(late);
+        let guard = leases.take(&dialog.id, era, is_late).await.map_err(NoSession::Lease)?;
         if dialog.has_ended() {
             // It ended before there was a lease that could have ended with it.
             self.dialog_ended(&dialog.id);
             let server = self.spec().id.as_str().into();
             return Err(NoSession::Lease(TakeError::DialogEnded { server }));
         }
-        let ready = timeout_at(deadline, guard.conn().ready(Want::Call)).await;
+        let ready = self.server.clock().by(late, guard.conn().ready(Want::Call)).await;
         match ready {
-            Err(_) => Err(NoSession::Late),
-            Ok(Ok(ticket)) => Ok(self.placed(ticket, Some(guard), dialog, call)),
-            Ok(Err(failure)) => {
+            None => Err(NoSession::Late),
+            Some(Ok(ticket)) => Ok(self.placed(ticket, Some(guard), dialog, call)),
+            Some(Err(failure)) => {
                 // It will not come back by itself: the next call begins another.
                 leases.lost(guard.instance());
                 Err(NoSession::Down(failure))
@@ -159,7 +171,7 @@ impl Serving {
     }
 
     /// The session that all share whom the server takes for one, where the calls of this dialog go over it.
-    async fn shared(&self, dialog: &Inner, deadline: Instant) -> Result<Option<Ticket>, NoSession> {
+    async fn shared(&self, dialog: &Inner, late: Late) -> Result<Option<Ticket>, NoSession> {
         let spec = self.spec();
         let scope = spec.policy.session.scope;
         let may_be = match scope {
@@ -177,8 +189,8 @@ impl Serving {
                 own.conn()
             }
         };
-        let ready = timeout_at(deadline, conn.ready(Want::Call)).await;
-        let ticket = ready.map_err(|_| NoSession::Late)?.map_err(NoSession::Down)?;
+        let ready = self.server.clock().by(late, conn.ready(Want::Call)).await;
+        let ticket = ready.ok_or(NoSession::Late)?.map_err(NoSession::Down)?;
         let era = ticket.session.agreed().era;
         // Over HTTP there is no such thing as a session in the modern era, so there is nothing to lease.
         let is_shared = scope == SessionScope::Shared || era == Era::Modern;
@@ -217,6 +229,14 @@ impl Serving {
         // The sessions of single agents come back when they are wanted.
         let event = if enabled { Event::Enable } else { Event::Disable };
         self.server.main().tell(event).await;
+    }
+
+    /// The sessions of single agents that failed are tried again when they are wanted.
+    pub(super) fn forgive_agents(&self) {
+        let own = self.own_seats.values().filter_map(|seat| seat.conn.as_ref()).map(Spare::conn);
+        for conn in own.filter(|conn| conn.watch().borrow().life.state() == State::Failed) {
+            conn.nudge(Event::Release);
+        }
     }
 
     pub(super) fn state(&self) -> State {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use toolcrib_wire::Era;
 
 use super::book::Book;
@@ -73,24 +73,25 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
     }
 
     /// A session for one call of a dialog: its own, a new one, or whatever the server's policy says. Waits no
-    /// longer than until the call's deadline.
+    /// longer than until the call is late.
     pub async fn take(
         &self,
         dialog: &Arc<str>,
         era: Era,
-        deadline: Instant,
+        late: impl Future<Output = ()>,
     ) -> Result<Guard<T, E>, TakeError<E>> {
         let (caller, answer) = oneshot::channel();
         let mut waiting = Waiting { shared: &self.shared, ticket: None };
         waiting.ticket = Some(self.shared.enter(caller, dialog.clone(), era));
-        match timeout_at(deadline, answer).await {
-            Ok(Ok(answer)) => {
-                waiting.ticket = None;
-                answer
-            }
-            Ok(Err(_)) => Err(TakeError::BrokenOff { server: self.shared.server.clone() }),
-            Err(_) => Err(waiting.too_late()),
-        }
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = late => return Err(waiting.too_late()),
+        };
+        let broken_off = || TakeError::BrokenOff { server: self.shared.server.clone() };
+        let answer = answer.map_err(|_| broken_off())?;
+        waiting.ticket = None;
+        answer
     }
 
     /// Takes in the session in which the lists were read. The first who can use it gets it.

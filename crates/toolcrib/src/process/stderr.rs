@@ -5,6 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use toolcrib_config::Hidden;
+
+use crate::signals::without;
 
 /// The newest part of a child's stderr. Clones share it; it stays readable after the child's end.
 #[derive(Clone)]
@@ -12,12 +15,18 @@ pub struct StderrTail(Arc<Mutex<Ring>>);
 
 impl StderrTail {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Ring { bytes: VecDeque::new(), limit, dropped: 0 })))
+        let ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, secrets: Vec::new() };
+        Self(Arc::new(Mutex::new(ring)))
     }
 
-    /// The kept bytes as text; what is not UTF-8 becomes U+FFFD.
+    /// The kept bytes as text, without the secrets that are to be hidden; what is not UTF-8 becomes U+FFFD.
     pub fn text(&self) -> String {
-        self.ring().text()
+        self.ring().shown()
+    }
+
+    /// The child was given these: if it writes them, they are not shown.
+    pub(crate) fn hide(&self, secrets: Vec<Hidden>) {
+        self.ring().secrets = secrets;
     }
 
     /// How many older bytes were dropped.
@@ -57,9 +66,18 @@ struct Ring {
     bytes: VecDeque<u8>,
     limit: usize,
     dropped: u64,
+    secrets: Vec<Hidden>,
 }
 
 impl Ring {
+    fn shown(&self) -> String {
+        let text = self.text();
+        // The first line may begin within a secret.
+        let is_cut = self.dropped > 0 && !self.secrets.is_empty();
+        let whole = text.split_once('\n').filter(|_| is_cut).map(|(_, rest)| rest.to_owned());
+        without(whole.unwrap_or(text), &self.secrets)
+    }
+
     fn push(&mut self, new: &[u8]) {
         let new_kept = &new[new.len().saturating_sub(self.limit)..];
         let overflow = (self.bytes.len() + new_kept.len()).saturating_sub(self.limit);
@@ -86,7 +104,7 @@ mod tests {
     use super::*;
 
     fn check(limit: usize, writes: &[&[u8]], text: &str, dropped: u64) {
-        let mut ring = Ring { bytes: VecDeque::new(), limit, dropped: 0 };
+        let mut ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, secrets: Vec::new() };
         writes.iter().for_each(|bytes| ring.push(bytes));
         assert_eq!((ring.text().as_str(), ring.dropped), (text, dropped), "{limit} {writes:?}");
     }
@@ -98,6 +116,20 @@ mod tests {
         check(8, &[b"1234", b"56789"], "23456789", 1);
         check(4, &[b"12", b"3456789"], "6789", 5);
         check(0, &[b"12"], "", 2);
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_wherever_it_stands() {
+        let shown = |limit, secrets: &[&str], text: &str| {
+            let tail = StderrTail::new(limit);
+            tail.hide(secrets.iter().map(|secret| Hidden::new(*secret)).collect());
+            text.as_bytes().chunks(3).for_each(|part| tail.push(part));
+            tail.text()
+        };
+        let both = ["c4nary", "c4nary-long", "a"];
+        assert_eq!(shown(99, &both, "a: c4nary c4nary-long, c4nar\n"), "a: *** ***, c4nar\n");
+        assert_eq!(shown(12, &["c4nary"], "x c4nary\nc4nary\n"), "***\n");
+        assert_eq!(shown(12, &[], "x c4nary\nc4nary\n"), "nary\nc4nary\n");
     }
 
     #[test]

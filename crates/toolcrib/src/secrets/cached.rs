@@ -39,6 +39,10 @@ impl Cached {
         self.cells().clear();
     }
 
+    pub(super) fn forget_one(&self, store: &str, path: &str) {
+        self.cells().remove(&(store.to_owned(), path.to_owned()));
+    }
+
     fn cell(&self, store: &str, path: &str, keep: Duration) -> Arc<Cell> {
         let mut cells = self.cells();
         let cell = cells.entry((store.to_owned(), path.to_owned())).or_default();
@@ -80,5 +84,9 @@ mod tests {
         assert_eq!(get(Duration::ZERO).await.unwrap().reveal(), "3");
         cached.forget();
         assert_eq!(get(minute).await.unwrap().reveal(), "4");
+        cached.forget_one("s", "other");
+        assert_eq!(get(minute).await.unwrap().reveal(), "4");
+        cached.forget_one("s", "p");
+        assert_eq!(get(minute).await.unwrap().reveal(), "5");
     }
 }

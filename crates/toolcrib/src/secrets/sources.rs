@@ -87,6 +87,20 @@ impl Sources {
         stream::iter(asked).buffer_unordered(AT_A_TIME).try_collect().await.map(Found)
     }
 
+    /// Whether an answer is remembered for a while that a server's values refer to: it may be another by now.
+    pub fn remembers(&self, spec: &ServerSpec) -> bool {
+        secrets(spec).any(|(name, _)| {
+            let store = self.store(&name, &spec.base).ok();
+            let is_slow = |kind| matches!(kind, SecretKind::Command | SecretKind::Vault);
+            store.is_some_and(|store| is_slow(store.kind))
+        })
+    }
+
+    /// What is remembered for a server is not believed any more: it is asked for again.
+    pub fn distrust(&self, spec: &ServerSpec) {
+        secrets(spec).for_each(|(name, path)| self.cached.forget_one(&name, &path));
+    }
+
     async fn value(
         &self,
         reference: &Reference,
@@ -218,10 +232,26 @@ impl Found {
     }
 }
 
+impl Found {
+    /// All that must not be shown, if the server says it.
+    pub fn secrets(&self) -> Vec<Hidden> {
+        self.0.values().cloned().collect()
+    }
+}
+
 /// What an answer is kept under. It is for the files of one folder: another folder's must not have it by asking for
 /// the same id.
 pub fn input_name(base: &Path, id: &str) -> String {
     format!("input {id} of {}", base.display())
+}
+
+/// What of its values is in stores: the name of each store, and the path.
+fn secrets(spec: &ServerSpec) -> impl Iterator<Item = (String, String)> {
+    let references = spec.values().into_iter().flat_map(Value::references);
+    references.filter_map(|reference| match reference {
+        Reference::Secret { provider, path } => Some((provider, path)),
+        Reference::Env(_) | Reference::Input(_) => None,
+    })
 }
 
 fn variable<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {

@@ -66,7 +66,7 @@ impl Unresolved {
         let reference = &self.reference;
         match &self.why {
             Why::Unanswered => {
-                format!("run `toolcrib doctor {server}` in a terminal: it asks for it once")
+                format!("run `toolcrib login {server}` in a terminal: it asks for it once")
             }
             Why::Missing => format!("put {reference} there, or correct its path"),
             Why::Undeclared(name) => {

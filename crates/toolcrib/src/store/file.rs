@@ -1,9 +1,9 @@
 //! The file of a store: opened for one owner only, checked, migrated, and moved aside if it is damaged.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use toolcrib_config::Problem;
 
 use super::error::OpenError;
 use super::schema::{self, Found};
+use crate::disk::private_file;
 
 const NAME: &str = "store.db";
 const ASIDE: &str = "store.damaged.db";
@@ -151,20 +152,6 @@ fn prepare(db: &mut Connection, version: usize) -> rusqlite::Result<()> {
     // An answer means that it is on disk, also if the power fails.
     db.pragma_update(None, "synchronous", "FULL")?;
     if version < schema::VERSION { schema::migrate(db, version) } else { Ok(()) }
-}
-
-fn private_file(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)?;
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(0o600))?;
-    }
-    Ok(file)
 }
 
 /// One damaged file is kept, the newest: for whoever wants to save something of it.

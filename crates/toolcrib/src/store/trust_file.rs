@@ -2,28 +2,19 @@
 //! person, since no folder may vouch for itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use toolcrib_config::Hash;
 
 use super::time::{from_millis, to_millis};
-
-/// A file that is larger is not ours.
-const MOST: u64 = 16 << 20;
-
-/// Another process that writes is done within this time.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-const TICK: Duration = Duration::from_millis(10);
+use crate::disk::PrivateFile;
 
 /// The file. Nothing of it is held: each question reads it anew.
 #[derive(Clone, Debug)]
-pub struct TrustFile(PathBuf);
+pub struct TrustFile(PrivateFile);
 
 /// One folder and what is trusted of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +53,11 @@ pub enum TrustError {
 
 impl TrustFile {
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        TrustFile(path.into())
+        TrustFile(PrivateFile::new(path))
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// All of them, by name. Blocks.
@@ -105,55 +96,24 @@ impl TrustFile {
     }
 
     fn read(&self) -> Result<Kept, TrustError> {
-        let read = File::open(&self.0).and_then(|file| {
-            let mut content = Vec::new();
-            file.take(MOST).read_to_end(&mut content)?;
-            Ok(content)
-        });
-        let content = match read {
-            Ok(content) => content,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Kept::default()),
-            Err(cause) => return Err(TrustError::Read { path: self.0.clone(), cause }),
-        };
-        serde_json::from_slice(&content).map_err(|_| TrustError::Damaged(self.0.clone()))
+        let content = self.0.read();
+        let path = || self.path().to_owned();
+        match content.map_err(|cause| TrustError::Read { path: path(), cause })? {
+            Some(content) => {
+                serde_json::from_slice(&content).map_err(|_| TrustError::Damaged(path()))
+            }
+            None => Ok(Kept::default()),
+        }
     }
 
     /// One at a time, and whole or not at all.
     fn change(&self, how: impl FnOnce(&mut Kept)) -> Result<(), TrustError> {
-        let failed = |cause| TrustError::Write { path: self.0.clone(), cause };
-        let _lock = self.lock().map_err(failed)?;
+        let failed = |cause| TrustError::Write { path: self.path().to_owned(), cause };
+        let alone = self.0.lock().map_err(failed)?;
         let mut kept = self.read()?;
         how(&mut kept);
         let text = serde_json::to_vec_pretty(&kept).map_err(io::Error::other).map_err(failed)?;
-        self.replace(&text).map_err(failed)
-    }
-
-    fn lock(&self) -> io::Result<File> {
-        if let Some(folder) = self.0.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
-        let lock = private().truncate(false).open(self.0.with_extension("lock"))?;
-        let begun = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
-                    return Err(ErrorKind::WouldBlock.into());
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(TICK),
-            }
-        }
-    }
-
-    /// Whoever has the lock is alone, so that the name beside it is free.
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
-        let fresh = self.0.with_extension("new");
-        let mut file = private().truncate(true).open(&fresh)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&fresh, &self.0)?;
-        self.0.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        self.0.replace(&alone, &text).map_err(failed)
     }
 }
 
@@ -188,14 +148,9 @@ fn text(folder: &Path) -> Result<String, TrustError> {
     folder.to_str().map(str::to_owned).ok_or_else(|| TrustError::NoText(folder.to_owned()))
 }
 
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).mode(0o600);
-    options
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;

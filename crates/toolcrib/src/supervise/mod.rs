@@ -80,6 +80,7 @@ impl Supervisor {
             spec,
             world: Arc::clone(&self.0.world),
             caller: terms.caller,
+            clock: Arc::default(),
         };
         let server = Arc::new(Server::start(number, setup, Arc::clone(&self.0.watcher)));
         self.servers_mut().push(Arc::clone(&server));

@@ -10,7 +10,7 @@ use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::{DiscoverySession, SessionScope};
 
 use super::{Watcher, Whose};
-use crate::conn::{Caller, Conn, Event, Listener, News, Setup};
+use crate::conn::{Caller, Conn, Event, Listener, News, Setup, Standstill};
 
 /// A server. Its configuration never changes: a changed one is another server.
 pub struct Server {
@@ -67,6 +67,11 @@ impl Server {
 
     pub fn spec(&self) -> &Arc<ServerSpec> {
         &self.setup.spec
+    }
+
+    /// The clock of whoever waits for one of its connections.
+    pub fn clock(&self) -> &Standstill {
+        &self.setup.clock
     }
 
     /// The connection in which the lists are read, and that shared servers are called on.

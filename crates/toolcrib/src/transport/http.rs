@@ -5,9 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode, Url};
 use tokio::sync::mpsc;
@@ -153,7 +151,9 @@ impl Http {
                 .await
                 .map_err(HttpFault::NoToken)?,
         };
-        ask.bear(token.as_ref())?;
+        if let Some(token) = &token {
+            tokens.put(&mut ask.headers, token)?;
+        }
         let answer = self.send_once(&ask, waiting).await?;
         match is_denied(&answer) {
             true => Box::pin(self.send_again(&**tokens, token, answer, ask, waiting)).await,
@@ -175,7 +175,7 @@ impl Http {
             let instead = tokens.instead(token.as_ref(), &denial);
             let instead = waiting.while_standing(instead).await.map_err(HttpFault::NoToken)?;
             let Some(instead) = instead else { return Ok(answer) };
-            ask.bear(Some(&instead))?;
+            tokens.put(&mut ask.headers, &instead)?;
             token = Some(instead);
             answer = self.send_once(&ask, waiting).await?;
             if !is_denied(&answer) {
@@ -257,16 +257,6 @@ impl<'a> Waiting<'a> {
 impl<'a> Ask<'a> {
     fn new(method: Method, url: &'a Url, headers: HeaderMap) -> Self {
         Self { method, url, headers, body: Bytes::new(), silence: None }
-    }
-
-    /// From now on it carries this token.
-    fn bear(&mut self, token: Option<&Hidden>) -> Result<(), HttpFault> {
-        let Some(token) = token else { return Ok(()) };
-        let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
-        let mut value = value.map_err(|_| HttpFault::BadHeader(AUTHORIZATION.to_string()))?;
-        value.set_sensitive(true);
-        self.headers.insert(AUTHORIZATION, value);
-        Ok(())
     }
 
     async fn over(&self, client: &Client) -> Result<Answer, HttpFault> {

@@ -73,10 +73,7 @@ impl Target {
         if !opening.permissions.network {
             return Err(OpenError::NetworkForbidden);
         }
-        let (url, mut headers) = resolved(remote, schemes, &opening.find)?;
-        if let Some((name, value)) = opening.credentials.header() {
-            put(&mut headers, name, &value)?;
-        }
+        let (url, headers) = dressed(remote, schemes, &opening.credentials, &opening.find)?;
         let tokens = match &opening.credentials {
             Credentials::Tokens(tokens) => Some(Arc::clone(tokens)),
             _ => None,
@@ -85,7 +82,21 @@ impl Target {
     }
 }
 
-/// An address and the headers of every request to it, with values instead of references.
+/// An address and the headers of every request to it, credentials and all.
+pub(crate) fn dressed(
+    remote: &Remote,
+    schemes: [&str; 2],
+    credentials: &Credentials,
+    find: &dyn Fn(&Reference) -> Option<String>,
+) -> Result<(Url, HeaderMap), OpenError> {
+    let (url, mut headers) = resolved(remote, schemes, find)?;
+    if let Some((name, value)) = credentials.header() {
+        put(&mut headers, name, &value)?;
+    }
+    Ok((url, headers))
+}
+
+/// The same with values instead of references, and without what is configured as credentials.
 pub(crate) fn resolved(
     remote: &Remote,
     schemes: [&str; 2],

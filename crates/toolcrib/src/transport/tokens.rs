@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use toolcrib_config::Hidden;
+
+use super::http_fault::HttpFault;
 
 /// Something that takes its time.
 pub type Coming<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -24,6 +26,15 @@ pub trait Tokens: fmt::Debug + Send + Sync {
         used: Option<&'a Hidden>,
         denial: &'a Denial,
     ) -> Coming<'a, Result<Option<Hidden>, NoToken>>;
+
+    /// Shows a token in the headers of a request.
+    fn put(&self, headers: &mut HeaderMap, token: &Hidden) -> Result<(), HttpFault> {
+        let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+        let mut value = value.map_err(|_| HttpFault::BadHeader(AUTHORIZATION.to_string()))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+        Ok(())
+    }
 }
 
 /// How a server refused a request.

@@ -129,6 +129,7 @@ impl Scene {
                 capabilities: ClientCapabilities::default(),
                 handler: Arc::new(NoRequests),
             },
+            clock: Arc::default(),
         }
     }
 

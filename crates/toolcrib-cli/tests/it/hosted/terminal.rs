@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use super::{PATH, codes, demo, native, parsed, scripted};
+use crate::serving::Serving;
 use crate::{NO_BUS, PROGRAM, Place};
 
 /// A command on a terminal of its own.
@@ -78,10 +79,7 @@ fn an_input_is_asked_for_once_and_a_password_is_not_seen() {
     let ran = run(&["doctor"]);
     let error = parsed(&ran)["servers"][0]["error"].take();
     assert_eq!(error["code"], "input.missing");
-    assert!(
-        error["fix"].as_str().unwrap().contains("`toolcrib doctor s` in a terminal"),
-        "{error}"
-    );
+    assert!(error["fix"].as_str().unwrap().contains("`toolcrib login s` in a terminal"), "{error}");
 
     let args = "tools --config .vscode/mcp.json";
     let typed =
@@ -97,6 +95,45 @@ fn an_input_is_asked_for_once_and_a_password_is_not_seen() {
     let kept = parsed(&run(&["doctor"]));
     assert_eq!(kept["credentials"]["storage"], "file");
     assert_eq!(codes(&kept["problems"]), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn an_answer_can_be_changed_and_the_host_that_runs_takes_it() {
+    let inputs = json!([
+        {"id": "key", "type": "promptString", "description": "The key", "password": true},
+        {"id": "both", "type": "promptString", "description": "For both"},
+    ]);
+    let server = |key: &str| {
+        let mut server = scripted(&Script::default());
+        server["env"] = json!({"KEY": key, "BOTH": "${input:both}"});
+        server
+    };
+    let servers = json!({"s": server("${input:key}"), "t": server("x")});
+    let text = json!({"inputs": inputs, "servers": servers}).to_string();
+    let place = Place::new().file(".vscode/mcp.json", &text);
+    let serving = Serving::start_with(place, &["--config", ".vscode/mcp.json"]).await;
+    let place = &serving.place;
+    let named = ["--config", ".vscode/mcp.json"];
+    let run = |args: &[&str]| place.run_with(&[args, &named[..], &["--json"]].concat(), &[PATH]);
+    let told = || {
+        let text =
+            parsed(&run(&["call", "s__env"]))["text"].as_str().unwrap_or_default().to_owned();
+        serde_json::from_str::<Value>(&text).unwrap_or_default()["env"].take()
+    };
+    assert_eq!(told()["KEY"], Value::Null);
+    let log_in = "login s --config .vscode/mcp.json";
+    let sent = answered(place, log_in, &[("For both", "b"), ("The key", "wr0ng")]);
+    assert!(sent.contains("`s` has the answers that it needs"), "{sent:?}");
+    assert!(sent.contains("the host that runs has connected it"), "{sent:?}");
+    assert_eq!((&told()["KEY"], &told()["BOTH"]), (&json!("wr0ng"), &json!("b")));
+
+    let ran = parsed(&run(&["logout", "s"]));
+    assert_eq!(ran["answers_forgotten"], 1, "the other is used by `t` as well: {ran}");
+    assert_eq!(told()["KEY"], Value::Null, "its sessions have ended");
+    let sent = answered(place, log_in, &[("The key", "r1ght")]);
+    assert!(!sent.contains("For both"), "{sent:?}");
+    assert_eq!((&told()["KEY"], &told()["BOTH"]), (&json!("r1ght"), &json!("b")));
+    serving.end().await;
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::super::{Leases, Order, Sessions, TakeError};
 use super::*;
@@ -68,7 +68,7 @@ impl Scene {
         &self,
         dialog: &str,
     ) -> Result<super::super::Guard<u64, WouldNot>, TakeError<WouldNot>> {
-        self.leases.take(&dialog.into(), ERA, Instant::now() + SOON).await
+        self.leases.take(&dialog.into(), ERA, sleep(SOON)).await
     }
 
     fn open(&self) -> Vec<u64> {
@@ -120,9 +120,7 @@ async fn ten_first_calls_of_a_dialog_open_one_session() {
     let mut calls = JoinSet::new();
     for _ in 0..10 {
         let leases = scene.leases.clone();
-        calls.spawn(
-            async move { *leases.take(&"a".into(), ERA, Instant::now() + SOON).await.unwrap() },
-        );
+        calls.spawn(async move { *leases.take(&"a".into(), ERA, sleep(SOON)).await.unwrap() });
     }
     let got: BTreeSet<_> = calls.join_all().await.into_iter().collect();
     assert_eq!((got.len(), scene.fake.opened.load(SeqCst)), (1, 1));
@@ -248,13 +246,13 @@ async fn a_lost_session_is_cleared_away_and_replaced() {
 async fn without_its_clerk_nobody_waits() {
     let Scene { leases, mut clerk, .. } = Scene::new(per_dialog(0), slow(60, 0));
     let dialog: Arc<str> = "a".into();
-    let (taken, ()) = tokio::join!(leases.take(&dialog, ERA, Instant::now() + SOON), async {
+    let (taken, ()) = tokio::join!(leases.take(&dialog, ERA, sleep(SOON)), async {
         sleep(Duration::from_secs(1)).await;
         clerk.abort_all();
     });
     assert_eq!(taken.unwrap_err(), TakeError::BrokenOff { server: "s".into() });
     clerk.join_next().await;
-    let late = leases.take(&dialog, ERA, Instant::now() + SOON).await;
+    let late = leases.take(&dialog, ERA, sleep(SOON)).await;
     assert_eq!(late.unwrap_err(), TakeError::Retired { server: "s".into() });
 }
 
@@ -269,7 +267,7 @@ async fn a_thousand_dialogs_share_thirty_two_places_and_nothing_is_left() {
             let far = Instant::now() + Duration::from_secs(3600);
             let mut sessions = BTreeSet::new();
             for _ in 0..5 {
-                sessions.insert(*leases.take(&dialog, ERA, far).await.unwrap());
+                sessions.insert(*leases.take(&dialog, ERA, sleep_until(far)).await.unwrap());
             }
             leases.dialog_ended(&dialog);
             sessions

@@ -49,7 +49,7 @@ impl Disk for Fragile {
         self.0.lock().unwrap().seen.get(path).cloned().ok_or(io::ErrorKind::NotFound.into())
     }
 
-    fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+    fn write(&self, path: &Path, content: &[u8], _mode: u32) -> io::Result<()> {
         self.step(|plates, ends| {
             let written = if ends { &content[..content.len() / 2] } else { content };
             plates.seen.insert(path.to_owned(), written.to_vec());

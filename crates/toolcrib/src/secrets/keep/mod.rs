@@ -1,6 +1,5 @@
 //! The keep: credentials by name in a folder of the person's, a file for each, whole or as it was at any moment.
 
-mod disk;
 mod entry;
 mod error;
 mod lock;
@@ -16,7 +15,7 @@ use tokio::task::spawn_blocking;
 use toolcrib_config::{Hidden, Problem, model};
 
 use super::keyring::{Keyring, KeyringError};
-use disk::{Disk, RealDisk, private_folder};
+use crate::disk::{Disk, PRIVATE, RealDisk, private_folder, replace_on};
 use entry::{Entry, digits};
 pub use error::KeepError;
 pub use lock::KeepLock;
@@ -127,7 +126,7 @@ impl Keep {
                     _ => {}
                 }
             }
-            Ok(())
+            path.parent().map_or(Ok(()), |folder| disk.sync(folder))
         })
         .await
     }
@@ -222,9 +221,7 @@ impl Keep {
 
     async fn put(&self, stem: &str, text: Hidden) -> Result<(), KeepError> {
         self.change(stem, "write", move |disk, draft, path| {
-            disk.write(draft, text.reveal().as_bytes())?;
-            disk.sync(draft)?;
-            disk.rename(draft, path)
+            replace_on(disk, draft, path, text.reveal().as_bytes(), PRIVATE)
         })
         .await
     }
@@ -243,7 +240,6 @@ impl Keep {
         let changed = blocking(move || {
             private_folder(&inner.folder)?;
             act(&*inner.disk, &draft, &at)?;
-            inner.disk.sync(&inner.folder)?;
             drop(alone);
             Ok(())
         });

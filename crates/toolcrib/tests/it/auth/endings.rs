@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::sleep;
-use toolcrib::conn::FailureKind;
 use toolcrib::conn::peer::{CallOptions, Patience};
+use toolcrib::conn::{FailureKind, Want};
 use toolcrib_wire::{ObjectWriter, method};
 
 use super::Stage;
@@ -90,7 +91,7 @@ async fn the_time_that_a_token_takes_is_not_the_calls() {
     assert_eq!(stage.call("whoami").await.unwrap(), "whoami as ada");
     expire(2).await;
     stage.provider.order("hold").await.unwrap();
-    let ticket = within(stage.conn.ready(toolcrib::conn::Want::Call)).await.unwrap();
+    let ticket = within(stage.conn.ready(Want::Call)).await.unwrap();
     let patience = Patience { request: Some(Duration::from_secs(1)), max: None };
     let options = CallOptions { patience, ..CallOptions::default() };
     let params = ObjectWriter::new().string("name", "whoami").finish();
@@ -102,6 +103,25 @@ async fn the_time_that_a_token_takes_is_not_the_calls() {
     };
     let (called, ()) = tokio::join!(within(call), free);
     assert!(called.is_ok(), "{called:?}");
+    drop(ticket);
+    stage.close().await;
+}
+
+#[tokio::test]
+async fn the_time_that_a_token_takes_is_not_that_of_a_start_either() {
+    let limits = json!({"timeouts": {"startup": "2s"}, "auth": {"kind": "oauth"}});
+    let mut stage = Stage::with(&["--ttl", "2"], limits).await;
+    stage.log_in().await;
+    expire(2).await;
+    stage.provider.order("hold").await.unwrap();
+    let free = async {
+        // Longer than the start may take.
+        expire(4).await;
+        stage.provider.order("free").await.unwrap();
+    };
+    stage.conn.tell(toolcrib::conn::Event::Connect).await;
+    let (ticket, ()) = tokio::join!(within(stage.conn.first_try(Want::Call)), free);
+    assert!(ticket.is_ok(), "{ticket:?}");
     drop(ticket);
     stage.close().await;
 }

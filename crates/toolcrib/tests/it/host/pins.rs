@@ -119,3 +119,35 @@ async fn ext_14_where_pins_are_enforced_nobody_gets_it_before() {
     until("nothing is wrong", || changed(&host).is_empty()).await;
     within(host.close()).await;
 }
+
+#[tokio::test]
+async fn ext_14_tools_that_nobody_can_compare_are_withheld_where_pins_are_enforced() {
+    let address = Address::start(json!([tool("add", "Adds.")])).await;
+    let stage = Stage::new();
+    write(&stage, &address, "enforce");
+    within(start(&stage).await.close()).await;
+    let db = rusqlite::Connection::open(stage.folder.path().join("state/store.db")).unwrap();
+    let damage = |text: &str| assert_eq!(db.execute(text, []).unwrap(), 1);
+    damage("UPDATE pins SET meaning = 'no hash'");
+    let unreadable =
+        |host: &Host| host.problems().into_iter().find(|problem| problem.code == "pins.unreadable");
+    let host = start(&stage).await;
+    let default = dialog(&host, "default").await;
+    assert!(!names(&default).await.contains(&"s__add".to_owned())); // EXT-14
+    let refused = call(&default, "s__add", &json!({})).await;
+    assert_eq!(kind(refused), ErrorKind::UnknownTool);
+    let problem = unreadable(&host).unwrap();
+    assert!(problem.is_error() && problem.text.contains("withheld"), "{problem:?}");
+    // Where they are only told of, they are offered, and it is told that nobody can tell.
+    write(&stage, &address, "warn");
+    within(host.reload()).await.unwrap();
+    assert_eq!(text(&default, "s__add", &json!({})).await, "done");
+    assert!(unreadable(&host).is_some_and(|problem| !problem.is_error()));
+    // And as soon as it can be told, all is as it was.
+    damage("UPDATE pins SET meaning = zeroblob(32)");
+    write(&stage, &address, "enforce");
+    within(host.reload()).await.unwrap();
+    until("it is compared", || unreadable(&host).is_none()).await;
+    assert_eq!(text(&default, "s__add", &json!({})).await, "done");
+    within(host.close()).await;
+}

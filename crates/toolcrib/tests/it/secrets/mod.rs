@@ -1,6 +1,7 @@
 //! Secrets that configuration refers to: where they are found, and what is told where they are not.
 
 mod keyring;
+mod refused;
 mod vault;
 
 use std::path::Path;
@@ -169,7 +170,7 @@ async fn an_input_is_what_was_kept_for_the_folder_of_its_file() {
     let spec = scene.server(&entry);
     let error = scene.world.sources.resolve(&spec, ALL).await.unwrap_err();
     assert_eq!(error.code(), "input.missing");
-    assert!(error.fix("it").contains("`toolcrib doctor it`"), "{}", error.fix("it"));
+    assert!(error.fix("it").contains("`toolcrib login it`"), "{}", error.fix("it"));
     let keep = scene.world.sources.keep();
     keep.write(&input_name(Path::new("/elsewhere"), "api key"), &Hidden::new("x")).await.unwrap();
     assert!(scene.world.sources.resolve(&spec, ALL).await.is_err());

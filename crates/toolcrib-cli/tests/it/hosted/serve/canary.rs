@@ -5,7 +5,7 @@ use std::fs;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use toolcrib::secrets::{Keep, Storage, input_name};
-use toolcrib_config::Hidden;
+use toolcrib_config::{Dialect, Hidden, Memory, Named, Workspace, compile};
 use toolcrib_testkit::http::{Asked, HttpServer, Reply};
 use toolcrib_testkit::scripted::Script;
 
@@ -54,6 +54,7 @@ servers:
   socket: { kind: websocket, url: "ws://127.0.0.1:1/?key=${CANARY_QUERY}", headers: { X-Literal: c4nary-header } }
   gone: { command: no-such-program-here, env: { LITERAL: c4nary-literal } }
   dies: { command: sh, args: [-c, "exit 3"], env: { LITERAL: c4nary-literal } }
+  echoes: { command: sh, args: [-c, "echo $V $W $V >&2; exit 3"], env: { V: { secret: "folder:by-folder" }, W: "${input:key}" } }
   denied: { command: PROGRAM, env: { V: { secret: "stranger:kv/app#password" } } }
   failing: { command: PROGRAM, env: { V: { secret: "fails:x" } } }
   missing: { command: PROGRAM, env: { LITERAL: c4nary-literal, V: "${NOT_SET}", W: { secret: "folder:none" } } }
@@ -262,4 +263,40 @@ async fn get(socket: &Path, path: &str) -> String {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
     answer
+}
+
+#[test]
+fn no_secret_is_in_what_is_told_of_files_that_cannot_be_read() {
+    let yaml = "version: 1\nservers:\n  a:\n    command: x\n    env: { A: c4nary-1, B: 'c4nary-2' }\n    headers:\n      Authorization: Bearer c4nary-3\n";
+    let json =
+        r#"{"mcpServers": {"a": {"command": "x", "env": {"A": "c4nary-1", "B": "c4nary-2"}}}}"#;
+    let toml = "[mcp_servers.a]\ncommand = \"x\"\nenv = { A = \"c4nary-1\", B = \"c4nary-2\" }\n";
+    for (name, dialect, text) in [
+        ("a.yaml", Dialect::Native, yaml),
+        (".mcp.json", Dialect::Claude, json),
+        ("c.toml", Dialect::Codex, toml),
+    ] {
+        // Ended or broken at each place, and with each sign too many.
+        for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)).step_by(7) {
+            for sign in ["", "\"", "'", "}", "]", ":", "\t", "\u{0}", "&a", "*a", "${"] {
+                let (before, after) = text.split_at(at);
+                let broken = [before, sign, if sign.is_empty() { "" } else { after }].concat();
+                told_of(name, dialect, &broken);
+            }
+        }
+    }
+}
+
+/// What `check` would print of a file.
+fn told_of(name: &str, dialect: Dialect, text: &str) {
+    let path = PathBuf::from("/w").join(name);
+    let named = Named { path: path.clone(), dialect: Some(dialect) };
+    let workspace = Workspace { root: "/w".into(), home: None, named: Some(named) };
+    let config = compile(&workspace, &Memory::default().with_file(&path, text));
+    for problem in &config.problems {
+        clean(text, &format!("{problem:?}"));
+        let place = problem.line.zip(problem.column).zip(config.sources.first());
+        let excerpt = place.and_then(|((line, column), source)| source.excerpt(line, column));
+        clean(text, &excerpt.unwrap_or_default().0);
+    }
 }
