@@ -94,6 +94,10 @@ impl Steward {
     /// Looks at every list that came since it last did.
     pub(super) async fn judge(&mut self) {
         let pins = self.root().config.host.pins;
+        let unread = match pins {
+            Pins::Off => None,
+            _ => self.recall().await.err(),
+        };
         let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
             let Some(catalog) = slot.catalog() else {
@@ -106,7 +110,7 @@ impl Steward {
             let looked = match pins {
                 Pins::Off => Ok(Arc::default()),
                 _ if slot.pinned.is_alike(&catalog) => Ok(slot.pinned.judged().1),
-                _ => look(&core, slot, &catalog).await.map(Arc::new),
+                _ => look(&core, slot, &catalog, unread.as_deref()).await.map(Arc::new),
             };
             slot.pinned.unread = looked.as_ref().err().cloned();
             slot.pinned.judged = match looked {
@@ -116,6 +120,26 @@ impl Steward {
             };
         }
         self.tell_changed();
+    }
+
+    /// Reads how the tools of all servers were, together: one after the other they would wait for what is written of
+    /// those that were first.
+    async fn recall(&mut self) -> Result<(), String> {
+        let all = slots_mut(&mut self.folders, &mut self.added);
+        let unknown: Vec<&mut Slot> = all.filter(|slot| slot.pinned.known.is_none()).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let servers = unknown.iter().map(|slot| pinned_server(&self.core, &slot.key)).collect();
+        let pins = self.core.store.pins(servers).await.map_err(|error| {
+            tracing::warn!(%error, "nobody knows how tools were");
+            chain(&error)
+        })?;
+        for (slot, pins) in unknown.into_iter().zip(pins) {
+            let known = pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin)));
+            slot.pinned.known = Some(known.collect());
+        }
+        Ok(())
     }
 
     pub(super) fn changed_definitions(&self) -> Vec<ChangedDefinition> {
@@ -172,18 +196,11 @@ async fn look(
     core: &Arc<Core>,
     slot: &mut Slot,
     catalog: &Arc<Catalog>,
+    unread: Option<&str>,
 ) -> Result<Vec<ChangedDefinition>, String> {
     let server = pinned_server(core, &slot.key);
-    let known = match slot.pinned.known.take() {
-        Some(known) => known,
-        None => match core.store.pins(&server).await {
-            Ok(pins) => pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect(),
-            Err(error) => {
-                tracing::warn!(server = %slot.key, %error, "nobody knows how its tools were");
-                return Err(chain(&error));
-            }
-        },
-    };
+    let known = slot.pinned.known.take();
+    let known = known.ok_or_else(|| unread.unwrap_or("nobody has looked yet").to_owned())?;
     let (was_known, list) = (!known.is_empty(), Arc::clone(catalog));
     let found = tokio::task::spawn_blocking(move || find(known, &list.tools)).await;
     // It does not panic; if it did, the store would be asked again.

@@ -141,10 +141,11 @@ impl Store {
         self.ask("keep a catalogue", write).await
     }
 
-    /// The definitions of a server's tools as they were first seen or last accepted, each by its hashes only.
-    pub async fn pins(&self, server: &PinnedServer) -> Result<Vec<Pin>, StoreError> {
-        let server = server.clone();
-        self.ask("read the known definitions of tools", move |db| pins::read(db, &server)).await
+    /// The definitions of each server's tools as they were first seen or last accepted, by their hashes only.
+    pub async fn pins(&self, servers: Vec<PinnedServer>) -> Result<Vec<Vec<Pin>>, StoreError> {
+        let read =
+            move |db: &Connection| servers.iter().map(|server| pins::read(db, server)).collect();
+        self.ask("read the known definitions of tools", read).await
     }
 
     /// What some of these definitions say, as far as that was kept.
