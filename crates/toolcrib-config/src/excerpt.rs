@@ -114,9 +114,15 @@ fn quoted_end(rest: &str) -> Option<usize> {
     end.map(|(at, c)| at + c.len_utf8())
 }
 
+/// Whether it is a name and nothing else: what stands beside one, or in its place where it is missing, may be a secret.
+fn is_reference(value: &str) -> bool {
+    let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || "_:.".contains(c)))
+}
+
 /// Where a value ends that begins there; a reference to one may be seen.
 fn end_of(line: &str, start: usize, value: &str) -> Option<usize> {
-    if value.contains("${") {
+    if is_reference(value) {
         return None;
     }
     let rest = line.get(start..)?;
@@ -149,6 +155,21 @@ mod tests {
         assert_eq!(shown(text, 3, column), (line.to_string(), line.find("***").unwrap() + 1));
         assert_eq!(shown(text, 5, 14), ("    command: 7".to_string(), 14));
         assert_eq!(shown(text, 6, 5).0, "    headers: { é: ***, X: *** }");
+    }
+
+    #[test]
+    fn what_stands_beside_a_reference_or_for_it_is_masked() {
+        for (value, expected) in [
+            ("${A}", "${A}"),
+            ("${env:A_1.b}", "${env:A_1.b}"),
+            ("c4nary${A}", "***"),
+            ("${A:-c4nary}", "***"),
+            ("Bearer ${A c4nary", "***"),
+            ("${A}${B} c4nary}", "***"),
+        ] {
+            let text = format!("version: 1\nservers: {{}}\nx: 1\nenv:\n  A: {value}\n");
+            assert_eq!(shown(&text, 5, 3).0, format!("  A: {expected}"), "{value}");
+        }
     }
 
     #[test]
