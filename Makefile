@@ -41,11 +41,13 @@ fmt:
 	$(CARGO) fmt --manifest-path bench/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/peers/rmcp/Cargo.toml --check
 
-# Fuzzing and benchmarks are workspaces of their own; unlinted they would rot between two runs.
+# Fuzzing and benchmarks are workspaces of their own; unlinted they would rot between two runs. They share a folder, so
+# that what both need is looked at once; and they have the server as it is built, without the features of its tests.
+ASIDE := $(abspath $(or $(CARGO_TARGET_DIR),target))/aside
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --lib --bins --locked -- -D warnings
-	$(CARGO) clippy --manifest-path bench/Cargo.toml --locked -- -D warnings
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir $(ASIDE) --lib --bins --locked -- -D warnings
+	$(CARGO) clippy --manifest-path bench/Cargo.toml --target-dir $(ASIDE) --locked -- -D warnings
 
 doctest:
 	$(CARGO) test --workspace --doc --locked

@@ -46,6 +46,7 @@ pub enum TracesError {
 
 /// What whoever sends spans is told.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only whoever sends spans reads it"))]
 enum Said {
     Ended(Box<Ended>),
     /// Everything up to here is to be sent now.

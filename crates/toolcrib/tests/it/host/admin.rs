@@ -51,6 +51,8 @@ async fn ext_01_an_agent_that_may_disables_and_restarts_servers() {
     assert_eq!(server(&host, "a").pid, None);
     within(host.enable("a", "a person")).await.unwrap();
     until("it is up", || server(&host, "a").state == State::Ready).await;
+    // What it offers is published a moment later.
+    within(host.settled()).await;
     assert_eq!(counted(&dialog(&host, "guest").await, "a_count").await.1, 1);
     within(host.close()).await;
 }
