@@ -114,8 +114,10 @@ fn quoted_end(rest: &str) -> Option<usize> {
     end.map(|(at, c)| at + c.len_utf8())
 }
 
-/// Whether it is a name and nothing else: what stands beside one, or in its place where it is missing, may be a secret.
+/// Whether it is a name, behind the word for credentials or alone: what else stands beside one, or in its place where
+/// it is missing, may be a secret.
 fn is_reference(value: &str) -> bool {
+    let value = value.strip_prefix("Bearer ").unwrap_or(value);
     let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || "_:.".contains(c)))
 }
@@ -162,6 +164,7 @@ mod tests {
         for (value, expected) in [
             ("${A}", "${A}"),
             ("${env:A_1.b}", "${env:A_1.b}"),
+            ("Bearer ${A}", "Bearer ${A}"),
             ("c4nary${A}", "***"),
             ("${A:-c4nary}", "***"),
             ("Bearer ${A c4nary", "***"),
