@@ -61,10 +61,8 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
 
 fn runtime() -> Result<Runtime, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(cores.min(WORKERS))
-        .enable_all()
-        .build();
+    let runtime =
+        Builder::new_multi_thread().worker_threads(cores.min(WORKERS)).enable_all().build();
     runtime.map_err(|error| format!("cannot start: {error}"))
 }
 
