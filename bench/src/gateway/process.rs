@@ -89,8 +89,9 @@ impl Group {
             let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
             let of = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(2));
             let is_of = of.and_then(|it| it.parse().ok()) == Some(group);
-            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            is_of && !find(&command, b"upstream")
+            // Upstreams are this program; others may name it among their arguments.
+            let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+            is_of && program != std::env::current_exe().ok()
         };
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_member).collect()
