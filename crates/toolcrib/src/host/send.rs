@@ -10,11 +10,11 @@ use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
 use super::asking::{self, During};
 use super::call::{CallRequest, Rounds, deadline, params, patience, read};
-use super::events::Event;
+use super::events::{Event, Events};
 use super::note::Note;
 use super::serving::{NoSession, Serving};
 use super::turn::Turn;
-use crate::conn::peer::{self, CallOptions, Patience, ProgressWish, Remark, Sender, mailbox};
+use crate::conn::peer::{self, CallOptions, Hears, Patience, ProgressWish, Remark, Sender};
 use crate::conn::{Failure, FailureKind, Session};
 use crate::lease::TakeError;
 use crate::registry::{Server, Tool};
@@ -24,9 +24,6 @@ use crate::signals::chain;
 /// A call is made this often at most, also if policy lets it be made again.
 const MOST_ATTEMPTS: u32 = 4;
 
-/// Remarks that wait to be told; then the oldest are dropped.
-const REMARKS: usize = 64;
-
 /// A request that got no answer.
 pub(super) struct Missed {
     pub(super) error: CallError,
@@ -34,6 +31,15 @@ pub(super) struct Missed {
     is_loss: bool,
     /// Whether the server may have begun with it.
     may_have_run: bool,
+}
+
+/// Who hears of a call: everybody who listens to the host, and whoever made it.
+#[derive(Debug)]
+struct Hearing {
+    events: Events,
+    dialog: Arc<str>,
+    call: u64,
+    remarks: Option<Sender<Remark>>,
 }
 
 /// A request to a server, ready to be sent.
@@ -131,11 +137,10 @@ impl Turn {
         let (begun, stood) = (Instant::now(), serving.stood());
         let place = serving.place(self.inner(), errand.call, deadline(errand.patience)).await;
         let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
-        let (told, mut remarks) = mailbox(REMARKS);
         let options = CallOptions {
             // The wait for a session counts.
             patience: errand.patience.less(serving.waited(begun, stood)),
-            progress: ProgressWish::Deliver(told),
+            progress: ProgressWish::Deliver(self.hearing(errand)),
             tag: Some(errand.call),
             is_alone: place.is_leased(),
             is_direct: true,
@@ -145,18 +150,7 @@ impl Turn {
         if let Some(level) = self.inner().log_level().filter(|_| place.is_leased()) {
             session.log_from(level).await;
         }
-        let call = self.ask_on(session, spec, errand, options);
-        tokio::pin!(call);
-        let answer = loop {
-            tokio::select! {
-                biased;
-                Some(remark) = remarks.next() => self.remarked(errand, remark),
-                answer = &mut call => break answer,
-            }
-        };
-        while let Some(remark) = remarks.try_next() {
-            self.remarked(errand, remark);
-        }
+        let answer = self.ask_on(session, spec, errand, options).await;
         answer.map_err(|error| Missed::failed(&spec.id, &error))
     }
 
@@ -187,14 +181,24 @@ impl Turn {
         }
     }
 
-    fn remarked(&self, errand: &Errand<'_>, remark: Remark) {
+    fn hearing(&self, errand: &Errand<'_>) -> Arc<dyn Hears> {
+        Arc::new(Hearing {
+            events: self.core().events.clone(),
+            dialog: Arc::clone(&self.inner().id),
+            call: errand.call,
+            remarks: errand.remarks.cloned(),
+        })
+    }
+}
+
+impl Hears for Hearing {
+    fn hear(&self, remark: Remark) {
         if let Remark::Progress(params) = &remark {
-            let (dialog, params) = (Arc::clone(&self.inner().id), params.clone());
-            self.core().events.tell(Event::Progress { dialog, call: errand.call, params });
+            let (dialog, params) = (Arc::clone(&self.dialog), params.clone());
+            self.events.tell(Event::Progress { dialog, call: self.call, params });
         }
-        if let Some(remarks) = errand.remarks {
-            let bytes = remark.params().text().len();
-            remarks.push(remark, bytes);
+        if let Some(remarks) = &self.remarks {
+            remarks.hear(remark);
         }
     }
 }

@@ -64,7 +64,7 @@ async fn slow_reports_progress_and_holds_nobody_up() {
         let client = Client::new(way).await;
         let (sender, mut progress) = mailbox(16);
         let params = json!({"name": "slow", "arguments": {"seconds": 0.4}});
-        let slow = client.ask_with("tools/call", params, ProgressWish::Deliver(sender));
+        let slow = client.ask_with("tools/call", params, ProgressWish::Deliver(Arc::new(sender)));
         let others = async {
             client.runs(1).await;
             for number in 0..10 {

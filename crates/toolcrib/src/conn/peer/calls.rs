@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use toolcrib_wire::{Body, Id};
 
+use super::Hears;
 use super::deadline::Clock;
 use super::error::CallError;
 use super::oddity::Odd;
-use super::{Remark, mailbox};
 
 /// How many calls that were given up are remembered, to tell late answers from second ones.
 const REMEMBERED: usize = 1024;
@@ -29,7 +29,7 @@ pub(super) struct Calls {
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
     pub(super) clock: Arc<Clock>,
-    pub(super) remarks: Option<mailbox::Sender<Remark>>,
+    pub(super) remarks: Option<Arc<dyn Hears>>,
     pub(super) is_alone: bool,
     pub(super) tag: Option<u64>,
     pub(super) acknowledged: Option<mpsc::Sender<()>>,

@@ -313,7 +313,7 @@ fn remark(waiting: &Waiting, notification: &Notification, kind: fn(Raw) -> Remar
     let (Some(remarks), Some(params)) = (&waiting.remarks, notification.params.raw()) else {
         return false;
     };
-    remarks.push(kind(params), notification.params.message().text().len());
+    remarks.hear(kind(params));
     true
 }
 

@@ -19,6 +19,7 @@ pub use error::{BadAnswer, CallError};
 pub use mailbox::{Receiver, Sender, mailbox};
 pub use oddity::{Odd, Oddity};
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -87,8 +88,20 @@ pub enum ProgressWish {
     None,
     /// Only so that it extends the deadline.
     Extend,
-    /// Each remark, in order; all that came before the answer are there when the call ends.
-    Deliver(Sender<Remark>),
+    /// Each remark, in order; all that came before the answer have been heard when the call ends.
+    Deliver(Arc<dyn Hears>),
+}
+
+/// Whoever hears what is said about a call. Must not block: the whole conversation waits.
+pub trait Hears: fmt::Debug + Send + Sync {
+    fn hear(&self, remark: Remark);
+}
+
+impl Hears for Sender<Remark> {
+    fn hear(&self, remark: Remark) {
+        let bytes = remark.params().text().len();
+        self.push(remark, bytes);
+    }
 }
 
 /// What a server says about a call while it is under way: the params of a notification.
@@ -292,7 +305,7 @@ impl Peer {
         let (wanted, progress) = match options.progress {
             ProgressWish::None => (false, None),
             ProgressWish::Extend => (true, None),
-            ProgressWish::Deliver(sender) => (true, Some(sender)),
+            ProgressWish::Deliver(who) => (true, Some(who)),
         };
         let mut state = self.shared.state();
         // The end is announced before it fails what it finds under this lock, so no call slips in between.

@@ -1,5 +1,6 @@
 //! Calls: many at once, bounded in time, cancelled when nobody waits, and failed by their own bad answer alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -98,7 +99,8 @@ async fn initialize_is_never_cancelled() {
 async fn dkr_39_progress_comes_before_the_result_and_extends_the_deadline() {
     let (peer, _events, mut hand) = Hand::start(NoRequests);
     let (sender, mut progress) = mailbox::<Remark>(8);
-    let options = CallOptions { progress: ProgressWish::Deliver(sender), ..patience(MINUTE) };
+    let options =
+        CallOptions { progress: ProgressWish::Deliver(Arc::new(sender)), ..patience(MINUTE) };
     let params = raw(&json!({"name": "slow", "_meta": {"kept": true}}));
     let call = peer.call("tools/call", params, options);
     let server = async {

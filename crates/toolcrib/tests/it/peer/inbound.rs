@@ -1,5 +1,6 @@
 //! What the server asks and tells: answered by policy, delivered in order, bounded.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ async fn progress_that_nobody_takes_is_bounded() {
     let served = Served::new(Script::default().on("tools/call busy", steps)).await;
     let (sender, mut progress) = toolcrib::conn::peer::mailbox(10);
     let options = toolcrib::conn::peer::CallOptions {
-        progress: toolcrib::conn::peer::ProgressWish::Deliver(sender),
+        progress: toolcrib::conn::peer::ProgressWish::Deliver(Arc::new(sender)),
         ..patience(super::LIMIT)
     };
     let call = served.peer.call("tools/call", raw(&json!({"name": "busy"})), options);

@@ -106,7 +106,8 @@ impl Guest {
     /// Calls a tool and hears how far it is.
     async fn progress(&self, tool: &str, arguments: &Value) -> (Vec<f64>, Value) {
         let (sender, mut heard) = mailbox(64);
-        let options = CallOptions { progress: ProgressWish::Deliver(sender), ..options() };
+        let options =
+            CallOptions { progress: ProgressWish::Deliver(Arc::new(sender)), ..options() };
         let params = Raw::of(&json!({"name": tool, "arguments": arguments})).unwrap();
         let body = within(self.session().call("tools/call", params, options, None)).await.unwrap();
         let mut steps = Vec::new();
@@ -120,7 +121,8 @@ impl Guest {
     /// Calls a slow tool, and drops the call when it has begun its work.
     async fn drop_underway(&self, tool: &str, arguments: &Value) {
         let (sender, mut heard) = mailbox(64);
-        let options = CallOptions { progress: ProgressWish::Deliver(sender), ..options() };
+        let options =
+            CallOptions { progress: ProgressWish::Deliver(Arc::new(sender)), ..options() };
         let params = Raw::of(&json!({"name": tool, "arguments": arguments})).unwrap();
         tokio::select! {
             answer = self.session().call("tools/call", params, options, None) => {
