@@ -296,11 +296,11 @@ pub(super) async fn read(
     posted::read(head, body, &limits, own.read).await
 }
 
-/// Where only the head says of which trace a call is, the body does from now on: servers are told what it says.
+/// Where only the head says of which trace a request is, the body does from now on: servers are told what it says.
 fn traced(head: &Parts, request: Request) -> Request {
     let Some(parent) = text(head, trace::PARENT) else { return request };
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
-    if request.method != method::TOOLS_CALL || meta.get(trace::PARENT).is_some() {
+    if !is_handed_on(&request.method) || meta.get(trace::PARENT).is_some() {
         return request;
     }
     let mut said = vec![(trace::PARENT, Some(Raw::string(parent)))];
@@ -313,6 +313,12 @@ fn traced(head: &Parts, request: Request) -> Request {
         // It was good without a trace.
         _ => request,
     }
+}
+
+/// Whether a server may be told what comes with it.
+fn is_handed_on(called: &str) -> bool {
+    use method::{COMPLETE, PROMPTS_GET, RESOURCES_READ, RESOURCES_SUBSCRIBE, TOOLS_CALL};
+    [TOOLS_CALL, RESOURCES_READ, PROMPTS_GET, COMPLETE, RESOURCES_SUBSCRIBE].contains(&called)
 }
 
 fn says_modern(request: &Request) -> bool {

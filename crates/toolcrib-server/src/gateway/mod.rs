@@ -12,6 +12,7 @@ mod caller;
 mod changes;
 mod client;
 mod clients;
+mod documents;
 mod http;
 mod lists;
 mod parked;
