@@ -45,7 +45,7 @@ impl Front {
 
     /// The same, and spans of calls go somewhere.
     pub fn traced(host: Host, identity: Identity, traces: Traces) -> Arc<Self> {
-        let gateway = Gateway::traced(host.clone(), traces);
+        let gateway = Gateway::paced(host.clone(), traces, identity.pace());
         let closing = watch::Sender::new(false);
         Arc::new(Front {
             host,

@@ -25,6 +25,7 @@ use super::{DIALOG, DIALOG_HEADER, Gateway, LIMITS, QUEUE, Who};
 use crate::front::Front;
 use crate::front::posted::{self, header as text};
 use crate::front::reply::{self, Reply};
+use crate::front::route;
 use crate::identity::Principal;
 use crate::lines::refusal;
 use crate::trace;
@@ -89,7 +90,7 @@ async fn answer(gateway: &Arc<Gateway>, who: Who, request: HttpRequest) -> Reply
 }
 
 async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) -> Reply {
-    let packet = match read(gateway, head, body).await {
+    let packet = match read(gateway, &who, head, body).await {
         Ok(packet) => packet,
         Err(refusal) => return *refusal,
     };
@@ -288,12 +289,21 @@ async fn delete(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
 /// What was posted, or why it is not taken.
 pub(super) async fn read(
     gateway: &Gateway,
+    who: &Who,
     head: &Parts,
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
     let own = gateway.limits();
     let limits = Limits { size: own.body.min(LIMITS.size), ..LIMITS };
-    posted::read(head, body, &limits, own.read).await
+    let packet = posted::read(head, body, &limits, own.read).await?;
+    if let Packet::Batch(messages) = &packet
+        && route::door(&head.extensions).is_paced()
+    {
+        // The first was counted as the request that brought them.
+        let counted = messages.iter().skip(1).try_for_each(|_| gateway.count(who));
+        counted.map_err(|refused| Box::new(reply::later(&refused.to_string())))?;
+    }
+    Ok(packet)
 }
 
 /// Where only the head says of which trace a request is, the body does from now on: servers are told what it says.

@@ -37,7 +37,7 @@ impl Strikes {
         match is_right {
             true => self.right().keep(token),
             // Whether there is room for the next one is asked then.
-            false => drop(self.wrong.admits(&block(peer), most, MINUTE)),
+            false => drop(self.wrong.count(&block(peer), most, MINUTE)),
         }
     }
 
