@@ -1,5 +1,6 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
+mod crowd;
 mod listen;
 mod page;
 mod patient;
@@ -21,6 +22,7 @@ use crate::api::Visits;
 use crate::gateway::Gateway;
 use crate::identity::{Door, Identity, Limits};
 use crate::trace::Traces;
+use crowd::Crowd;
 
 /// How often is looked for those who have gone without a word.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -34,6 +36,7 @@ pub struct Front {
     pub(crate) identity: Identity,
     pub(crate) visits: Visits,
     closing: watch::Sender<bool>,
+    crowd: Crowd,
     /// Clients whose connections are no HTTP any more.
     pipes: Mutex<JoinSet<()>>,
 }
@@ -53,6 +56,7 @@ impl Front {
             identity,
             visits: Visits::default(),
             closing,
+            crowd: Crowd::default(),
             pipes: Mutex::default(),
         })
     }

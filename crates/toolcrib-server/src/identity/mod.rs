@@ -29,6 +29,7 @@ pub use listen::{Unsafe, check_listen};
 pub use oauth::{Metadata, NotVerified};
 pub(crate) use pace::Pace;
 pub use secret::random_name;
+pub(crate) use strikes::block;
 pub use tokens::{Issued, Tokens, TokensError};
 
 use oauth::Issuers;
