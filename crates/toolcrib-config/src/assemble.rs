@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::Dialect;
 use crate::cx::Cx;
 use crate::dialect::Draft;
 use crate::doc::{Doc, NodeId};
 use crate::dotenv;
 use crate::lookup::File;
 use crate::model::choice::Manual;
-use crate::model::policy::Policy;
+use crate::model::policy::{Expose, Policy, PromptsAs, ResourcesAs};
 use crate::model::transport::{
     Container, DockerExec, Env, EnvFile, EnvSettings, Plain, Remote, Stdio, StreamableHttp,
     Transport, TransportKind, TransportSettings,
@@ -74,6 +75,7 @@ impl Assembly {
             self.own.contains_key(startup) || profile.origins.values.contains_key(startup);
         settle(&mut policy, &draft.id, &transport, startup_is_given);
         self.manual(cx, &policy);
+        self.becomes(cx, &policy.expose);
         self.widen(&mut policy);
         let origins = Origins {
             source: cx.label.clone(),
@@ -364,6 +366,30 @@ impl Assembly {
         {
             let text = format!("the manual `{}` is not there", text::clip(path));
             cx.warning(self.at("manual"), "manual.missing", text, "write it or correct the path");
+        }
+    }
+
+    /// Whoever writes what prompts and resources become should know who looks at that.
+    fn becomes(&self, cx: &mut Cx<'_>, expose: &Expose) {
+        // The other formats are those of agent runtimes.
+        if cx.dialect != Dialect::Native {
+            return;
+        }
+        let prompts = matches!(expose.prompts.r#as, PromptsAs::Skill).then_some("skill");
+        let resources = match expose.resources.r#as {
+            ResourcesAs::Tools => Some("tools"),
+            ResourcesAs::Context => Some("context"),
+            ResourcesAs::Off => None,
+        };
+        for (what, word) in [("prompts", prompts), ("resources", resources)] {
+            let path = format!("expose.{what}.as");
+            if let (Some(word), Some(node)) = (word, self.own.get(&path)) {
+                let text = format!(
+                    "`{path}: {word}` is for an agent runtime; clients of the gateway and the API have {what} as {what}"
+                );
+                let fix = "leave it out, or say `off` where nobody is to have them";
+                cx.info(*node, "expose.as.elsewhere", text, fix);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::model::choice::{AnyOf, Inherit, Manual, Protocol};
 use crate::model::transport::{Container, Transport, TransportKind};
 use crate::model::units::Period;
 use crate::testing::{codes, compiled, compiled_in};
-use crate::{Config, Dialect, Memory, Value};
+use crate::{Config, Dialect, Memory, Severity, Value};
 
 fn native(text: &str) -> Config {
     compiled(Dialect::Native, text)
@@ -130,4 +130,25 @@ fn two_missing_variables_of_one_value_are_two_problems() {
     assert_eq!(ids.len(), 2);
     ids.dedup();
     assert_eq!(ids.len(), 2, "{ids:?}");
+}
+
+#[test]
+fn what_the_gateway_does_not_look_at_is_said_where_somebody_wrote_it() {
+    let told = |expose: &str| {
+        let text = format!("{{version: 1, servers: {{s: {{command: x, expose: {expose}}}}}}}");
+        let config = native(&text);
+        assert!(config.problems.iter().all(|it| it.severity == Severity::Info), "{text}");
+        config
+            .problems
+            .iter()
+            .map(|it| it.text.split('`').nth(1).unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told("{resources: {as: tools}}"), ["expose.resources.as: tools"]);
+    assert_eq!(told("{resources: {as: context}}"), ["expose.resources.as: context"]);
+    assert_eq!(told("{prompts: {as: skill}}"), ["expose.prompts.as: skill"]);
+    for silent in ["{resources: {as: off}, prompts: {as: off}}", "{resources: {mime: [a/b]}}", "{}"]
+    {
+        assert_eq!(told(silent), [] as [String; 0], "{silent}");
+    }
 }

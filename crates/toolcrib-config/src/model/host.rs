@@ -202,7 +202,9 @@ group! {
         body: Size = Size::mib(64),
         /// The most sessions.
         sessions: u32 = 1000,
-        /// The most requests in a second.
+        /// The most connections that come from one address at a time. A proxy in front is one address: raise it there.
+        connections: u32 = 1024,
+        /// The most requests in a second, on whichever way they come in; not on the owner's socket, nor on streams.
         rate: u32 = 0,
         /// A session that is not used ends after this time, and so does a dialog of the control API.
         idle: Period = Period::secs(1800),

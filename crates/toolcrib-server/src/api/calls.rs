@@ -49,7 +49,10 @@ pub(crate) async fn make(
     let wants_events = wants_events(&headers);
     let (told, remarks) = mailbox(REMARKS);
     let request = match prepared(&dialog, new).await {
-        Ok(request) => CallRequest { remarks: wants_events.then_some(told), ..request },
+        Ok(mut request) => {
+            request.besides.remarks = wants_events.then_some(told);
+            request
+        }
         Err(unmade) if wants_events => return Ok(stream_of(&unmade, &with)),
         Err(unmade) => return Ok(report(&unmade, &with)),
     };

@@ -173,7 +173,7 @@ impl From<Refused> for Fail {
             Refused::NoToken => (Kind::Unknown, "token.missing"),
             Refused::BadToken => (Kind::Unknown, "token.unknown"),
             Refused::NotThatAgent(_) => (Kind::Call(ErrorKind::Denied), "denied.agent"),
-            Refused::TooFast(_) => (Kind::TooMany, "rate.limit"),
+            Refused::TooFast { .. } => (Kind::TooMany, "rate.limit"),
             Refused::TooManyWrong(_) => (Kind::TooMany, "token.limit"),
         };
         Fail::new(kind, code, refused.to_string())
@@ -189,6 +189,7 @@ impl IntoResponse for Fail {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::time::Duration;
 
     use toolcrib::conn::{Failure, FailureKind};
 
@@ -228,7 +229,7 @@ mod tests {
             (Refused::NotThatAgent("a".into()).into(), 403, "denied"),
             (Refused::NoToken.into(), 401, "authentication"),
             (Refused::BadToken.into(), 401, "authentication"),
-            (Refused::TooFast(1).into(), 429, "resource"),
+            (Refused::TooFast { most: 1, wait: Duration::ZERO }.into(), 429, "resource"),
             (Refused::TooManyWrong(1).into(), 429, "resource"),
         ];
         for (fail, status, kind) in table {

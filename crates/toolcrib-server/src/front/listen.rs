@@ -67,7 +67,10 @@ pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Doo
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
                 Ok((stream, peer)) => {
-                    let stream = Patient::new(stream, front.limits().write);
+                    let limits = front.limits();
+                    // Whoever has too many is hung up on: left unaccepted he would hold up others.
+                    let Some(place) = front.crowd.enter(peer.0, limits.connections) else { continue };
+                    let stream = Patient::new(stream, limits.write, place);
                     let from = (door, peer);
                     let serving = connection(stream, Arc::clone(front), router.clone(), from);
                     connections.spawn(AtOnce::new(serving));

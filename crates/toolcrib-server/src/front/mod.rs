@@ -1,6 +1,7 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
 mod at_once;
+mod crowd;
 mod listen;
 mod page;
 mod patient;
@@ -22,6 +23,7 @@ use crate::api::Visits;
 use crate::gateway::Gateway;
 use crate::identity::{Door, Identity, Limits};
 use crate::trace::Traces;
+use crowd::Crowd;
 
 /// How often is looked for those who have gone without a word.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -35,6 +37,7 @@ pub struct Front {
     pub(crate) identity: Identity,
     pub(crate) visits: Visits,
     closing: watch::Sender<bool>,
+    crowd: Crowd,
     /// Clients whose connections are no HTTP any more.
     pipes: Mutex<JoinSet<()>>,
 }
@@ -46,7 +49,7 @@ impl Front {
 
     /// The same, and spans of calls go somewhere.
     pub fn traced(host: Host, identity: Identity, traces: Traces) -> Arc<Self> {
-        let gateway = Gateway::traced(host.clone(), traces);
+        let gateway = Gateway::paced(host.clone(), traces, identity.pace());
         let closing = watch::Sender::new(false);
         Arc::new(Front {
             host,
@@ -54,6 +57,7 @@ impl Front {
             identity,
             visits: Visits::default(),
             closing,
+            crowd: Crowd::default(),
             pipes: Mutex::default(),
         })
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::crowd::Place;
+
 /// A stream that is waited for only so long when nothing can be written to it.
 #[derive(Debug)]
 pub(super) struct Patient<S> {
@@ -16,11 +18,13 @@ pub(super) struct Patient<S> {
     /// While something waits to be written. Made once, since most connections never need it.
     waiting: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
+    /// Counted for as long as there is a stream, whatever is spoken on it.
+    _place: Place,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, longest: Duration) -> Self {
-        Patient { stream, longest, waiting: None, is_waiting: false }
+    pub(super) fn new(stream: S, longest: Duration, place: Place) -> Self {
+        Patient { stream, longest, waiting: None, is_waiting: false, _place: place }
     }
 
     /// What came of writing, and the end of all writing where nothing came of it for too long.
@@ -101,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_reads_slowly_is_waited_for_and_who_reads_nothing_is_not() {
         let (ours, mut theirs) = duplex(64);
-        let mut ours = Patient::new(ours, LONGEST);
+        let mut ours = Patient::new(ours, LONGEST, Place::default());
         let writing = async {
             let written = ours.write_all(&[0; 64 * 20]).await;
             (written.map_err(|error| error.kind()), Instant::now())
@@ -123,7 +127,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_is_no_slowness() {
         let (ours, mut theirs) = duplex(64);
-        let mut ours = Patient::new(ours, LONGEST);
+        let mut ours = Patient::new(ours, LONGEST, Place::default());
         for _ in 0..3 {
             advance(LONGEST * 2).await;
             ours.write_all(b"word").await.unwrap();

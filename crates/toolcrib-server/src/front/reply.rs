@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -43,6 +43,11 @@ impl AsRef<[u8]> for Whole {
 /// A refusal that no request can be named for.
 pub fn refuse(status: StatusCode, reason: &str) -> Reply {
     json(status, &build::error(None, &RpcError::new(code::INVALID_REQUEST, reason)))
+}
+
+/// A refusal that is none in a second.
+pub fn later(reason: &str) -> Reply {
+    with_header(refuse(StatusCode::TOO_MANY_REQUESTS, reason), RETRY_AFTER, "1")
 }
 
 /// The status that the modern era gives an error.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -59,7 +59,7 @@ pub(super) async fn answer(front: &Arc<Front>, router: &Router, request: Request
 
 fn is_meant(front: &Front, request: &Request) -> bool {
     let said = |name| text(request.headers(), name);
-    let address = match door(request) {
+    let address = match door(request.extensions()) {
         Door::Socket => return true,
         Door::Tcp => None,
         Door::Net(address) => Some(address),
@@ -95,7 +95,12 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn of(request: &'a Request) -> Self {
         let peer = request.extensions().get().and_then(|Peer(peer)| *peer);
-        Asked { headers: request.headers(), path: request.uri().path(), door: door(request), peer }
+        Asked {
+            headers: request.headers(),
+            path: request.uri().path(),
+            door: door(request.extensions()),
+            peer,
+        }
     }
 }
 
@@ -105,9 +110,9 @@ async fn known(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>>
     who.map_err(|refused| Box::new(refuse(&config.gateway.oauth, &asked, &refused)))
 }
 
-fn door(request: &Request) -> Door {
+pub(crate) fn door(said: &Extensions) -> Door {
     let unknown = Door::Net(std::net::Ipv4Addr::UNSPECIFIED.into());
-    request.extensions().get().copied().unwrap_or(unknown)
+    said.get().copied().unwrap_or(unknown)
 }
 
 /// In the words of what was asked; with the way in, where there is one.
@@ -119,7 +124,8 @@ fn refuse(oauth: &GatewayOAuth, asked: &Asked<'_>, refused: &Refused) -> Reply {
         false => reply::refuse(status, &refused.to_string()),
     };
     let (name, value) = match refused {
-        Refused::TooFast(_) => (header::RETRY_AFTER, "1".to_owned()),
+        // Whoever may ask once in a second may ask again within one.
+        Refused::TooFast { .. } => (header::RETRY_AFTER, "1".to_owned()),
         Refused::TooManyWrong(most) => {
             let seconds = 60_u32.div_ceil((*most).max(1));
             (header::RETRY_AFTER, seconds.to_string())

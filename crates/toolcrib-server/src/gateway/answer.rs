@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use toolcrib::Turn;
-use toolcrib::host::{Rounds, Subscription};
+use toolcrib::host::Subscription;
 use toolcrib::shape::{CallError, ErrorKind};
 use toolcrib_wire::handshake::{DiscoverResult, Initialize, InitializeResult};
 use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::{Cache, LogLevel, ServerCapabilities};
-use toolcrib_wire::{Body, Era, Id, Json, ObjectWriter, Raw, Request, RpcError, code, method};
+use toolcrib_wire::{Body, Id, Json, ObjectWriter, Raw, Request, RpcError, code, method};
 
+use super::call::Said;
 use super::caller::{Caller, Opened};
 use super::changes::{self, Wants};
 use super::client::Client;
@@ -50,8 +50,8 @@ impl Client {
             method::INITIALIZE => self.initialize(params),
             method::DISCOVER => Ok(self.discover()),
             method::PING => Ok(self.seal(caller, &empty(), false)),
-            method::RESOURCES_READ => self.read(caller, params).await,
-            method::PROMPTS_GET => self.prompt(caller, params).await,
+            method::RESOURCES_READ => self.read(caller, params, out).await,
+            method::PROMPTS_GET => self.prompt(caller, params, out).await,
             method::RESOURCES_SUBSCRIBE => self.follow(caller, params).await,
             method::RESOURCES_UNSUBSCRIBE => {
                 if let Some(subscription) = self.unsubscribe(&uri(params)?) {
@@ -64,7 +64,7 @@ impl Client {
                 self.hear_changes(&request.id, params, out).await;
                 Ok(self.seal(caller, &empty(), false))
             }
-            method::COMPLETE => self.complete(caller, params).await,
+            method::COMPLETE => self.complete(caller, params, out).await,
             method::SET_LOG_LEVEL => {
                 let level = params.get("level").and_then(|level| LogLevel::read(&level.as_str()?));
                 let level = level.ok_or_else(|| RpcError::invalid_params("`level` is none"))?;
@@ -81,30 +81,18 @@ impl Client {
     }
 
     /// A result as it is, or a question of the modern era with a state that only this client can use.
-    pub(super) fn finish(
-        &self,
-        caller: &Caller,
-        result: &Raw,
-        is_list: bool,
-    ) -> Result<Raw, RpcError> {
-        let kind = result.json().get("resultType").and_then(|kind| kind.as_str());
-        let state =
-            result.get("requestState").filter(|_| kind.as_deref() == Some("input_required"));
-        let Some(state) = state else { return Ok(self.seal(caller, result, is_list)) };
+    pub(super) fn finish(&self, caller: &Caller, said: &Said) -> Result<Raw, RpcError> {
+        let result = match said {
+            Said::Result(result) => return Ok(self.seal(caller, result, false)),
+            Said::Keepable(result) => return Ok(self.seal(caller, result, true)),
+            Said::Question(result) => result,
+        };
+        let Some(state) = result.get("requestState") else {
+            return Ok(self.seal(caller, result, false));
+        };
         let own = self.parking.park(Parked::State(state))?;
         let result = result.with_members([("requestState", Some(Raw::string(&own)))]);
         Ok(self.seal(caller, &result, false))
-    }
-
-    /// How the client is asked, with what it says to the questions of the round before.
-    fn rounds(&self, caller: &Caller, params: &Body) -> Result<Option<Rounds>, RpcError> {
-        let state = params.get("requestState").and_then(|state| state.as_str());
-        let state = match state.map(|state| self.parking.take(&state)) {
-            Some(Some(Parked::State(state))) => Some(state),
-            Some(_) => return Err(unknown_state()),
-            None => None,
-        };
-        Ok(caller.rounds(params, state))
     }
 
     async fn list(&self, caller: &Caller, list: List) -> Result<Raw, RpcError> {
@@ -129,58 +117,6 @@ impl Client {
     fn discover(&self) -> Raw {
         let (versions, cache) = (spoken(), Cache::default());
         DiscoverResult::build(&versions, &capabilities(), &self.gateway.server, None, cache)
-    }
-
-    async fn read(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
-        let uri = uri(params)?;
-        let rounds = self.rounds(caller, params)?;
-        let turn = self.dialog(caller).await?.turn().await;
-        let server = self.who.server.as_deref();
-        let read = turn.read_by(&uri, server, rounds.as_ref()).await;
-        self.finish(caller, &read.map_err(|error| unread(caller, &uri, &error))?, true)
-    }
-
-    async fn prompt(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
-        let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
-        let arguments = params.get("arguments").map_or_else(empty, Raw::from);
-        let rounds = self.rounds(caller, params)?;
-        let turn = self.dialog(caller).await?.turn().await;
-        let name = self.prompt_name(&turn, &name)?;
-        let got = turn.prompt_by(&name, arguments, rounds.as_ref()).await;
-        self.finish(caller, &got.map_err(|error| refusal(&error))?, false)
-    }
-
-    /// The name that the host knows a prompt by.
-    fn prompt_name(&self, turn: &Turn, name: &str) -> Result<String, RpcError> {
-        let Some(server) = &self.who.server else { return Ok(name.to_owned()) };
-        let unknown = || RpcError::invalid_params(format!("prompt not found: {name}"));
-        let prompts = turn.prompts();
-        let mut own = prompts.iter().filter(|it| it.server().is_called(server));
-        let prompt = own.find(|it| it.original_name() == name).ok_or_else(unknown)?;
-        Ok(prompt.name().to_owned())
-    }
-
-    async fn complete(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
-        let turn = self.dialog(caller).await?.turn().await;
-        let mut asked = without_meta(params);
-        let reference = asked.get("ref").unwrap_or_else(empty);
-        if let (Some(_), Some(name)) = (&self.who.server, reference.get("name")) {
-            let name = name.json().as_str().unwrap_or_default().into_owned();
-            let own = Raw::string(&self.prompt_name(&turn, &name)?);
-            let reference = reference.with_members([("name", Some(own))]);
-            asked = asked.with_members([("ref", Some(reference))]);
-        }
-        let completed = turn.complete(asked).await.map_err(|error| refusal(&error))?;
-        Ok(self.seal(caller, &completed, false))
-    }
-
-    async fn follow(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
-        let uri = uri(params)?;
-        let turn = self.dialog(caller).await?.turn().await;
-        let server = self.who.server.as_deref();
-        let followed = turn.subscribe(&uri, server).await.map_err(|error| refusal(&error))?;
-        self.subscribe(&uri, followed);
-        Ok(empty())
     }
 
     /// Tells of changes until the client, the gateway or whoever asked ends it.
@@ -215,20 +151,6 @@ impl Client {
         }
         (SubscriptionFilter { uris, ..wanted }, followed)
     }
-}
-
-/// What is said of a resource that nobody has differs by era.
-fn unread(caller: &Caller, uri: &str, error: &CallError) -> RpcError {
-    let refused = refusal(error);
-    if refused.code != code::RESOURCE_NOT_FOUND || error.rpc().is_some() {
-        return refused;
-    }
-    let code = match caller.era() {
-        Era::Legacy => code::RESOURCE_NOT_FOUND,
-        Era::Modern => code::INVALID_PARAMS,
-    };
-    let data = ObjectWriter::new().string("uri", uri).finish();
-    RpcError::new(code, refused.message).with_data(data)
 }
 
 /// A failure as the protocol has it: what the server said itself goes through unchanged.
@@ -268,14 +190,9 @@ fn no_cursor(params: &Body) -> Result<(), RpcError> {
     }
 }
 
-fn uri(params: &Body) -> Result<String, RpcError> {
+pub(super) fn uri(params: &Body) -> Result<String, RpcError> {
     let uri = params.uri().ok_or_else(|| RpcError::invalid_params("`uri` is missing"))?;
     Ok(uri.into_owned())
-}
-
-/// What a request says, without what is between the client and us alone.
-fn without_meta(params: &Body) -> Raw {
-    params.raw().unwrap_or_else(empty).with_members([("_meta", None)])
 }
 
 pub(super) fn unknown_state() -> RpcError {

@@ -1,4 +1,5 @@
-//! A tool call of a client: remarks and questions on the way, and the result as the server gave it.
+//! A request of a client that a server answers, first of all a tool call: remarks and questions on the way, and the
+//! result as the server gave it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,11 +12,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use toolcrib::conn::peer::{Receiver, Remark, mailbox};
-use toolcrib::host::{Execution, Question};
+use toolcrib::host::{Besides, Question};
 use toolcrib::{CallRequest, Dialog};
 use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::param_header::{check_params, param_headers};
-use toolcrib_wire::view::{InputRequired, ResultType};
+use toolcrib_wire::view::{CallToolResult, InputRequired, ResultType};
 use toolcrib_wire::{
     Body, Era, Json, ObjectWriter, ProgressToken, Raw, Request, RpcError, build, method,
 };
@@ -24,7 +25,6 @@ use super::answer::{empty, refusal, unknown_state};
 use super::caller::Caller;
 use super::client::Client;
 use super::parked::Parked;
-use crate::trace::Span;
 
 /// Remarks that wait for a client; then the oldest are dropped.
 const REMARKS: usize = 64;
@@ -34,28 +34,32 @@ const SLOWEST: Duration = Duration::from_secs(60);
 
 /// A call that is under way. Dropped, it is cancelled.
 pub(super) struct Underway {
+    method: &'static str,
     call: u64,
-    running: Pin<Box<dyn Future<Output = Execution> + Send>>,
+    running: Running,
     /// Until there can be no more.
     remarks: Option<Receiver<Remark>>,
     /// Questions that the client has been asked.
     asked: HashSet<u64>,
-    /// Where it is recorded.
-    span: Option<Span>,
 }
 
-/// A call that is to be made, and where it is heard and recorded.
-struct Prepared {
-    request: CallRequest,
-    remarks: Option<Receiver<Remark>>,
-    span: Option<Span>,
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<Said, RpcError>> + Send>>;
+
+/// What a server says in the end.
+pub(super) enum Said {
+    Result(Raw),
+    /// A result that may be kept as long as it says.
+    Keepable(Raw),
+    /// What a server of the modern era wants to know first.
+    Question(Raw),
 }
 
 /// Whom a call is made for, and where that client hears of it.
-struct Conduct<'a> {
-    client: &'a Client,
-    caller: &'a Caller,
-    dialog: &'a Dialog,
+pub(super) struct Conduct<'a> {
+    pub(super) client: &'a Client,
+    pub(super) caller: &'a Caller,
+    pub(super) dialog: &'a Dialog,
+    params: &'a Body,
     token: Option<ProgressToken>,
     out: &'a mpsc::Sender<Raw>,
 }
@@ -67,21 +71,37 @@ impl Client {
         params: &Body,
         out: &mpsc::Sender<Raw>,
     ) -> Result<Raw, RpcError> {
-        let dialog = self.dialog(caller).await?;
-        let token = params.progress_token();
-        let conduct = Conduct { client: self, caller, dialog, token, out };
-        let state = params.get("requestState").and_then(|state| state.as_str());
-        let state = match state.map(|state| self.parking.take(&state).ok_or_else(unknown_state)) {
-            Some(Ok(Parked::Call(underway))) => {
-                conduct.answer_questions(params);
-                return conduct.run(underway).await;
-            }
-            Some(Ok(Parked::State(state))) => Some(state),
-            Some(Err(error)) => return Err(error),
-            None => None,
+        let conduct = self.conduct(caller, params, out).await?;
+        let begin = |besides: Besides| -> Running {
+            let name = params.name().map(|name| name.into_owned());
+            let arguments = params.get("arguments").map_or_else(empty, Raw::from);
+            let (dialog, traces) = (conduct.dialog.clone(), self.gateway.traces.clone());
+            let (agent, server) = (Arc::clone(&self.who.agent), self.who.server.clone());
+            Box::pin(async move {
+                let name = name.ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
+                let tool = tool_name(&dialog, server.as_deref(), &name).await?;
+                let (span, meta) = traces.begin(&agent, &name, besides.meta);
+                let besides = Besides { meta, ..besides };
+                let request = CallRequest { besides, ..CallRequest::new(tool, arguments) };
+                let ended = dialog.execute(request).await;
+                if let Some(span) = span {
+                    span.end(&ended);
+                }
+                ended.outcome.map_err(|error| refusal(&error)).map(Said::of_call)
+            })
         };
-        let request = self.request(caller, params, state, conduct.token.is_some()).await?;
-        conduct.run(Underway::start(dialog, request)).await
+        conduct.see_through(method::TOOLS_CALL, begin).await
+    }
+
+    /// How a request is made for a client.
+    pub(super) async fn conduct<'a>(
+        &'a self,
+        caller: &'a Caller,
+        params: &'a Body,
+        out: &'a mpsc::Sender<Raw>,
+    ) -> Result<Conduct<'a>, RpcError> {
+        let (dialog, token) = (self.dialog(caller).await?, params.progress_token());
+        Ok(Conduct { client: self, caller, dialog, params, token, out })
     }
 
     /// Whether arguments that travel in headers too say the same there.
@@ -106,52 +126,62 @@ impl Client {
         check_params(&headers.unwrap_or_default(), arguments, look_up)
             .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
     }
-
-    async fn request(
-        &self,
-        caller: &Caller,
-        params: &Body,
-        state: Option<Raw>,
-        wants_progress: bool,
-    ) -> Result<Prepared, RpcError> {
-        let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
-        let arguments = params.get("arguments").map_or_else(empty, Raw::from);
-        let mut request = CallRequest::new(self.tool_name(&name).await?, arguments);
-        let (span, meta) = self.gateway.traces.begin(&self.who.agent, &name, handed_on(params));
-        request.meta = meta;
-        request.rounds = caller.rounds(params, state);
-        let heard = (wants_progress || caller.wants_log()).then(|| mailbox(REMARKS));
-        let (told, remarks) = heard.unzip();
-        request.remarks = told;
-        Ok(Prepared { request, remarks, span })
-    }
-
-    /// The name that the host knows a tool by.
-    async fn tool_name(&self, name: &str) -> Result<String, RpcError> {
-        let (Some(server), Some(dialog)) = (&self.who.server, self.begun()) else {
-            return Ok(name.to_owned());
-        };
-        let mut tool = dialog.turn_now().tool_of(server, name);
-        if tool.is_none() {
-            // It may be one of a server that has not been asked yet.
-            tool = dialog.turn().await.tool_of(server, name);
-        }
-        let unknown = || RpcError::invalid_params(format!("unknown tool: {name}"));
-        Ok(tool.ok_or_else(unknown)?.name().to_owned())
-    }
 }
 
-impl Underway {
-    fn start(dialog: &Dialog, prepared: Prepared) -> Self {
-        let Prepared { mut request, remarks, span } = prepared;
-        let (dialog, call) = (dialog.clone(), dialog.number());
-        request.call = Some(call);
-        let running = Box::pin(async move { dialog.execute(request).await });
-        Underway { call, running, remarks, asked: HashSet::new(), span }
+impl Said {
+    /// A result that is only known by its text.
+    pub(super) fn of(result: Raw, is_keepable: bool) -> Self {
+        let kind = result.json().get("resultType").and_then(|kind| kind.as_str());
+        match kind.as_deref() {
+            Some("input_required") => Said::Question(result),
+            _ if is_keepable => Said::Keepable(result),
+            _ => Said::Result(result),
+        }
+    }
+
+    fn of_call(result: CallToolResult) -> Self {
+        match result.result_type() {
+            ResultType::InputRequired => Said::Question(result.raw().clone()),
+            _ => Said::Result(result.raw().clone()),
+        }
     }
 }
 
 impl Conduct<'_> {
+    /// Goes on with what the client comes back for, or begins.
+    pub(super) async fn see_through(
+        &self,
+        method: &'static str,
+        begin: impl FnOnce(Besides) -> Running,
+    ) -> Result<Raw, RpcError> {
+        let state = match self.parked()? {
+            Some(Parked::Call(underway)) if underway.method == method => {
+                self.answer_questions();
+                return self.run(underway).await;
+            }
+            Some(Parked::Call(_)) => return Err(unknown_state()),
+            Some(Parked::State(state)) => Some(state),
+            None => None,
+        };
+        let wants_remarks = self.token.is_some() || self.caller.wants_log();
+        let (told, remarks) = wants_remarks.then(|| mailbox(REMARKS)).unzip();
+        let call = self.dialog.number();
+        let besides = Besides {
+            meta: handed_on(self.params),
+            remarks: told,
+            call: Some(call),
+            rounds: self.caller.rounds(self.params, state),
+        };
+        let running = begin(besides);
+        self.run(Underway { method, call, running, remarks, asked: HashSet::new() }).await
+    }
+
+    fn parked(&self) -> Result<Option<Parked>, RpcError> {
+        let state = self.params.get("requestState").and_then(|state| state.as_str());
+        let parked = state.map(|state| self.client.parking.take(&state).ok_or_else(unknown_state));
+        parked.transpose()
+    }
+
     /// Until there is a result, or something that only the client can answer.
     async fn run(&self, mut underway: Underway) -> Result<Raw, RpcError> {
         let mut asks = self.dialog.asked();
@@ -159,12 +189,17 @@ impl Conduct<'_> {
         loop {
             asks.mark_unchanged();
             let questions = self.questions(&underway);
-            if !questions.is_empty() && self.caller.era() == Era::Modern {
+            let is_modern = self.caller.era() == Era::Modern;
+            if is_modern && !questions.is_empty() && underway.method != method::COMPLETE {
                 return self.require(&questions, underway);
             }
             for question in questions {
                 underway.asked.insert(question.id);
-                asking.push(self.pass_on(question));
+                match is_modern {
+                    // That may have no question for an answer.
+                    true => self.refuse(&question),
+                    false => asking.push(self.pass_on(question)),
+                }
             }
             tokio::select! {
                 biased;
@@ -173,23 +208,12 @@ impl Conduct<'_> {
                     while let Some(remark) = underway.remarks.as_mut().and_then(Receiver::try_next) {
                         self.tell(&remark).await?;
                     }
-                    if let Some(span) = underway.span.take() {
-                        span.end(&ended);
-                    }
-                    return self.result(ended);
+                    return self.client.finish(self.caller, &ended?);
                 }
                 Some(()) = asking.next(), if !asking.is_empty() => {}
                 // Its sender is in the dialog, which is held here.
                 _ = asks.changed() => {}
             }
-        }
-    }
-
-    fn result(&self, ended: Execution) -> Result<Raw, RpcError> {
-        let result = ended.outcome.map_err(|error| refusal(&error))?;
-        match result.result_type() {
-            ResultType::InputRequired => self.client.finish(self.caller, result.raw(), false),
-            _ => Ok(self.client.seal(self.caller, result.raw(), false)),
         }
     }
 
@@ -205,6 +229,11 @@ impl Conduct<'_> {
         let answer = self.client.ask(&question.method, &question.params, self.out).await;
         let gone = || Err(RpcError::internal("the client has gone"));
         self.dialog.answer(question.id, answer.unwrap_or_else(gone));
+    }
+
+    fn refuse(&self, question: &Question) {
+        let refused = RpcError::invalid_params("nobody can be asked while a word is completed");
+        self.dialog.answer(question.id, Err(refused));
     }
 
     /// Questions inside of an answer; the call stays open until the client comes back.
@@ -223,8 +252,8 @@ impl Conduct<'_> {
     }
 
     /// What the client comes back with.
-    fn answer_questions(&self, params: &Body) {
-        let Some(answers) = params.get("inputResponses") else { return };
+    fn answer_questions(&self) {
+        let Some(answers) = self.params.get("inputResponses") else { return };
         for (key, answer) in answers.members() {
             if let Ok(question) = key.parse() {
                 // Nobody may wait for it any more.
@@ -268,6 +297,18 @@ impl fmt::Debug for Underway {
     }
 }
 
+/// The name that the host knows a tool by.
+async fn tool_name(dialog: &Dialog, server: Option<&str>, name: &str) -> Result<String, RpcError> {
+    let Some(server) = server else { return Ok(name.to_owned()) };
+    let mut tool = dialog.turn_now().tool_of(server, name);
+    if tool.is_none() {
+        // It may be one of a server that has not been asked yet.
+        tool = dialog.turn().await.tool_of(server, name);
+    }
+    let unknown = || RpcError::invalid_params(format!("unknown tool: {name}"));
+    Ok(tool.ok_or_else(unknown)?.name().to_owned())
+}
+
 async fn next(remarks: &mut Option<Receiver<Remark>>) -> Remark {
     if let Some(receiver) = remarks {
         if let Some(remark) = receiver.next().await {
@@ -279,7 +320,7 @@ async fn next(remarks: &mut Option<Receiver<Remark>>) -> Remark {
 }
 
 /// What the client says besides, without what is between it and us alone.
-fn handed_on(params: &Body) -> Option<Raw> {
+pub(super) fn handed_on(params: &Body) -> Option<Raw> {
     let meta = params.meta()?;
     let own = |key: &str| {
         key == "progressToken"

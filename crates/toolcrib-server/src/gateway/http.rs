@@ -26,6 +26,7 @@ use super::{DIALOG, DIALOG_HEADER, Gateway, LIMITS, QUEUE, Who};
 use crate::front::Front;
 use crate::front::posted::{self, header as text};
 use crate::front::reply::{self, Reply};
+use crate::front::route;
 use crate::identity::Principal;
 use crate::lines::refusal;
 use crate::trace;
@@ -95,7 +96,7 @@ async fn answer(gateway: &Arc<Gateway>, who: Who, request: HttpRequest) -> Reply
 }
 
 async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) -> Reply {
-    let packet = match read(gateway, head, body).await {
+    let packet = match read(gateway, &who, head, body).await {
         Ok(packet) => packet,
         Err(refusal) => return *refusal,
     };
@@ -294,19 +295,28 @@ async fn delete(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
 /// What was posted, or why it is not taken.
 pub(super) async fn read(
     gateway: &Gateway,
+    who: &Who,
     head: &Parts,
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
     let own = gateway.limits();
     let limits = Limits { size: own.body.min(LIMITS.size), ..LIMITS };
-    posted::read(head, body, &limits, own.read).await
+    let packet = posted::read(head, body, &limits, own.read).await?;
+    if let Packet::Batch(messages) = &packet
+        && route::door(&head.extensions).is_paced()
+    {
+        // The first was counted as the request that brought them.
+        let counted = messages.iter().skip(1).try_for_each(|_| gateway.count(who));
+        counted.map_err(|refused| Box::new(reply::later(&refused.to_string())))?;
+    }
+    Ok(packet)
 }
 
-/// Where only the head says of which trace a call is, the body does from now on: servers are told what it says.
+/// Where only the head says of which trace a request is, the body does from now on: servers are told what it says.
 fn traced(head: &Parts, request: Request) -> Request {
     let Some(parent) = text(head, PARENT) else { return request };
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
-    if request.method != method::TOOLS_CALL || meta.get(trace::PARENT).is_some() {
+    if !is_handed_on(&request.method) || meta.get(trace::PARENT).is_some() {
         return request;
     }
     let mut said = vec![(trace::PARENT, Some(Raw::string(parent)))];
@@ -319,6 +329,12 @@ fn traced(head: &Parts, request: Request) -> Request {
         // It was good without a trace.
         _ => request,
     }
+}
+
+/// Whether a server may be told what comes with it.
+fn is_handed_on(called: &str) -> bool {
+    use method::{COMPLETE, PROMPTS_GET, RESOURCES_READ, RESOURCES_SUBSCRIBE, TOOLS_CALL};
+    [TOOLS_CALL, RESOURCES_READ, PROMPTS_GET, COMPLETE, RESOURCES_SUBSCRIBE].contains(&called)
 }
 
 fn says_modern(request: &Request) -> bool {

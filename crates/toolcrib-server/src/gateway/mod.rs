@@ -12,6 +12,7 @@ mod caller;
 mod changes;
 mod client;
 mod clients;
+mod documents;
 mod http;
 mod lists;
 mod parked;
@@ -36,7 +37,7 @@ pub use client::{Client, Who};
 pub(crate) use http::all as serve;
 
 use crate::front::Front;
-use crate::identity::Limits as Share;
+use crate::identity::{Limits as Share, Pace, Refused};
 use crate::trace::Traces;
 use clients::Clients;
 use lists::Lists;
@@ -57,6 +58,7 @@ pub struct Gateway {
     host: Host,
     server: Implementation,
     traces: Traces,
+    pace: Pace,
     lists: Lists,
     clients: Clients,
     closing: watch::Sender<bool>,
@@ -71,11 +73,17 @@ impl Gateway {
 
     /// The same, and spans of calls go somewhere.
     pub fn traced(host: Host, traces: Traces) -> Arc<Self> {
+        Self::paced(host, traces, Pace::default())
+    }
+
+    /// The same, and its clients' requests are counted together with others of theirs.
+    pub(crate) fn paced(host: Host, traces: Traces, pace: Pace) -> Arc<Self> {
         let server = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
         Arc::new(Gateway {
             host,
             server,
             traces,
+            pace,
             lists: Lists::default(),
             clients: Clients::default(),
             closing: watch::Sender::new(false),
@@ -124,6 +132,13 @@ impl Gateway {
     /// What each principal may use.
     fn limits(&self) -> Share {
         Share::of(&self.host.config().gateway.limits)
+    }
+
+    /// Counts a request that is no request of HTTP by itself. Whoever is no principal is the person at this machine,
+    /// on streams of a process of his own: the limit is his.
+    fn count(&self, who: &Who) -> Result<(), Refused> {
+        let Some(principal) = &who.principal else { return Ok(()) };
+        self.pace.count(principal, &self.host.config().gateway.limits)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

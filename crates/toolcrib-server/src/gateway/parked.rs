@@ -1,9 +1,10 @@
 //! What a client is to come back for: by a state that nobody can guess, each once, so many and so long.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use toolcrib_wire::{Raw, RpcError};
 
 use super::call::Underway;
@@ -26,24 +27,26 @@ pub(super) enum Parked {
 
 /// All that one client may come back for, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Parking(Mutex<Vec<Place>>);
+pub(super) struct Parking(Arc<Mutex<Vec<Place>>>);
 
 #[derive(Debug)]
 struct Place {
     state: String,
-    since: Instant,
     what: Parked,
+    /// Gives it up in time, also where nobody ever asks again: a call holds a session of its server.
+    _clock: JoinSet<()>,
 }
 
 impl Parking {
     /// Keeps something; the state that it can be had with.
     pub(super) fn park(&self, what: Parked) -> Result<String, RpcError> {
         let state = random_name().map_err(|_| RpcError::internal("no randomness to be had"))?;
-        let mut places = self.places();
+        let mut clock = JoinSet::new();
+        clock.spawn(give_up(Arc::downgrade(&self.0), state.clone()));
+        let mut places = lock(&self.0);
         let over = (places.len() + 1).saturating_sub(MOST);
-        let late = places.iter().take_while(|place| place.since.elapsed() > LONGEST).count();
-        let given_up: Vec<Place> = places.drain(..over.max(late)).collect();
-        places.push(Place { state: state.clone(), since: Instant::now(), what });
+        let given_up: Vec<Place> = places.drain(..over).collect();
+        places.push(Place { state: state.clone(), what, _clock: clock });
         drop(places);
         // Not under the lock: to give up a call is to cancel it.
         drop(given_up);
@@ -52,19 +55,30 @@ impl Parking {
 
     /// What was parked with this state; once.
     pub(super) fn take(&self, state: &str) -> Option<Parked> {
-        let mut places = self.places();
-        let place = places.iter().position(|place| place.state == state)?;
-        Some(places.remove(place).what)
+        take(&self.0, state).map(|place| place.what)
     }
 
     pub(super) fn clear(&self) {
-        let all = std::mem::take(&mut *self.places());
+        let all = std::mem::take(&mut *lock(&self.0));
         drop(all);
     }
+}
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+async fn give_up(places: Weak<Mutex<Vec<Place>>>, state: String) {
+    sleep(LONGEST).await;
+    if let Some(places) = places.upgrade() {
+        drop(take(&places, &state));
     }
+}
+
+fn take(places: &Mutex<Vec<Place>>, state: &str) -> Option<Place> {
+    let mut places = lock(places);
+    let place = places.iter().position(|place| place.state == state)?;
+    Some(places.remove(place))
+}
+
+fn lock(places: &Mutex<Vec<Place>>) -> MutexGuard<'_, Vec<Place>> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -90,9 +104,11 @@ mod tests {
         assert_eq!(taken(&parking, &names[1]).as_deref(), Some("\"1\""));
         assert_eq!(taken(&parking, &names[1]), None, "once");
         assert_eq!(taken(&parking, "guessed"), None);
-        tokio::time::advance(LONGEST + Duration::from_secs(1)).await;
+        sleep(LONGEST / 2).await;
         let newest = parking.park(state(99)).unwrap();
-        assert_eq!(taken(&parking, &names[2]), None, "too late");
+        sleep(LONGEST / 2 + Duration::from_secs(1)).await;
+        // Nobody came for them, and nobody parked anything since.
+        assert_eq!(lock(&parking.0).len(), 1, "too late");
         assert!(taken(&parking, &newest).is_some());
     }
 }

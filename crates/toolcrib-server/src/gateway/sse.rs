@@ -92,7 +92,7 @@ async fn post(gateway: &Arc<Gateway>, who: &Who, session: &str, request: HttpReq
         return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
     };
     let (head, body) = request.into_parts();
-    let packet = match read(gateway, &head, body).await {
+    let packet = match read(gateway, who, &head, body).await {
         Ok(packet) => packet,
         Err(refused) => return *refused,
     };

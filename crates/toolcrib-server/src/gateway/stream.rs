@@ -10,11 +10,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_wire::notice::Cancelled;
-use toolcrib_wire::{Message, Notification, Raw, Request, RpcError, build, method};
+use toolcrib_wire::{
+    Id, Message, Notification, ObjectWriter, Raw, Request, RpcError, build, method,
+};
 
 use super::changes::{self, Wants};
 use super::client::{Client, Open};
 use super::{Gateway, LIMITS, QUEUE, Who};
+use crate::identity::Refused;
 use crate::lines::{Lines, write};
 
 /// How long what is under way may take to say goodbye.
@@ -53,6 +56,8 @@ pub(super) struct Talk {
     pub(super) client: Arc<Client>,
     out: mpsc::Sender<Raw>,
     tasks: JoinSet<()>,
+    /// Whether each request counts by itself: none of them came as a request of HTTP.
+    is_paced: bool,
     _open: Open,
 }
 
@@ -67,7 +72,12 @@ impl Talk {
             changes::tell(telling, Wants::All, told).await;
         });
         let open = client.busy();
-        Talk { client, out, tasks, _open: open }
+        Talk { client, out, tasks, is_paced: false, _open: open }
+    }
+
+    /// The same, and each request counts.
+    pub(super) fn paced(self) -> Self {
+        Talk { is_paced: true, ..self }
     }
 
     /// A message, or what is to be said to something that is none.
@@ -89,6 +99,11 @@ impl Talk {
     async fn begin(&mut self, request: Request) {
         if !self.client.has_room() {
             return self.say(build::error(Some(&request.id), &too_many())).await;
+        }
+        if self.is_paced
+            && let Err(refused) = self.client.gateway.count(&self.client.who)
+        {
+            return self.say(build::error(Some(&request.id), &too_fast(&refused))).await;
         }
         let (client, out) = (Arc::clone(&self.client), self.out.clone());
         let answering = self.client.answering(request, out.clone());
@@ -144,7 +159,7 @@ impl Client {
 /// A request that is known to be under way.
 struct Running {
     client: Arc<Client>,
-    id: toolcrib_wire::Id,
+    id: Id,
     run: u64,
 }
 
@@ -152,6 +167,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.client.finished(&self.id, self.run);
     }
+}
+
+/// Says when to try again, for programs too.
+fn too_fast(refused: &Refused) -> RpcError {
+    let error = RpcError::internal(refused.to_string());
+    let Refused::TooFast { wait, .. } = refused else { return error };
+    let millis = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX).saturating_add(1);
+    error.with_data(ObjectWriter::new().integer("retryAfterMs", millis).finish())
 }
 
 pub(super) fn too_many() -> RpcError {

@@ -30,6 +30,7 @@ use super::{Gateway, LIMITS, QUEUE};
 use crate::front::Front;
 use crate::front::posted::text;
 use crate::front::reply::{self, Reply};
+use crate::front::route::door;
 use crate::identity::Principal;
 use crate::lines::refusal;
 
@@ -67,7 +68,8 @@ pub(super) async fn serve(
     };
     let upgrade = hyper::upgrade::on(&mut request);
     let gateway = Arc::clone(&front.gateway);
-    front.gateway.spawn(converse(gateway, client, upgrade, held));
+    let is_paced = door(request.extensions()).is_paced();
+    front.gateway.spawn(converse(gateway, (client, held), upgrade, is_paced));
     accepted
 }
 
@@ -96,7 +98,12 @@ fn accept(headers: &HeaderMap) -> Option<Reply> {
 }
 
 /// Until either side ends it.
-async fn converse(gateway: Arc<Gateway>, client: Arc<Client>, upgrade: OnUpgrade, _held: Held) {
+async fn converse(
+    gateway: Arc<Gateway>,
+    (client, _held): (Arc<Client>, Held),
+    upgrade: OnUpgrade,
+    is_paced: bool,
+) {
     let Ok(upgraded) = upgrade.await else { return };
     let most = gateway.limits().body.min(LIMITS.size);
     let config = WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most));
@@ -106,7 +113,8 @@ async fn converse(gateway: Arc<Gateway>, client: Arc<Client>, upgrade: OnUpgrade
     let (out, queue) = mpsc::channel::<Raw>(QUEUE);
     let mut writer = JoinSet::new();
     writer.spawn(write(sink, queue));
-    let mut talk = Talk::new(client, out);
+    let talk = Talk::new(client, out);
+    let mut talk = if is_paced { talk.paced() } else { talk };
     loop {
         let goes_on = tokio::select! {
             frame = frames.next() => match frame {

@@ -11,6 +11,8 @@ pub struct Limits {
     pub body: usize,
     /// The most sessions, and the most dialogs of the control API.
     pub sessions: usize,
+    /// The most connections that come from one address.
+    pub connections: usize,
     /// The most requests in a second, where there is a limit.
     pub rate: Option<u32>,
     /// A session or a dialog that is not used ends after this time, where there is a limit.
@@ -30,6 +32,7 @@ impl Limits {
         Limits {
             body: most(keys.body.0),
             sessions: most(keys.sessions.into()),
+            connections: most(keys.connections.into()),
             rate: Some(keys.rate).filter(|rate| *rate > 0),
             idle: Some(keys.idle.0).filter(|idle| !idle.is_zero()),
             read: longest(keys.read.0),

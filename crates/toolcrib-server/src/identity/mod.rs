@@ -8,6 +8,7 @@ pub mod gate;
 mod limits;
 mod listen;
 mod oauth;
+mod pace;
 mod rate;
 mod secret;
 mod strikes;
@@ -26,16 +27,14 @@ use toolcrib_config::model::host::Gateway;
 pub use limits::Limits;
 pub use listen::{Unsafe, check_listen};
 pub use oauth::{Metadata, NotVerified};
+pub(crate) use pace::Pace;
 pub use secret::random_name;
+pub(crate) use strikes::block;
 pub use tokens::{Issued, Tokens, TokensError};
 
 use oauth::Issuers;
-use rate::Rates;
 use secret::Hash;
 use strikes::Strikes;
-
-/// What the rate of requests is counted in.
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +45,13 @@ pub enum Door {
     Net(IpAddr),
     /// The socket in the state folder, which only the owner can open.
     Socket,
+}
+
+impl Door {
+    /// Whether what comes in there is counted. The owner is on his own machine, and the limit is his.
+    pub(crate) fn is_paced(self) -> bool {
+        self != Door::Socket
+    }
 }
 
 /// Whoever sends a request.
@@ -71,8 +77,8 @@ pub enum Refused {
     BadToken,
     #[error("this principal may not be the agent `{0}`")]
     NotThatAgent(String),
-    #[error("more requests than {0} in a second (gateway.limits.rate)")]
-    TooFast(u32),
+    #[error("more requests than {most} in a second (gateway.limits.rate); try again in {wait:.3?}")]
+    TooFast { most: u32, wait: Duration },
     #[error("more than {0} wrong tokens in a minute come from there (gateway.limits.wrong_tokens)")]
     TooManyWrong(u32),
 }
@@ -84,7 +90,7 @@ pub struct Identity {
     /// Tokens of the owner that end with this process.
     fresh: Mutex<Vec<Hash>>,
     issuers: Issuers,
-    rates: Rates<Arc<str>>,
+    pace: Pace,
     strikes: Strikes,
 }
 
@@ -123,10 +129,15 @@ impl Identity {
             (Door::Tcp, None) if !self.is_guarded(gateway) => Ok(Principal::default()),
             (_, None) => Err(Refused::NoToken),
         }?;
-        match Limits::of(&gateway.limits).rate.filter(|_| door != Door::Socket) {
-            Some(rate) if !self.rates.admits(&who.id, rate, SECOND) => Err(Refused::TooFast(rate)),
-            _ => Ok(who),
+        if door.is_paced() {
+            self.pace.count(&who.id, &gateway.limits)?;
         }
+        Ok(who)
+    }
+
+    /// Counts requests that come on another way than one at a time.
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace.clone()
     }
 
     fn is_guarded(&self, gateway: &Gateway) -> bool {

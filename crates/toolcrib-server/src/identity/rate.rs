@@ -21,8 +21,9 @@ struct Bucket {
 }
 
 impl<K: Clone + Eq + Hash> Rates<K> {
-    /// Whether one more is within `most` in `per`, and it is counted. All of that may come at once.
-    pub(super) fn admits(&self, who: &K, most: u32, per: Duration) -> bool {
+    /// Counts one more where it is within `most` in `per`; else how long it is until one is. All of that may come at
+    /// once.
+    pub(super) fn count(&self, who: &K, most: u32, per: Duration) -> Result<(), Duration> {
         let (now, most) = (Instant::now(), f64::from(most));
         let mut all = self.all();
         if all.len() >= MOST && !all.contains_key(who) {
@@ -30,11 +31,11 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         }
         let bucket = all.entry(who.clone()).or_insert(Bucket { left: most, at: now });
         (bucket.left, bucket.at) = (bucket.now(now, most, per), now);
-        let admitted = bucket.left >= 1.0;
-        if admitted {
-            bucket.left -= 1.0;
+        if bucket.left < 1.0 {
+            return Err(per.mul_f64((1.0 - bucket.left) / most.max(1.0)));
         }
-        admitted
+        bucket.left -= 1.0;
+        Ok(())
     }
 
     /// Whether one more would be; it is not counted.
@@ -88,25 +89,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_has_a_share_that_comes_back() {
         let rates = Rates::default();
-        assert!((0..5).all(|_| rates.admits(&"one", 5, SECOND)));
+        assert!((0..5).all(|_| rates.count(&"one", 5, SECOND).is_ok()));
         assert!(!rates.has_room(&"one", 5, SECOND) && rates.has_room(&"other", 5, SECOND));
-        assert!(!rates.admits(&"one", 5, SECOND) && rates.admits(&"other", 5, SECOND));
-        tokio::time::advance(Duration::from_millis(400)).await;
-        assert!(rates.admits(&"one", 5, SECOND) && rates.admits(&"one", 5, SECOND));
-        assert!(!rates.admits(&"one", 5, SECOND));
+        let early = rates.count(&"one", 5, SECOND).unwrap_err();
+        assert_eq!((early, rates.count(&"other", 5, SECOND)), (SECOND / 5, Ok(())));
+        tokio::time::advance(early).await;
+        assert_eq!(rates.count(&"one", 5, SECOND), Ok(()));
+        assert!(rates.count(&"one", 5, SECOND).is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn there_are_only_so_many_and_whoever_is_over_his_share_stays() {
         let rates = Rates::default();
-        assert!(rates.admits(&0, 2, SECOND) && rates.admits(&0, 2, SECOND));
-        for who in 1..MOST + 100 {
-            assert!(rates.admits(&who, 2, SECOND));
+        for who in [0, 0].into_iter().chain(1..MOST + 100) {
+            assert_eq!(rates.count(&who, 2, SECOND), Ok(()));
         }
         assert_eq!(rates.all().len(), MOST);
         assert!(!rates.has_room(&0, 2, SECOND));
         tokio::time::advance(SECOND).await;
-        assert!(rates.admits(&(MOST * 2), 2, SECOND));
+        assert_eq!(rates.count(&(MOST * 2), 2, SECOND), Ok(()));
         assert_eq!(rates.all().len(), 1, "the others are quiet");
     }
 }

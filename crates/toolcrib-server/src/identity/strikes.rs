@@ -37,7 +37,7 @@ impl Strikes {
         match is_right {
             true => self.right().keep(token),
             // Whether there is room for the next one is asked then.
-            false => drop(self.wrong.admits(&block(peer), most, MINUTE)),
+            false => drop(self.wrong.count(&block(peer), most, MINUTE)),
         }
     }
 
@@ -61,7 +61,7 @@ impl Right {
 }
 
 /// Whoever has one IPv6 address has all of its block.
-fn block(peer: IpAddr) -> IpAddr {
+pub(crate) fn block(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
         address => address,

@@ -360,6 +360,57 @@ async fn the_old_sse_and_a_websocket_carry_the_same() {
     end(scene, served).await;
 }
 
+#[tokio::test]
+async fn each_request_counts_on_whichever_way_it_comes_and_the_connection_stays() {
+    let limits = json!({"gateway": {"limits": {"rate": 4}}});
+    let scene = Scene::with(&limits, &[]).await;
+    let served = Served::new(&scene).await;
+    let ping = |id: i64| request(id, "ping", json!({}));
+
+    let address = format!("ws://{}/ws", served.address).into_client_request().unwrap();
+    let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
+    let (mut socket, _) = within(tokio_tungstenite::client_async(address, stream)).await.unwrap();
+    let mut next = async |say: &[Value]| -> Vec<Value> {
+        for message in say {
+            socket.send(Frame::text(message.to_string())).await.unwrap();
+        }
+        let mut answers = Vec::new();
+        while answers.len() < say.len() {
+            if let Frame::Text(text) = within(socket.next()).await.unwrap().unwrap() {
+                answers.push(serde_json::from_str::<Value>(&text).unwrap());
+            }
+        }
+        answers
+    };
+    let answers = next(&(0..200).map(ping).collect::<Vec<_>>()).await;
+    let refused: Vec<_> = answers.iter().filter(|it| it.get("error").is_some()).collect();
+    assert!(!refused.is_empty() && refused.len() < 200, "{}", refused.len());
+    for answer in &refused {
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("gateway.limits.rate"), "{message}");
+    }
+    let wait = refused.last().unwrap()["error"]["data"]["retryAfterMs"].as_u64().unwrap();
+    assert!((1..=250).contains(&wait), "a fourth of a second at most: {wait}");
+    // Whoever does as he is told is heard again, on the same connection.
+    tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
+    assert_eq!(next(&[ping(200)]).await[0]["result"], json!({}));
+
+    // The messages of one post count one by one; the post itself is within the limit by now.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let all: Vec<Value> = (0..50).map(ping).collect();
+    let answer = served.post("/mcp", Some("any"), &json!(all)).await;
+    let said = (answer.status().as_u16(), answer.header("retry-after"));
+    assert_eq!(said, (429, Some("1".to_owned())));
+
+    // The person at this machine is not counted on his own streams.
+    let mut local = scene.client();
+    for _ in 0..20 {
+        assert_eq!(local.request("ping", json!({})).await["result"], json!({}));
+    }
+    local.end().await;
+    end(scene, served).await;
+}
+
 /// What foreign programs may send: nothing of it may be taken, and nothing may break.
 #[tokio::test]
 async fn what_is_malformed_is_refused_and_everything_goes_on() {

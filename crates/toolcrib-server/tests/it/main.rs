@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod documents;
 mod gateway;
 mod http;
 mod scene;

@@ -45,6 +45,40 @@ async fn a_head_or_a_body_that_does_not_come_is_waited_for_only_so_long() {
 }
 
 #[tokio::test]
+async fn one_address_has_only_so_many_connections_and_what_ends_makes_room() {
+    const ALIVE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let limits = json!({"gateway": {"limits": {"connections": 3}}});
+    let scene = Scene::with(&limits, &[]).await;
+    let served = Served::new(&scene).await;
+    // Whether it is let in, and the connection.
+    let knock = async || {
+        let mut stream = within(TcpStream::connect(served.address)).await.unwrap();
+        let mut first = [0; 12];
+        // Whoever is hung up on may notice it at once.
+        let _ = within(stream.write_all(ALIVE)).await;
+        let is_in = within(stream.read_exact(&mut first)).await.is_ok();
+        is_in.then_some(stream)
+    };
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(knock().await.expect("there is room"));
+    }
+    assert!(knock().await.is_none() && knock().await.is_none());
+    held.pop();
+    // The other end notices in its own time.
+    let again = async || loop {
+        if let Some(stream) = knock().await {
+            return stream;
+        }
+    };
+    held.push(within(again()).await);
+    assert!(knock().await.is_none());
+    drop(held);
+    served.end().await;
+    within(scene.host.close()).await;
+}
+
+#[tokio::test]
 async fn who_does_not_read_his_answer_is_cut_off() {
     const LARGE: usize = 24 << 20;
     let limits = json!({"gateway": {"limits": {"write": "500ms"}}});

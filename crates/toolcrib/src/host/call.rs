@@ -32,16 +32,29 @@ pub struct CallRequest {
     pub arguments: Raw,
     /// Instead of the server's own limit.
     pub timeout: Option<Duration>,
-    /// Handed on to the server.
-    pub meta: Option<Raw>,
     /// Whether arguments are checked against the tool's schema whatever policy says.
     pub check: bool,
+    pub besides: Besides,
+}
+
+/// What comes with a request that a server answers, whatever is requested.
+#[derive(Clone, Debug, Default)]
+pub struct Besides {
+    /// Handed on to the server.
+    pub meta: Option<Raw>,
     /// Where progress and log messages go, in order, all of them before the result.
     pub remarks: Option<Sender<Remark>>,
     /// The number that it is to be known by, from [`Dialog::number`](super::Dialog::number); otherwise it gets one.
     pub call: Option<u64>,
     /// Where questions go, if whoever calls answers them in the way of the modern era.
     pub rounds: Option<Rounds>,
+}
+
+impl Besides {
+    /// What the server is told besides; nothing where that is no object.
+    pub(super) fn meta(&self) -> Option<Json<'_>> {
+        self.meta.as_ref().map(Raw::json).filter(|meta| meta.is_object())
+    }
 }
 
 /// A caller that is asked inside of an answer, and asks again with what it has to say to that. A server of the
@@ -79,16 +92,7 @@ pub struct Execution {
 impl CallRequest {
     pub fn new(tool: impl Into<String>, arguments: Raw) -> Self {
         let tool = tool.into();
-        CallRequest {
-            tool,
-            arguments,
-            timeout: None,
-            meta: None,
-            check: false,
-            remarks: None,
-            call: None,
-            rounds: None,
-        }
+        CallRequest { tool, arguments, timeout: None, check: false, besides: Besides::default() }
     }
 }
 
@@ -118,7 +122,7 @@ impl Turn {
 
     /// The same; whatever becomes of it is a value. Dropping the future cancels the call.
     pub async fn execute(&self, request: CallRequest) -> Execution {
-        let call = request.call.unwrap_or_else(|| self.core().next_call());
+        let call = request.besides.call.unwrap_or_else(|| self.core().next_call());
         self.execute_as(call, request).await
     }
 
@@ -314,12 +318,12 @@ fn too_late(limit: Duration) -> CallError {
     CallError::new(ErrorKind::Timeout, format!("no answer within {limit:?}"))
 }
 
-/// What `tools/call` is told.
-pub(super) fn params(tool: &Tool, arguments: &Raw, meta: Option<&Raw>) -> Raw {
+/// What a request for something with a name and arguments tells.
+pub(super) fn params(name: &str, arguments: &Raw, meta: Option<Json<'_>>) -> Raw {
     ObjectWriter::new()
-        .string("name", tool.original_name())
+        .string("name", name)
         .json("arguments", arguments.json())
-        .json_if("_meta", meta.map(Raw::json).filter(|meta: &Json<'_>| meta.is_object()))
+        .json_if("_meta", meta)
         .finish()
 }
 

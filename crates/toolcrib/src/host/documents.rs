@@ -8,7 +8,7 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
 
-use super::call::{Rounds, deadline, patience};
+use super::call::{Besides, deadline, params, patience};
 use super::matching;
 use super::send::{Errand, refused, unsent};
 use super::serving::Held;
@@ -48,22 +48,22 @@ impl Turn {
     /// Reads a resource: the result of `resources/read`, whole. The server is named where several have the URI.
     /// Whole results of which a caller got a part are read here, too.
     pub async fn read(&self, uri: &str, server: Option<&str>) -> Result<Raw, CallError> {
-        self.read_by(uri, server, None).await
+        self.read_by(uri, server, &Besides::default()).await
     }
 
-    /// The same for a caller that is asked in rounds.
+    /// The same with what comes with it.
     pub async fn read_by(
         &self,
         uri: &str,
         server: Option<&str>,
-        rounds: Option<&Rounds>,
+        besides: &Besides,
     ) -> Result<Raw, CallError> {
         if let Some(whole) = self.core().whole.get(&self.inner().id, uri) {
             return Ok(whole_result(uri, &whole));
         }
         let of = self.owner(uri, server)?;
-        let params = ObjectWriter::new().string("uri", uri).finish();
-        let answer = self.ask(&of, method::RESOURCES_READ, params, rounds).await?;
+        let params = of_uri(uri, besides.meta());
+        let answer = self.ask(&of, method::RESOURCES_READ, params, besides).await?;
         let is_question = answer.result_type().as_deref() == Some("input_required");
         let raw = answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
         if is_question { Ok(raw) } else { within_limits(&of, uri, raw) }
@@ -71,31 +71,33 @@ impl Turn {
 
     /// A prompt with its arguments filled in: the result of `prompts/get`, whole.
     pub async fn prompt(&self, name: &str, arguments: Raw) -> Result<Raw, CallError> {
-        self.prompt_by(name, arguments, None).await
+        self.prompt_by(name, arguments, &Besides::default()).await
     }
 
-    /// The same for a caller that is asked in rounds.
+    /// The same with what comes with it.
     pub async fn prompt_by(
         &self,
         name: &str,
         arguments: Raw,
-        rounds: Option<&Rounds>,
+        besides: &Besides,
     ) -> Result<Raw, CallError> {
         let unknown =
             || CallError::new(ErrorKind::UnknownTool, format!("prompt not found: {name}"));
         let prompt = self.view().prompt(name).filter(|it| self.may_use(it.server()));
         let prompt = prompt.ok_or_else(unknown)?;
-        let params = ObjectWriter::new()
-            .string("name", prompt.original_name())
-            .json("arguments", arguments.json())
-            .finish();
-        let answer = self.ask(prompt.server(), method::PROMPTS_GET, params, rounds).await?;
+        let params = params(prompt.original_name(), &arguments, besides.meta());
+        let answer = self.ask(prompt.server(), method::PROMPTS_GET, params, besides).await?;
         answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
     }
 
     /// What an argument of a prompt or of a template of resources may be: the result of `completion/complete`, whole.
     /// The params are those of that request, with the names that are listed here.
     pub async fn complete(&self, params: Raw) -> Result<Raw, CallError> {
+        self.complete_by(params, &Besides::default()).await
+    }
+
+    /// The same with what comes with it.
+    pub async fn complete_by(&self, params: Raw, besides: &Besides) -> Result<Raw, CallError> {
         let reference = params.json().get("ref").unwrap_or(Json::EMPTY);
         let [kind, name, uri] = reference.pick(["type", "name", "uri"]);
         let [kind, name, uri] = [kind, name, uri].map(|it| it.and_then(Json::as_str));
@@ -115,7 +117,9 @@ impl Turn {
                 return Err(CallError::new(ErrorKind::InvalidArguments, text));
             }
         };
-        let answer = self.ask(&server, method::COMPLETE, params, None).await?;
+        let meta = besides.meta().map(|meta| ("_meta", Some(Raw::from(meta))));
+        let params = params.with_members(meta);
+        let answer = self.ask(&server, method::COMPLETE, params, besides).await?;
         answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
     }
 
@@ -125,6 +129,17 @@ impl Turn {
         &self,
         uri: &str,
         server: Option<&str>,
+    ) -> Result<Subscription, CallError> {
+        self.subscribe_by(uri, server, &Besides::default()).await
+    }
+
+    /// The same with what comes with it. A server of the modern era is not told that: it is listened to in a
+    /// request of the host's own.
+    pub async fn subscribe_by(
+        &self,
+        uri: &str,
+        server: Option<&str>,
+        besides: &Besides,
     ) -> Result<Subscription, CallError> {
         let of = self.owner(uri, server)?;
         let serving = self.serving(&of).ok_or_else(|| CallError::not_connected(of.id()))?;
@@ -144,12 +159,12 @@ impl Turn {
             });
             return Ok(Subscription { _listening: listening, _held: None, farewell: None });
         }
-        let params = ObjectWriter::new().string("uri", uri).finish();
+        let params = of_uri(uri, besides.meta());
         let options = CallOptions { patience: limit, ..CallOptions::default() };
-        let asked = session.call(method::RESOURCES_SUBSCRIBE, params.clone(), options, None).await;
+        let asked = session.call(method::RESOURCES_SUBSCRIBE, params, options, None).await;
         asked.map_err(|error| refused(of.id(), &error))?;
         let held = Some(place.hold(per_call));
-        let farewell = Some((session, params));
+        let farewell = Some((session, of_uri(uri, None)));
         Ok(Subscription { _listening: JoinSet::new(), _held: held, farewell })
     }
 
@@ -175,16 +190,16 @@ impl Turn {
         server: &Server,
         method: &'static str,
         params: Raw,
-        rounds: Option<&Rounds>,
+        besides: &Besides,
     ) -> Result<Body, CallError> {
         let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
         let errand = Errand {
             method,
             params,
             patience: patience(None, &server.spec.policy.timeouts),
-            remarks: None,
-            rounds,
-            call: self.core().next_call(),
+            remarks: besides.remarks.as_ref(),
+            rounds: besides.rounds.as_ref(),
+            call: besides.call.unwrap_or_else(|| self.core().next_call()),
         };
         self.run_errand(serving, &errand).await.map_err(|missed| missed.error)
     }
@@ -199,6 +214,10 @@ impl Subscription {
         // Whether it understands is of no consequence.
         let _ = session.call(method::RESOURCES_UNSUBSCRIBE, params, options, None).await;
     }
+}
+
+fn of_uri(uri: &str, meta: Option<Json<'_>>) -> Raw {
+    ObjectWriter::new().string("uri", uri).json_if("_meta", meta).finish()
 }
 
 /// What is too large or of a kind that is not wanted is refused with the rule's name.

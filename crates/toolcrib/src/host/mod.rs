@@ -41,7 +41,7 @@ mod watching;
 
 pub use asking::{Answers, Question};
 pub use builder::{HostBuilder, StartError};
-pub use call::{CallRequest, Execution, Rounds};
+pub use call::{Besides, CallRequest, Execution, Rounds};
 pub use dialog::{Dialog, DialogRequest, SwitchError};
 pub use documents::Subscription;
 pub use events::{Event, Listening};

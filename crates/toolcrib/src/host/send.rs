@@ -70,7 +70,8 @@ impl Turn {
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
         let serving = self.serving(server).ok_or_else(|| CallError::not_connected(server.id()))?;
-        let is_first = request.rounds.as_ref().is_none_or(Rounds::is_first);
+        let besides = &request.besides;
+        let is_first = besides.rounds.as_ref().is_none_or(Rounds::is_first);
         let asked = serving.results.asked(&self.inner().id, tool.original_name(), arguments);
         let asked = asked.filter(|_| is_first);
         if let Some(known) = asked.as_ref().and_then(|asked| serving.results.get(asked)) {
@@ -78,10 +79,10 @@ impl Turn {
         }
         let errand = Errand {
             method: method::TOOLS_CALL,
-            params: params(tool, arguments, request.meta.as_ref()),
+            params: params(tool.original_name(), arguments, besides.meta()),
             patience: patience(request.timeout, &server.spec.policy.timeouts),
-            remarks: request.remarks.as_ref(),
-            rounds: request.rounds.as_ref(),
+            remarks: besides.remarks.as_ref(),
+            rounds: besides.rounds.as_ref(),
             call: note.call(),
         };
         let answer = self.send_by_policy(note, tool, serving, &errand).await?;

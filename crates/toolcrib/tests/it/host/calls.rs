@@ -226,7 +226,7 @@ async fn dkr_39_progress_comes_before_the_result_to_the_caller_and_to_listeners(
     let mut listening = host.listen();
     let (told, mut progress) = mailbox(16);
     let mut asked = request("it__slow", &json!({}));
-    asked.remarks = Some(told);
+    asked.besides.remarks = Some(told);
     within(dialog.call(asked)).await.unwrap();
     let mut count = 0;
     while progress.try_next().is_some() {
