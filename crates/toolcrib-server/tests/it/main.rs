@@ -8,6 +8,7 @@
 mod api;
 mod gateway;
 mod http;
+mod limits;
 mod scene;
 mod slow;
 mod traces;
