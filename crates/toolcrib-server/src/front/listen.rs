@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::at_once::AtOnce;
 use super::patient::Patient;
 use super::{Front, route};
 use crate::identity::Door;
@@ -68,7 +69,8 @@ pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Doo
                 Ok((stream, peer)) => {
                     let stream = Patient::new(stream, front.limits().write);
                     let from = (door, peer);
-                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), from));
+                    let serving = connection(stream, Arc::clone(front), router.clone(), from);
+                    connections.spawn(AtOnce::new(serving));
                 }
                 // The usual reason, too many open files, passes.
                 Err(_) => sleep(Duration::from_millis(50)).await,

@@ -1,5 +1,6 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
+mod at_once;
 mod listen;
 mod page;
 mod patient;

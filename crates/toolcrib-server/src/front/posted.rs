@@ -35,7 +35,7 @@ where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let kind = header(head, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = header(head, CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
@@ -64,7 +64,7 @@ where
 }
 
 /// What a header of a request says, where it is text.
-pub fn header<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
+pub fn header(head: &Parts, name: impl AsHeaderName) -> Option<&str> {
     text(&head.headers, name)
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::{Path, Query, Request as HttpRequest, State};
+use hyper::header::{self as http, HeaderName};
 use hyper::http::request::Parts;
-use hyper::{Method, StatusCode, header as http};
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -28,6 +29,11 @@ use crate::front::reply::{self, Reply};
 use crate::identity::Principal;
 use crate::lines::refusal;
 use crate::trace;
+
+// A name that is a constant is not read again for every request.
+const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
+const SESSION: HeaderName = HeaderName::from_static(header::SESSION_ID);
+const PARENT: HeaderName = HeaderName::from_static(trace::PARENT);
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
@@ -93,7 +99,7 @@ async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) ->
         Ok(packet) => packet,
         Err(refusal) => return *refusal,
     };
-    let version = text(head, header::PROTOCOL_VERSION).map(Version::from);
+    let version = text(head, VERSION).map(Version::from);
     let is_modern = version.as_ref().is_some_and(Version::is_modern);
     match packet {
         Packet::One(Message::Request(request)) if is_modern || says_modern(&request) => {
@@ -141,7 +147,7 @@ async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request
 
 /// Whatever belongs to a session, or opens one.
 async fn legacy(gateway: &Arc<Gateway>, who: Who, head: &Parts, packet: Packet) -> Reply {
-    let Some(id) = text(head, header::SESSION_ID) else {
+    let Some(id) = text(head, SESSION) else {
         return match packet {
             Packet::One(Message::Request(request)) if request.method == method::INITIALIZE => {
                 open(gateway, who, head, request).await
@@ -247,7 +253,7 @@ async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {
 
 /// The stream on which a session of the legacy era is told what it did not ask for.
 fn listen(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
-    let Some(id) = text(head, header::SESSION_ID) else {
+    let Some(id) = text(head, SESSION) else {
         return reply::not_allowed("POST");
     };
     let Some(client) = gateway.clients.session(id, who) else {
@@ -272,7 +278,7 @@ fn listen(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
 }
 
 async fn delete(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
-    let Some(id) = text(head, header::SESSION_ID) else {
+    let Some(id) = text(head, SESSION) else {
         return reply::not_allowed("POST");
     };
     let own = gateway.clients.session(id, who).and_then(|_| gateway.clients.remove(id));
@@ -298,7 +304,7 @@ pub(super) async fn read(
 
 /// Where only the head says of which trace a call is, the body does from now on: servers are told what it says.
 fn traced(head: &Parts, request: Request) -> Request {
-    let Some(parent) = text(head, trace::PARENT) else { return request };
+    let Some(parent) = text(head, PARENT) else { return request };
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     if request.method != method::TOOLS_CALL || meta.get(trace::PARENT).is_some() {
         return request;
@@ -344,6 +350,6 @@ fn full(request: &Request) -> Reply {
 }
 
 fn takes_events(head: &Parts) -> bool {
-    let accepted = text(head, http::ACCEPT.as_str());
+    let accepted = text(head, http::ACCEPT);
     accepted.is_none_or(|kinds| kinds.contains("text/event-stream") || kinds.contains("*/*"))
 }

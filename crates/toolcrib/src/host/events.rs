@@ -102,6 +102,11 @@ impl Events {
         }
     }
 
+    /// Whether anybody would hear of it.
+    pub(super) fn are_heard(&self) -> bool {
+        self.open().as_ref().is_some_and(|all| all.receiver_count() > 0)
+    }
+
     /// Whoever listens hears what was told, and then the end.
     pub(super) fn close(&self) {
         drop(self.open().take());

@@ -147,8 +147,11 @@ impl<'a> Note<'a> {
             ended: Cow::Borrowed(ended),
             arguments: self.arguments.take(),
         };
-        self.core.events.tell(Event::Called { call: self.call, record: Arc::new(record.clone()) });
-        self.core.store.record(record);
+        let Core { events, store, .. } = self.core;
+        if events.are_heard() {
+            events.tell(Event::Called { call: self.call, record: Arc::new(record.clone()) });
+        }
+        store.record(record);
     }
 }
 

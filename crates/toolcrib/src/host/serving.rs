@@ -176,7 +176,11 @@ impl Serving {
         let scope = spec.policy.session.scope;
         let may_be = match scope {
             SessionScope::Shared => true,
-            SessionScope::PerConversation => matches!(spec.transport, Transport::StreamableHttp(_)),
+            // Over HTTP the modern era has no sessions, so there is nothing to lease; who speaks the other has his own.
+            SessionScope::PerConversation => {
+                let is_http = matches!(spec.transport, Transport::StreamableHttp(_));
+                is_http && dialog.era != Some(Era::Legacy)
+            }
             SessionScope::PerCall => false,
         };
         if !may_be {
@@ -192,7 +196,6 @@ impl Serving {
         let ready = self.server.clock().by(late, conn.ready(Want::Call)).await;
         let ticket = ready.ok_or(NoSession::Late)?.map_err(NoSession::Down)?;
         let era = ticket.session.agreed().era;
-        // Over HTTP there is no such thing as a session in the modern era, so there is nothing to lease.
         let is_shared = scope == SessionScope::Shared || era == Era::Modern;
         let fits = dialog.era != Some(Era::Legacy) || era == Era::Legacy;
         Ok(Some(ticket).filter(|_| is_shared && fits))

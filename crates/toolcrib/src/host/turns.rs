@@ -20,7 +20,11 @@ pub(super) struct Reading {
 
 impl Turns {
     pub(super) fn begin(&self, version: u64) -> Reading {
-        self.0.send_modify(|turns| *turns.entry(version).or_default() += 1);
+        // Nobody waits for one more.
+        self.0.send_if_modified(|turns| {
+            *turns.entry(version).or_default() += 1;
+            false
+        });
         Reading { turns: self.clone(), version }
     }
 
@@ -36,13 +40,16 @@ impl Turns {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.turns.0.send_modify(|turns| {
-            if let Some(count) = turns.get_mut(&self.version) {
-                *count -= 1;
-                if *count == 0 {
-                    turns.remove(&self.version);
-                }
+        let turns = &self.turns.0;
+        turns.send_if_modified(|reading| {
+            let Some(count) = reading.get_mut(&self.version) else { return false };
+            *count -= 1;
+            let is_last = *count == 0;
+            if is_last {
+                reading.remove(&self.version);
             }
+            // Mostly nobody waits. Who comes after this sees what it has left.
+            is_last && turns.receiver_count() > 0
         });
     }
 }

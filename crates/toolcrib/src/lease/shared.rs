@@ -1,6 +1,6 @@
 //! The leases of one server as others use them: a lock around the book, never held across an await.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +33,8 @@ pub(super) struct Shared<T: Clone, E: Error + Clone + 'static> {
 /// What must agree: a session is here exactly while its instance is live, a caller while its ticket waits.
 struct State<T: Clone, E: Error + Clone + 'static> {
     book: Book,
-    sessions: HashMap<InstanceId, T>,
-    callers: HashMap<Ticket, Caller<T, E>>,
+    sessions: BTreeMap<InstanceId, T>,
+    callers: BTreeMap<Ticket, Caller<T, E>>,
     tickets: u64,
     work: Vec<Work<T>>,
     /// When the clerk looks for idle leases, if there are any.
@@ -57,8 +57,8 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
     pub fn new(server: &str, terms: Terms) -> (Self, Clerk<T, E>) {
         let state = State {
             book: Book::new(terms, Instant::now()),
-            sessions: HashMap::new(),
-            callers: HashMap::new(),
+            sessions: BTreeMap::new(),
+            callers: BTreeMap::new(),
             tickets: 0,
             work: Vec::new(),
             alarm: None,

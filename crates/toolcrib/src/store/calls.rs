@@ -85,10 +85,16 @@ pub(super) fn read(db: &Connection, below: Option<u64>, limit: u32) -> Result<Ve
     rows.query_map(params![below, limit], recorded)?.collect()
 }
 
-/// Numbers grow by one, and only the oldest are ever removed: a number tells how many are newer.
+/// Numbers grow by one, and only the oldest are ever removed: a number tells how many are newer. Records come in the
+/// order in which their calls ended, so whatever is before the first that is young enough is old.
 fn prune(db: &Connection, limits: &Limits, now: SystemTime) -> Result<()> {
     if let Some(oldest) = now.checked_sub(limits.calls_for) {
-        db.execute("DELETE FROM calls WHERE started < ?1", [to_millis(oldest)])?;
+        db.execute(
+            "DELETE FROM calls WHERE id < ifnull(
+                 (SELECT id FROM calls WHERE started >= ?1 ORDER BY id LIMIT 1),
+                 (SELECT max(id) + 1 FROM calls))",
+            [to_millis(oldest)],
+        )?;
     }
     let sql = "DELETE FROM calls WHERE id <= (SELECT max(id) FROM calls) - ?1";
     db.execute(sql, [limits.calls]).map(drop)

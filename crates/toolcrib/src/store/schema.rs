@@ -56,6 +56,10 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (root, server, tool)
     ) WITHOUT ROWID;
 ",
+    // It cost every call a third of its record, only to find the oldest, which come first anyway.
+    "
+    DROP INDEX calls_started;
+",
 ];
 
 /// The version that this program writes.

@@ -1,6 +1,6 @@
 //! The calls of one conversation: which are under way, and which an answer may still come for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -20,7 +20,7 @@ pub(super) type Outcome = Result<Body, CallError>;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     last: i64,
-    under_way: HashMap<i64, Waiting>,
+    under_way: BTreeMap<i64, Waiting>,
     given_up: VecDeque<i64>,
 }
 
@@ -62,8 +62,7 @@ impl Calls {
 
     /// Whom a remark is for that came on no call's stream: the first of those that have the session for themselves.
     pub(super) fn alone(&self) -> Option<&Waiting> {
-        let alone = self.under_way.iter().filter(|(_, it)| it.is_alone && it.remarks.is_some());
-        alone.min_by_key(|(number, _)| **number).map(|(_, waiting)| waiting)
+        self.under_way.values().find(|it| it.is_alone && it.remarks.is_some())
     }
 
     /// Ends a call. The outcome is dropped where the caller has just gone.
