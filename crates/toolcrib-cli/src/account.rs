@@ -1,6 +1,8 @@
 //! What a person has with one server: the account that a command is about, the answers that were given for it, and
 //! the host that is to know of a change.
 
+use std::cell::RefCell;
+
 use serde_json::json;
 use tokio::runtime::Builder;
 use toolcrib::auth::{Accounts, Protected};
@@ -18,7 +20,7 @@ use crate::args;
 use crate::hosted::is_up;
 use crate::inputs;
 use crate::out::Out;
-use crate::report::no_such_server;
+use crate::report::{no_such_server, plural};
 use crate::running;
 use crate::settings::Settings;
 use crate::shown::printable;
@@ -34,9 +36,11 @@ pub(crate) struct Place<'a> {
     pub(crate) browser: Option<String>,
     keep: Keep,
     permissions: Permissions,
+    /// What is other than before.
+    changed: RefCell<Vec<String>>,
 }
 
-/// Does a command's work. Whatever ends it early has changed nothing.
+/// Does a command's work. Whoever ends it early is told what it has changed by then.
 pub(crate) fn run(
     settings: &Settings,
     out: &Out,
@@ -65,7 +69,7 @@ pub(crate) fn run(
             let done = runtime.block_on(async {
                 tokio::select! {
                     done = work(&place) => done,
-                    _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+                    _ = tokio::signal::ctrl_c() => Ok(place.interrupted(out)),
                 }
             });
             // Standard input cannot be called off, so its end is not waited for.
@@ -73,17 +77,10 @@ pub(crate) fn run(
             done
         });
     out.progress("");
-    match done {
-        Ok(Exit::Interrupted) => {
-            out.note("interrupted: nothing has changed");
-            Exit::Interrupted
-        }
-        Ok(exit) => exit,
-        Err(text) => {
-            out.error(&text);
-            Exit::Failed
-        }
-    }
+    done.unwrap_or_else(|text| {
+        out.error(&text);
+        Exit::Failed
+    })
 }
 
 /// Tells the host that runs for this root, if there is one.
@@ -120,18 +117,44 @@ impl<'a> Place<'a> {
         let permissions = Permissions { spawn, network, docker };
         let accounts = Accounts::new(keep.clone(), Tls::default()).within(permissions);
         let browser = settings.world.env("BROWSER");
-        Ok(Place { settings, config, spec, accounts, browser, keep, permissions })
+        let changed = RefCell::default();
+        Ok(Place { settings, config, spec, accounts, browser, keep, permissions, changed })
+    }
+
+    /// From now on this is other than before.
+    pub(crate) fn change(&self, what: String) {
+        self.changed.borrow_mut().push(what);
+    }
+
+    /// What is other than before, for whoever ends the work early.
+    pub(crate) fn changes(&self) -> String {
+        let changed = self.changed.borrow();
+        match changed.is_empty() {
+            true => "nothing has changed".to_owned(),
+            false => changed.join("; "),
+        }
+    }
+
+    fn interrupted(&self, out: &Out) -> Exit {
+        out.progress("");
+        out.note(&format!("interrupted: {}", self.changes()));
+        Exit::Interrupted
     }
 
     /// Asks for what the server needs and nobody has answered yet; whether anything was answered.
     pub(crate) async fn ask(&self, out: &Out) -> Result<bool, String> {
         let one = std::iter::once(&self.spec);
-        Ok(!inputs::ask(out, self.config, one, &self.keep).await?.is_empty())
+        let kept = |id: &str| self.change(format!("the answer to `{}` is kept", printable(id)));
+        Ok(!inputs::ask(out, self.config, one, &self.keep, kept).await?.is_empty())
     }
 
     /// Forgets the answers that no other server needs; how many there were.
     pub(crate) async fn forget_answers(&self) -> Result<usize, String> {
-        inputs::forget(self.config, &self.spec, &self.keep).await
+        let forgotten = inputs::forget(self.config, &self.spec, &self.keep).await?;
+        if forgotten > 0 {
+            self.change(format!("{} forgotten", plural(forgotten, "answer")));
+        }
+        Ok(forgotten)
     }
 
     pub(crate) fn has_inputs(&self) -> bool {
@@ -141,6 +164,9 @@ impl<'a> Place<'a> {
     /// The server as one that may want tokens, if it is one.
     pub(crate) async fn server(&self) -> Result<Option<Protected>, String> {
         let (settings, spec) = (self.settings, &self.spec);
+        if !Protected::is_possible(spec, &spec.policy.auth) {
+            return Ok(None);
+        }
         let env = settings.world.variables();
         let instance = Instance::open(&settings.state_folder()?).map_err(|error| chain(&error))?;
         let cwd = settings.root().to_path_buf();

@@ -18,7 +18,7 @@ pub(crate) use hosted::{
 #[derive(Debug, Parser)]
 #[command(name = "toolcrib", version, about, disable_help_subcommand = true)]
 #[command(
-    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib tools                    what all servers offer\n  toolcrib serve                    one MCP server in front of them all\n  toolcrib connect claude-code      write it into a client\n  toolcrib call demo__add -a a=1 -a b=2\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does\n\nExit codes: 0 done, 1 the tool, check or server failed, 2 wrong usage, 3 nothing could be reached,\n130 interrupted."
+    after_help = "Examples:\n  toolcrib check                    what is wrong with the configuration here\n  toolcrib tools                    what all servers offer\n  toolcrib serve                    one MCP server in front of them all\n  toolcrib connect claude-code      write it into a client\n  toolcrib call demo__add -a a=1 -a b=2\n  toolcrib explain files            one server, with the origin of each value\n  toolcrib import cursor            take over the servers that Cursor has\n  toolcrib doctor                   start each server once and see how it does\n\nExit codes: 0 done, 1 the tool, check or server failed, 2 wrong usage, 3 nothing could be reached, 130 interrupted."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Check,
     /// Print the compiled configuration, each value with where it came from
     #[command(
-        after_help = "Examples:\n  toolcrib explain\n  toolcrib explain files\n  toolcrib explain --reveal > toolcrib.yaml\n\nLiteral values of env and headers print as `***`; with --reveal they are shown, and the output\ncompiles to the same configuration."
+        after_help = "Examples:\n  toolcrib explain\n  toolcrib explain files\n  toolcrib explain --reveal > toolcrib.yaml\n\nLiteral values of env and headers print as `***`; with --reveal they are shown, and the output compiles to the same configuration."
     )]
     Explain(Explain),
     /// Show every server: its state, what it offers, how calls went, and what went wrong
@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Why(Why),
     /// Call a tool and print its result
     #[command(
-        after_help = "Examples:\n  toolcrib call demo__add -a a=19 -a b=23\n  toolcrib call demo__echo --args '{\"text\": \"hello\"}'\n  echo '{\"text\": \"hello\"}' | toolcrib call demo__echo --args - --json\n\nArguments are checked against the tool's schema before anything is sent. Exit code 1 if the tool\nfails, 3 if its server could not be reached, 130 if the call was interrupted: it is cancelled then."
+        after_help = "Examples:\n  toolcrib call demo__add -a a=19 -a b=23\n  toolcrib call demo__echo --args '{\"text\": \"hello\"}'\n  echo '{\"text\": \"hello\"}' | toolcrib call demo__echo --args - --json\n\nArguments are checked against the tool's schema before anything is sent. Exit code 1 if the tool fails, 3 if its server could not be reached, 130 if the call was interrupted: it is cancelled then."
     )]
     Call(Call),
     /// List the resources that an agent sees, and the templates of their URIs
@@ -103,22 +103,22 @@ pub(crate) enum Command {
     #[command(
         subcommand,
         disable_help_subcommand = true,
-        after_help = "Examples:\n  toolcrib server restart files\n  toolcrib server disable files\n\nIt is done to the host that runs for this workspace (`toolcrib serve`). Without one, it is done to a\nhost of the command's own, which ends with it: what lasts then is enable and disable, which are kept\nfor every later host (`toolcrib explain` shows them), and the lists that refresh reads of a server that\nstarts on demand."
+        after_help = "Examples:\n  toolcrib server restart files\n  toolcrib server disable files\n\nIt is done to the host that runs for this workspace (`toolcrib serve`). Without one, it is done to a host of the command's own, which ends with it: what lasts then is enable and disable, which are kept for every later host (`toolcrib explain` shows them), and the lists that refresh reads of a server that starts on demand."
     )]
     Server(Server),
     /// Read the configuration as a host does and tell what becomes of each server
     #[command(
-        after_help = "Examples:\n  toolcrib reload\n  toolcrib reload --json\n\nThe host that runs for this workspace does it, else one of the command's own, which ends with it. A\nhost that watches its files takes up what changes by itself. Exit code 1 if a server does not start or the configuration is wrong."
+        after_help = "Examples:\n  toolcrib reload\n  toolcrib reload --json\n\nThe host that runs for this workspace does it, else one of the command's own, which ends with it. A host that watches its files takes up what changes by itself. Exit code 1 if a server does not start or the configuration is wrong."
     )]
     Reload,
     /// Show how the host is: its version, how many servers, tools and problems there are
     #[command(
-        after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of the host that runs for this workspace, else of one of the command's own.\nServers that it starts on this machine run with your own rights: there is no sandbox around them."
+        after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nIt tells of the host that runs for this workspace, else of one of the command's own. Servers that it starts on this machine run with your own rights: there is no sandbox around them."
     )]
     Status,
     /// Run the host: one MCP server in front of all that are configured, over HTTP or on standard streams
     #[command(
-        after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the\nprotocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads\nthem anew; SIGINT and SIGTERM let running calls end first, a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client\non to it."
+        after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the protocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads them anew; SIGINT and SIGTERM let running calls end first, a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client on to it."
     )]
     Serve(Serve),
     /// Make, list and revoke the tokens that tell clients apart who come over HTTP
@@ -130,7 +130,7 @@ pub(crate) enum Command {
     Token(Token),
     /// Log in to a server that wants it, with a browser
     #[command(
-        after_help = "Examples:\n  toolcrib login linear\n  toolcrib login linear --no-browser   where there is none: paste the address it ends at\n  BROWSER=firefox toolcrib login linear\n  toolcrib login linear --agent reviewer   the account of one agent, where `auth_per_agent` gives it one\n\nWhat the server asks a person for, as with `inputs` of VS Code, is asked first, on a terminal. Tokens are kept for all workspaces, by the server's address and who issued them, and are renewed by\nthemselves. A host that runs for this workspace connects the server at once. Where a server asked for\nmore than it was given, the next login asks for both. Ctrl-C changes nothing."
+        after_help = "Examples:\n  toolcrib login linear\n  toolcrib login linear --no-browser   where there is none: paste the address it ends at\n  BROWSER=firefox toolcrib login linear\n  toolcrib login linear --agent reviewer   where `auth_per_agent` gives it an account of its own\n\nWhat the server asks a person for, as with `inputs` of VS Code, is asked first, on a terminal.\n\nTokens are kept for all workspaces, by the server's address and who issued them, and are renewed by themselves. A host that runs for this workspace connects the server at once. Where a server asked for more than it was given, the next login asks for both. Ctrl-C ends it: only what was answered by then is kept."
     )]
     Login(Login),
     /// Give back the tokens of a server, and forget them and the answers that only it uses
@@ -140,17 +140,17 @@ pub(crate) enum Command {
     Logout(Account),
     /// Show what the configuration of a folder would run, and trust it
     #[command(
-        after_help = "Examples:\n  toolcrib trust                    what is configured in this folder\n  toolcrib trust ~/shop --show      only show it\n  toolcrib trust --list             which folders are trusted\n  toolcrib trust --forget ~/shop\n\nWhat is configured in the current folder starts nothing until it is trusted; what you name with --root or\n--config, and your own file, needs no trust. Trusted is what decides what runs and where it sends\nsomething: commands, arguments, variables, addresses, headers, credentials. If that changes, the changed\nserver needs trust again; the files that a command runs are not looked at. --trust trusts for one run."
+        after_help = "Examples:\n  toolcrib trust                    what is configured in this folder\n  toolcrib trust ~/shop --show      only show it\n  toolcrib trust --list             which folders are trusted\n  toolcrib trust --forget ~/shop\n\nWhat is configured in the current folder starts nothing until it is trusted; what you name with --root or --config, and your own file, needs no trust. Trusted is what decides what runs and where it sends something: commands, arguments, variables, addresses, headers, credentials. If that changes, the changed server needs trust again; the files that a command runs are not looked at. --trust trusts for one run."
     )]
     Trust(Trust),
     /// Show which tools have changed since they were first seen, and accept that
     #[command(
-        after_help = "Examples:\n  toolcrib accept                   what has changed\n  toolcrib accept files__read       this tool is right as it is now\n  toolcrib accept --all\n\nThe first definition of a tool is remembered: its title, description, annotations and schemas. One that\nbecomes another is told of; with `host: { pins: enforce }` nobody gets it until it is accepted."
+        after_help = "Examples:\n  toolcrib accept                   what has changed\n  toolcrib accept files__read       this tool is right as it is now\n  toolcrib accept --all\n\nThe first definition of a tool is remembered: its title, description, annotations and schemas. One that becomes another is told of; with `host: { pins: enforce }` nobody gets it until it is accepted."
     )]
     Accept(Accept),
     /// Write Toolcrib into the configuration of a client, or take it out again
     #[command(
-        after_help = "Examples:\n  toolcrib connect                  which clients there are, and where their files\n  toolcrib connect claude-code      Claude Code starts `toolcrib serve --stdio` for this workspace\n  toolcrib connect cursor --http    Cursor asks the host that runs, in a dialog of its own\n  toolcrib connect vscode --print   what to paste, and where\n  toolcrib connect codex --undo\n\nComments and everything else in the file stay; there is a backup beside it. --undo makes the file what\nit was before, or takes only the entry out if the file has changed since."
+        after_help = "Examples:\n  toolcrib connect                  which clients there are, and where their files\n  toolcrib connect claude-code      Claude Code starts `toolcrib serve --stdio` for this workspace\n  toolcrib connect cursor --http    Cursor asks the host that runs, in a dialog of its own\n  toolcrib connect vscode --print   what to paste, and where\n  toolcrib connect codex --undo\n\nComments and everything else in the file stay; there is a backup beside it. --undo makes the file what it was before, or takes only the entry out if the file has changed since."
     )]
     Connect(Connect),
     /// Take over the servers that other clients have configured
@@ -337,4 +337,28 @@ fn importable(word: &str) -> Result<Clients, String> {
     let words = Client::WORDS.join(", ");
     let one = Client::from_word(word).map(|client| Clients(vec![client]));
     one.ok_or_else(|| format!("there is no such client; there are claude, {words}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// What is broken into lines here is broken once more where the terminal is narrower.
+    fn check(command: &clap::Command) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for part in help.split("\n\n") {
+            let is_list = part.lines().skip(1).all(|line| line.starts_with("  "));
+            assert!(is_list, "{}: {part}", command.get_name());
+            let is_wide = |line: &str| line.starts_with("  ") && line.chars().count() > 100;
+            assert!(!part.lines().any(is_wide), "{}: {part}", command.get_name());
+        }
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn help_is_broken_into_lines_by_whoever_shows_it() {
+        check(&Args::command());
+    }
 }

@@ -121,7 +121,7 @@ pub(crate) async fn ask(settings: &Settings, out: &Out) -> Result<(), String> {
     let config = settings.effective();
     let keep = settings.keep(config.host.credentials.into())?;
     let servers = config.servers.iter().filter(|spec| !spec.is_withheld());
-    inputs::ask(out, &config, servers, &keep).await.map(drop)
+    inputs::ask(out, &config, servers, &keep, |_| ()).await.map(drop)
 }
 
 /// A host for these settings, which is not started yet.

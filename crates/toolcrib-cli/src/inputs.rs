@@ -17,12 +17,14 @@ use crate::shown::printable;
 const TRIES: usize = 3;
 
 /// Asks for what these servers need and nobody has answered yet. Where there is no terminal nothing is asked: the
-/// servers tell what they miss. The keys of the servers that something was answered for.
+/// servers tell what they miss. The keys of the servers that something was answered for; `kept` is told the id of each
+/// answer as soon as it is kept, since asking may be interrupted.
 pub(crate) async fn ask<'a>(
     out: &Out,
     config: &Config,
     servers: impl Iterator<Item = &'a ServerSpec>,
     keep: &Keep,
+    kept: impl Fn(&str),
 ) -> Result<BTreeSet<String>, String> {
     let mut answered = BTreeSet::new();
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
@@ -36,6 +38,7 @@ pub(crate) async fn ask<'a>(
         let server = specs.first().map(|spec| spec.id.clone()).unwrap_or_default();
         if let Some(answer) = answer(out, &id, &server, &input).await? {
             keep.write(&name, &answer).await.map_err(told)?;
+            kept(&id);
             answered.extend(specs.iter().map(ServerSpec::key));
         }
     }

@@ -12,7 +12,10 @@ use crate::shown::{few, lines, printable};
 
 /// Why a server that nobody trusts is left alone.
 pub(crate) fn withheld(server: &str) -> String {
-    format!("server `{server}` is not started: `toolcrib trust` shows what it runs")
+    format!(
+        "server `{server}` waits for trust: `toolcrib trust --show` shows what it would run, and \
+         `toolcrib trust` lets it"
+    )
 }
 
 /// Asks for trust where it is needed and somebody is there to be asked. Whether something is trusted from now on that
@@ -55,7 +58,7 @@ pub(crate) fn tell(out: &Out, problems: &[Problem]) {
     let servers: Vec<&str> = needed.filter_map(|problem| problem.server.as_deref()).collect();
     if !servers.is_empty() {
         let names = few(servers.into_iter());
-        out.note(&format!("not trusted: {names} (`toolcrib trust` shows what runs)"));
+        out.note(&format!("not trusted: {names} (`toolcrib trust --show` shows what would run)"));
     }
 }
 

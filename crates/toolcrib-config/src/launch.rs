@@ -46,8 +46,8 @@ impl Config {
     }
 
     /// Leaves out what is not trusted. A server that is as it was before goes on; so does the old one where only the
-    /// change is not trusted; any other is not enabled, whoever says so, and is in nobody's place. What is said of the host is left out whole.
-    /// `fix` tells how to trust the folder.
+    /// change is not trusted; any other is not enabled, whoever says so, and is in nobody's place. What is said of the
+    /// host is left out whole. `fix` tells how to trust the folder.
     pub fn withhold(&mut self, before: &Config, trusted: &Trusted, fix: &str) {
         if *trusted == Trusted::Everything {
             return;

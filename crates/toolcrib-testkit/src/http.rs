@@ -71,6 +71,7 @@ struct Seen {
     requests: Mutex<Vec<Asked>>,
     /// Answers whose body the client still reads.
     open: AtomicUsize,
+    connections: AtomicUsize,
     changed: Notify,
 }
 
@@ -104,6 +105,11 @@ impl HttpServer {
         let found = || self.requests().into_iter().find(&wanted);
         self.seen.until(|| found().is_some()).await;
         found()
+    }
+
+    /// How many connections there have been.
+    pub fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
     }
 
     /// Waits until as many answers are being read as said. False if that never is.
@@ -200,6 +206,7 @@ async fn accept(listener: TcpListener, script: Arc<Script>, seen: Arc<Seen>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
+        seen.connections.fetch_add(1, Ordering::SeqCst);
         let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
         connections.spawn(async move {
             let answer = service_fn(|request| answer(request, &script, &seen));

@@ -1,7 +1,6 @@
 //! How things are told: one way to write an error with its causes, and one to write a time.
 
 use std::error::Error;
-use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use toolcrib_config::{Hidden, MASK};
@@ -17,8 +16,12 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        // A string takes whatever it is given.
-        let _ = write!(text, ": {cause}");
+        let told = cause.to_string();
+        // Others' errors often tell their causes themselves.
+        if !text.ends_with(&told) {
+            text += ": ";
+            text += &told;
+        }
         next = cause.source();
     }
     match text.char_indices().nth(LONGEST) {
@@ -117,6 +120,8 @@ mod tests {
         let error =
             told("cannot call", Some(told("cannot write", Some(told("broken pipe", None)))));
         assert_eq!(chain(&error), "cannot call: cannot write: broken pipe");
+        let repeated = told("no bus: no socket: gone", Some(told("no socket: gone", None)));
+        assert_eq!(chain(&repeated), "no bus: no socket: gone", "nothing is told twice");
     }
 
     #[test]

@@ -120,6 +120,7 @@ pub(crate) struct Target {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Account {
     /// The server, by its id or its key `FILE#ID`
+    #[arg(value_name = "SERVER")]
     pub(crate) id: String,
     /// The account of this agent, where it has its own (`auth_per_agent`)
     #[arg(long, value_name = "AGENT")]

@@ -103,7 +103,8 @@ async fn look(
 ) -> Result<Seen, String> {
     let state = settings.state_folder()?;
     let keep = settings.keep(config.host.credentials.into())?;
-    let answered = inputs::ask(out, config, chosen.iter().map(|spec| &**spec), &keep).await?;
+    let specs = chosen.iter().map(|spec| &**spec);
+    let answered = inputs::ask(out, config, specs, &keep, |_| ()).await?;
     for spec in chosen.iter().filter(|spec| answered.contains(&spec.key())) {
         // It waits for nothing else, so that nobody has to be told how it ended.
         wake(settings, spec, "connect").await;

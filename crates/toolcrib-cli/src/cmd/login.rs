@@ -84,7 +84,7 @@ impl Visitor<'_> {
         let begun = accounts.begin_login(self.server, &redirect).await;
         self.out.progress("");
         match begun.map_err(|error| self.told(&error))? {
-            Begun::Done(done) => Ok(done),
+            Begun::Done(done) => self.finished(Ok(done)),
             Begun::Ask(login) if no_browser => {
                 // A browser on this machine must not wait for an answer there.
                 drop(listening);
@@ -113,9 +113,9 @@ impl Visitor<'_> {
         let Visit { query, reply } =
             visit.map_err(|error| format!("cannot hear the browser: {error}"))?;
         out.progress("");
-        let done = login.finish(&query).await;
+        let done = self.finished(login.finish(&query).await);
         reply.say(done.is_ok()).await;
-        done.map_err(|error| self.told(&error))
+        done
     }
 
     async fn pasted(&self, login: Login) -> Result<LoggedIn, Told> {
@@ -128,9 +128,15 @@ impl Visitor<'_> {
         let mut answer = String::new();
         let read = BufReader::new(tokio::io::stdin()).read_line(&mut answer).await;
         if read.map_err(|error| format!("cannot read the address: {error}"))? == 0 {
-            return Err("no address was pasted: nothing has changed".to_owned().into());
+            return Err(format!("no address was pasted: {}", self.place.changes()).into());
         }
-        login.finish(&answer).await.map_err(|error| self.told(&error))
+        self.finished(login.finish(&answer).await)
+    }
+
+    fn finished(&self, done: Result<LoggedIn, AuthError>) -> Result<LoggedIn, Told> {
+        let done = done.map_err(|error| self.told(&error))?;
+        self.place.change(format!("you are logged in to {}", self.place.shown()));
+        Ok(done)
     }
 
     fn told(&self, error: &AuthError) -> Told {

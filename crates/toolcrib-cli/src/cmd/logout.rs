@@ -37,7 +37,11 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &args::Account) -> Exit 
 }
 
 async fn logged_out(place: &Place<'_>, server: &Protected) -> Result<LoggedOut, String> {
-    place.accounts.logout(server).await.map_err(|error| chain(&error))
+    let done = place.accounts.logout(server).await.map_err(|error| chain(&error))?;
+    if done.was_known {
+        place.change(format!("you are logged out of {}", place.shown()));
+    }
+    Ok(done)
 }
 
 fn tell(

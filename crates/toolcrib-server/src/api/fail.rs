@@ -172,6 +172,7 @@ impl From<Refused> for Fail {
         let (kind, code) = match refused {
             Refused::NoToken => (Kind::Unknown, "token.missing"),
             Refused::BadToken => (Kind::Unknown, "token.unknown"),
+            Refused::Unverified => (Kind::Unknown, "token.unverified"),
             Refused::NotThatAgent(_) => (Kind::Call(ErrorKind::Denied), "denied.agent"),
             Refused::TooFast { .. } => (Kind::TooMany, "rate.limit"),
             Refused::TooManyWrong(_) => (Kind::TooMany, "token.limit"),
@@ -199,7 +200,7 @@ mod tests {
     fn each_error_has_its_status() {
         let failed = |kind| OpError::Failed { server: "s".into(), cause: Failure::new(kind, "m") };
         let call = |kind| Fail::from(&CallError::new(kind, "m"));
-        let table: [(Fail, u16, &str); 27] = [
+        let table: [(Fail, u16, &str); 28] = [
             (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
             (call(ErrorKind::Denied), 403, "denied"),
             (call(ErrorKind::InvalidArguments), 400, "invalid_arguments"),
@@ -229,6 +230,7 @@ mod tests {
             (Refused::NotThatAgent("a".into()).into(), 403, "denied"),
             (Refused::NoToken.into(), 401, "authentication"),
             (Refused::BadToken.into(), 401, "authentication"),
+            (Refused::Unverified.into(), 401, "authentication"),
             (Refused::TooFast { most: 1, wait: Duration::ZERO }.into(), 429, "resource"),
             (Refused::TooManyWrong(1).into(), 429, "resource"),
         ];

@@ -20,7 +20,7 @@ const LONGEST: usize = 128;
 pub(crate) fn own(front: &Front, who: &Principal, id: &str) -> Result<Dialog, Fail> {
     let dialog = front.host.dialog_of(id).filter(|dialog| is_of(dialog, who));
     let dialog = dialog.ok_or_else(|| Fail::no_dialog(id))?;
-    front.visits.came(&dialog);
+    front.visits.came(dialog.id());
     Ok(dialog)
 }
 
@@ -91,8 +91,8 @@ async fn begin(front: &Front, who: &Principal, request: DialogRequest) -> Result
     let principal = Some(who.id.to_string());
     let dialog = front.host.dialog(DialogRequest { principal, ..request }).await?;
     match is_there {
-        true => front.visits.came(&dialog),
-        false => front.visits.began(&dialog),
+        true => front.visits.came(dialog.id()),
+        false => front.visits.began(dialog.id()),
     }
     Ok(dialog)
 }

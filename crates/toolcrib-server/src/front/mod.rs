@@ -102,8 +102,11 @@ impl Front {
             sleep(idle.map_or(SWEEP, |idle| (idle / 2).clamp(SHORTEST, SWEEP))).await;
             let Some(idle) = idle else { continue };
             self.gateway.end_idle(idle, |dialog| self.visits.is_recent(dialog, idle)).await;
-            for dialog in self.visits.over(&self.host, &self.gateway, idle) {
-                dialog.end().await;
+            let is_busy = |id: &str| self.host.dialog_of(id).is_some_and(|it| it.is_busy());
+            for id in self.visits.over(idle, is_busy, |id| self.gateway.has_dialog(id)) {
+                if let Some(dialog) = self.host.dialog_of(&id) {
+                    dialog.end().await;
+                }
             }
         }
     }

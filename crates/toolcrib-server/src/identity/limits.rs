@@ -43,8 +43,9 @@ impl Limits {
 
 /// Zero is without limit; a year is as long, and can be counted with.
 fn longest(time: Duration) -> Duration {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     match time.is_zero() {
-        true => Duration::from_secs(365 * 24 * 3600),
-        false => time,
+        true => YEAR,
+        false => time.min(YEAR),
     }
 }

@@ -75,6 +75,8 @@ pub enum Refused {
     NoToken,
     #[error("this token is not known here")]
     BadToken,
+    #[error("nobody can tell now whose token this is: the issuer's keys cannot be found")]
+    Unverified,
     #[error("this principal may not be the agent `{0}`")]
     NotThatAgent(String),
     #[error("more requests than {most} in a second (gateway.limits.rate); try again in {wait:.3?}")]
@@ -159,7 +161,11 @@ impl Identity {
             return Err(Refused::TooManyWrong(most));
         }
         let who = self.bearer_of(gateway, token, &hash).await;
-        self.strikes.note(peer, &hash, most, who.is_ok());
+        match &who {
+            // Nobody has said that it is wrong.
+            Err(Refused::Unverified) => {}
+            who => self.strikes.note(peer, &hash, most, who.is_ok()),
+        }
         who
     }
 
@@ -187,7 +193,10 @@ impl Identity {
             }
             Err(error) => {
                 tracing::debug!("a token was refused: {}", chain(&error));
-                Err(Refused::BadToken)
+                Err(match error {
+                    NotVerified::Keys(_) => Refused::Unverified,
+                    _ => Refused::BadToken,
+                })
             }
         }
     }

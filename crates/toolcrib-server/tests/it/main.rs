@@ -9,6 +9,7 @@ mod api;
 mod documents;
 mod gateway;
 mod http;
+mod limits;
 mod scene;
 mod slow;
 mod traces;

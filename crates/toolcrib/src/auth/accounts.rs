@@ -275,7 +275,7 @@ impl Protected {
     }
 
     /// Whether a server can be one that wants tokens of whoever shows it this.
-    pub(crate) fn is_possible(spec: &ServerSpec, auth: &Auth) -> bool {
+    pub fn is_possible(spec: &ServerSpec, auth: &Auth) -> bool {
         let has_others = matches!(auth, Auth::Bearer { .. } | Auth::ApiKey { .. });
         remote_of(&spec.transport).is_some() && !has_others
     }

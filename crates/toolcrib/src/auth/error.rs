@@ -129,7 +129,7 @@ impl AuthError {
                 "set `auth.private_key` to a PKCS #8 key in PEM: P-256, RSA or Ed25519".to_owned()
             }
             Self::Unreachable { .. } | Self::Late { .. } | Self::Status { .. } | Self::Ended => {
-                "see whether the issuer is up; it is tried again".to_owned()
+                "see whether that address is up, and can be reached from here".to_owned()
             }
             Self::Refused { .. } | Self::StillRefused => {
                 format!("see what the account may do, then run `toolcrib login {server}`")

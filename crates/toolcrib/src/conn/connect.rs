@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use toolcrib_config::model::transport::{self, Transport};
 use toolcrib_wire::handshake::{Initialize, discover_params};
 use toolcrib_wire::meta::RequestMeta;
@@ -134,7 +134,7 @@ impl Attempt {
             return self.with_memory().await;
         };
         let clock = Arc::clone(&self.setup.clock);
-        let outcome = clock.by(clock.late(Instant::now() + limit), self.with_memory()).await;
+        let outcome = clock.by(clock.late_after(limit), self.with_memory()).await;
         outcome.unwrap_or_else(|| {
             let text = format!("the server was not ready within {} s", limit.as_secs_f64());
             let fix = "look at its log, or raise `timeouts.startup`".to_owned();

@@ -170,14 +170,15 @@ impl Setup {
         find: &'a Find<'a>,
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
-        let tokens = Protected::of(&self.spec, &find)?
-            .map(|server| self.timed(self.world.accounts.tokens(server)));
+        let login =
+            Protected::of(&self.spec, &find)?.map(|server| self.world.accounts.tokens(server));
+        let tokens = match Stored::of(self, &find, login.clone())? {
+            Some(stored) => Some(Arc::new(stored) as Arc<dyn Tokens>),
+            None => login,
+        };
         let credentials = match tokens {
-            Some(tokens) => Credentials::Tokens(Arc::new(tokens)),
-            None => match Stored::of(self, &find)? {
-                Some(stored) => Credentials::Tokens(Arc::new(self.timed(Arc::new(stored)))),
-                None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
-            },
+            Some(tokens) => Credentials::Tokens(Arc::new(self.timed(tokens))),
+            None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
         };
         Ok(Opening {
             instance: &self.world.instance,
@@ -251,5 +252,24 @@ impl fmt::Debug for World {
             .field("permissions", &self.permissions)
             .field("memory", &self.memory)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_of_servers_is_bounded() {
+        let memory = Memory::default();
+        let hash = |number: usize| Hash::read(&format!("{number:064x}")).unwrap();
+        let learned = Learned { era: Some(Era::Modern), framing: None };
+        for number in 0..3 * REMEMBERED {
+            memory.learn(hash(number), learned);
+            assert_eq!(memory.of(hash(number)), learned, "the newest is known");
+        }
+        assert!(memory.known().len() <= REMEMBERED);
+        memory.forget(hash(3 * REMEMBERED - 1));
+        assert_eq!(memory.of(hash(3 * REMEMBERED - 1)), Learned::default());
     }
 }

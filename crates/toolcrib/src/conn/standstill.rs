@@ -9,6 +9,7 @@ use reqwest::header::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use toolcrib_config::Hidden;
+use url::Url;
 
 use crate::transport::{Coming, Denial, HttpFault, NoToken, Tokens};
 
@@ -29,7 +30,8 @@ struct Standing {
 /// When something is late by that clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Late {
-    at: Instant,
+    /// None where that is too far away for the clock.
+    at: Option<Instant>,
     /// For how long the clock had stood when it was said.
     stood: Duration,
 }
@@ -45,7 +47,12 @@ impl Standstill {
 
     /// A deadline that is later by as long as the clock stands from now on.
     pub fn late(&self, at: Instant) -> Late {
-        Late { at, stood: self.stood() }
+        Late { at: Some(at), stood: self.stood() }
+    }
+
+    /// The same, some time from now.
+    pub fn late_after(&self, time: Duration) -> Late {
+        Late { at: Instant::now().checked_add(time), stood: self.stood() }
     }
 
     /// Waits until it is late.
@@ -54,9 +61,9 @@ impl Standstill {
         loop {
             // The sender is here, so that this cannot fail.
             let _ = standing.wait_for(|standing| standing.holders == 0).await;
-            // What is too far away for the clock is no limit.
             let stood = self.stood().saturating_sub(late.stood);
-            let Some(at) = late.at.checked_add(stood) else { return std::future::pending().await };
+            let at = late.at.and_then(|at| at.checked_add(stood));
+            let Some(at) = at else { return std::future::pending().await };
             if Instant::now() >= at {
                 return;
             }
@@ -127,6 +134,10 @@ impl Tokens for Timed {
     fn put(&self, headers: &mut HeaderMap, token: &Hidden) -> Result<(), HttpFault> {
         self.tokens.put(headers, token)
     }
+
+    fn address(&self) -> Option<Url> {
+        self.tokens.address()
+    }
 }
 
 #[cfg(test)]
@@ -164,5 +175,7 @@ mod tests {
         let later = clock.late(begun + 7 * SECOND);
         assert_eq!(clock.by(later, sleep(2 * SECOND)).await, None);
         assert_eq!(begun.elapsed(), 7 * SECOND);
+        let never = clock.late_after(Duration::MAX);
+        assert_eq!(clock.by(never, sleep(SECOND)).await, Some(()));
     }
 }

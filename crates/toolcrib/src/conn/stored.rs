@@ -1,11 +1,14 @@
 //! Credentials out of a store that remembers its answers: where a server refuses them, the store is asked again.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use tokio::time::Instant;
-use toolcrib_config::{Hidden, Reference, ServerSpec};
+use toolcrib_config::model::auth::Auth;
+use toolcrib_config::{Hidden, Reference, ServerSpec, Value};
+use url::Url;
 
 use super::setup::{Setup, World};
 use crate::secrets::Found;
@@ -21,50 +24,60 @@ pub(super) struct Stored {
     world: Arc<World>,
     spec: Arc<ServerSpec>,
     now: Mutex<Now>,
+    /// Tokens of a login, which are shown besides.
+    login: Option<Arc<dyn Tokens>>,
 }
 
 /// What requests carry, and the how-manieth it is: that is all that others see of it.
 #[derive(Debug)]
 struct Now {
-    headers: HeaderMap,
+    dress: Dress,
     number: u64,
     /// When a refusal last made the store be asked.
     asked: Option<Instant>,
 }
 
+/// Where requests go, and their headers.
+#[derive(PartialEq)]
+struct Dress {
+    url: Url,
+    headers: HeaderMap,
+}
+
 impl Stored {
-    /// Nothing for a server that is given nothing which a store remembers.
+    /// Nothing for a server that is shown nothing which a store remembers.
     pub(super) fn of(
         setup: &Setup,
         find: &dyn Fn(&Reference) -> Option<String>,
+        login: Option<Arc<dyn Tokens>>,
     ) -> Result<Option<Self>, OpenError> {
-        if !setup.world.sources.remembers(&setup.spec) {
+        let (world, spec) = (Arc::clone(&setup.world), Arc::clone(&setup.spec));
+        if !world.sources.remembers(shown_values(&spec), &spec.base) {
             return Ok(None);
         }
-        let Some(headers) = headers(&setup.spec, find)? else { return Ok(None) };
-        let now = Mutex::new(Now { headers, number: 0, asked: None });
-        let (world, spec) = (Arc::clone(&setup.world), Arc::clone(&setup.spec));
-        Ok(Some(Stored { world, spec, now }))
+        let Some(dress) = dress(&spec, find)? else { return Ok(None) };
+        let now = Mutex::new(Now { dress, number: 0, asked: None });
+        Ok(Some(Stored { world, spec, now, login }))
     }
 
-    /// What requests carry from now on, if it is other than what was used.
-    async fn renewed(&self, used: Option<&Hidden>) -> Option<Hidden> {
-        if used != Some(&self.number()) {
-            return Some(self.number());
+    /// The number of what requests carry from now on, if it is other than what was used.
+    async fn renewed(&self, used: Option<u64>) -> Option<u64> {
+        let number = self.now().number;
+        if used != Some(number) {
+            return Some(number);
         }
         if self.is_due() {
             self.world.sources.distrust(&self.spec);
         }
         // Whoever comes while the store is being asked waits for the same answer.
         let found = self.world.sources.resolve(&self.spec, self.world.permissions.get()).await;
-        let headers = self.headers(&found.ok()?)?;
+        let dress = self.dress(&found.ok()?)?;
         let mut now = self.now();
-        if now.headers != headers {
-            now.headers = headers;
+        if now.dress != dress {
+            now.dress = dress;
             now.number += 1;
         }
-        let number = shown(now.number);
-        (used != Some(&number)).then_some(number)
+        (used != Some(now.number)).then_some(now.number)
     }
 
     /// Whether the store is asked because of this refusal.
@@ -77,13 +90,14 @@ impl Stored {
         is_due
     }
 
-    fn headers(&self, found: &Found) -> Option<HeaderMap> {
+    fn dress(&self, found: &Found) -> Option<Dress> {
         let find = |reference: &Reference| found.find(&self.world.env, Some(&self.spec), reference);
-        headers(&self.spec, &find).ok()?
+        dress(&self.spec, &find).ok()?
     }
 
-    fn number(&self) -> Hidden {
-        shown(self.now().number)
+    /// What is at hand, with a token of the login.
+    fn with(&self, token: Option<Hidden>) -> Hidden {
+        both(self.now().number, token.as_ref())
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -93,11 +107,21 @@ impl Stored {
 
 impl Tokens for Stored {
     fn at_hand(&self) -> Option<Option<Hidden>> {
-        Some(Some(self.number()))
+        let token = match &self.login {
+            Some(login) => login.at_hand()?,
+            None => None,
+        };
+        Some(Some(self.with(token)))
     }
 
     fn token(&self) -> Coming<'_, Result<Option<Hidden>, NoToken>> {
-        Box::pin(async { Ok(Some(self.number())) })
+        Box::pin(async {
+            let token = match &self.login {
+                Some(login) => login.token().await?,
+                None => None,
+            };
+            Ok(Some(self.with(token)))
+        })
     }
 
     fn instead<'a>(
@@ -106,31 +130,73 @@ impl Tokens for Stored {
         denial: &'a Denial,
     ) -> Coming<'a, Result<Option<Hidden>, NoToken>> {
         Box::pin(async move {
-            match denial.status {
-                401 => Ok(self.renewed(used).await),
-                _ => Ok(None),
+            let (number, token) = parted(used);
+            if denial.status == 401
+                && let Some(number) = self.renewed(number).await
+            {
+                return Ok(Some(both(number, token.as_ref())));
             }
+            let Some(login) = &self.login else { return Ok(None) };
+            let token = login.instead(token.as_ref(), denial).await?;
+            Ok(token.map(|token| self.with(Some(token))))
         })
     }
 
-    fn put(&self, headers: &mut HeaderMap, _: &Hidden) -> Result<(), HttpFault> {
-        for (name, value) in &self.now().headers {
+    fn put(&self, headers: &mut HeaderMap, shown: &Hidden) -> Result<(), HttpFault> {
+        for (name, value) in &self.now().dress.headers {
             headers.insert(name, value.clone());
         }
-        Ok(())
+        match (&self.login, parted(Some(shown)).1) {
+            (Some(login), Some(token)) => login.put(headers, &token),
+            _ => Ok(()),
+        }
+    }
+
+    fn address(&self) -> Option<Url> {
+        let now = self.now();
+        (now.number > 0).then(|| now.dress.url.clone())
     }
 }
 
-fn headers(
+/// Values that every request shows. What only the issuer of its tokens sees is not among them.
+fn shown_values(spec: &ServerSpec) -> impl Iterator<Item = &Value> {
+    let auth = match &spec.policy.auth {
+        Auth::OAuth(_) => Vec::new(),
+        auth => auth.values(),
+    };
+    spec.transport.values().into_iter().chain(auth)
+}
+
+fn dress(
     spec: &ServerSpec,
     find: &dyn Fn(&Reference) -> Option<String>,
-) -> Result<Option<HeaderMap>, OpenError> {
+) -> Result<Option<Dress>, OpenError> {
     let Some(remote) = remote_of(&spec.transport) else { return Ok(None) };
     let credentials = Credentials::configured(&spec.policy.auth, find);
     let credentials = credentials.map_err(OpenError::Missing)?;
-    dressed(remote, SCHEMES, &credentials, find).map(|(_, headers)| Some(headers))
+    let (url, headers) = dressed(remote, SCHEMES, &credentials, find)?;
+    Ok(Some(Dress { url, headers }))
 }
 
-fn shown(number: u64) -> Hidden {
-    Hidden::new(number.to_string())
+/// A number and a token as one.
+fn both(number: u64, token: Option<&Hidden>) -> Hidden {
+    Hidden::new(match token {
+        Some(token) => format!("{number} {}", token.reveal()),
+        None => number.to_string(),
+    })
+}
+
+fn parted(shown: Option<&Hidden>) -> (Option<u64>, Option<Hidden>) {
+    let shown = shown.map(Hidden::reveal).unwrap_or_default();
+    match shown.split_once(' ') {
+        Some((number, token)) => (number.parse().ok(), Some(Hidden::new(token))),
+        None => (shown.parse().ok(), None),
+    }
+}
+
+/// The address may hold a key.
+impl fmt::Debug for Dress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dress").finish_non_exhaustive()
+    }
 }

@@ -24,6 +24,7 @@ mod memory;
 mod meters;
 mod note;
 mod ops;
+mod pin_problems;
 mod pinning;
 mod placing;
 mod problems;

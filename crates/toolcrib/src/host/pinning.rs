@@ -2,23 +2,28 @@
 //! where that is wanted, until somebody accepts it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolcrib_config::model::host::Pins;
-use toolcrib_config::{Problem, ServerSpec, clip};
 use toolcrib_wire::view::Tool;
 
 use super::core::Core;
 use super::events::Event;
-use super::slot::{Slot, placed};
+use super::pin_problems::{and_more, problem, too_many, unreadable, unwritten};
+use super::slot::Slot;
 use super::steward::{Steward, slots, slots_mut};
 use crate::conn::Catalog;
 use crate::registry::{Compared, Print, compare, definition, difference};
 use crate::signals::chain;
-use crate::store::{Pin, PinnedServer, StoreError};
+use crate::store::{MOST_PINS, Pin, PinnedServer, StoreError};
 
 /// Of so many tools is told how they changed; a server that changed all of thousands is told of by their number.
 const TOLD: usize = 100;
+
+/// What could not be written is tried again after this time, or with the next list.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// A tool that is not what it was when it was first seen, or last accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +46,17 @@ pub(super) struct Pinned {
     judged: Option<Judged>,
     /// Why nobody knows how the tools were, as long as nobody does.
     unread: Option<String>,
+    /// How many tools there was no room for.
+    excess: usize,
+    unkept: Arc<Mutex<Unkept>>,
+}
+
+/// What another host would not know, because it is not written yet.
+#[derive(Default)]
+struct Unkept {
+    pins: Vec<Arc<[Pin]>>,
+    /// Why the last try to write some of it failed, and when that was.
+    failed: Option<(String, Instant)>,
 }
 
 /// A list that was looked at.
@@ -56,8 +72,17 @@ struct Found {
     known: HashMap<String, Print>,
     pins: Vec<Pin>,
     new: Vec<String>,
+    /// How many more were new.
+    excess: usize,
     /// The names and definitions of what changed.
     changed: Vec<(String, Option<String>)>,
+}
+
+impl Unkept {
+    /// Whether it is worth another try, although there is nothing new.
+    fn is_due(&self) -> bool {
+        self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= AGAIN)
+    }
 }
 
 impl Pinned {
@@ -88,16 +113,23 @@ impl Pinned {
             old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.raw() == new.raw())
         })
     }
+
+    fn learn(&mut self, pins: Vec<Pin>) {
+        self.known = Some(pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin))).collect());
+    }
+
+    fn unkept(&self) -> MutexGuard<'_, Unkept> {
+        locked(&self.unkept)
+    }
 }
 
 impl Steward {
     /// Looks at every list that came since it last did.
     pub(super) async fn judge(&mut self) {
         let pins = self.root().config.host.pins;
-        let unread = match pins {
-            Pins::Off => None,
-            _ => self.recall().await.err(),
-        };
+        if pins != Pins::Off {
+            self.recall().await;
+        }
         let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
             let Some(catalog) = slot.catalog() else {
@@ -105,13 +137,17 @@ impl Steward {
                 continue;
             };
             if slot.pinned.is_judged(&catalog, pins) {
+                if slot.pinned.unkept().is_due() {
+                    keep(&core, slot);
+                }
                 continue;
             }
             let looked = match pins {
                 Pins::Off => Ok(Arc::default()),
                 _ if slot.pinned.is_alike(&catalog) => Ok(slot.pinned.judged().1),
-                _ => look(&core, slot, &catalog, unread.as_deref()).await.map(Arc::new),
+                _ => look(&core, slot, &catalog).await.map(Arc::new),
             };
+            keep(&core, slot);
             slot.pinned.unread = looked.as_ref().err().cloned();
             slot.pinned.judged = match looked {
                 // Nobody can tell what has changed, so that nothing of it is offered.
@@ -123,23 +159,24 @@ impl Steward {
     }
 
     /// Reads how the tools of all servers were, together: one after the other they would wait for what is written of
-    /// those that were first.
-    async fn recall(&mut self) -> Result<(), String> {
+    /// those that were first. Where that fails it is done one by one, so that one server's do not stand for all.
+    async fn recall(&mut self) {
         let all = slots_mut(&mut self.folders, &mut self.added);
         let unknown: Vec<&mut Slot> = all.filter(|slot| slot.pinned.known.is_none()).collect();
         if unknown.is_empty() {
-            return Ok(());
+            return;
         }
-        let servers = unknown.iter().map(|slot| pinned_server(&self.core, &slot.key)).collect();
-        let pins = self.core.store.pins(servers).await.map_err(|error| {
-            tracing::warn!(%error, "nobody knows how tools were");
-            chain(&error)
-        })?;
-        for (slot, pins) in unknown.into_iter().zip(pins) {
-            let known = pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin)));
-            slot.pinned.known = Some(known.collect());
+        let server = |slot: &Slot| pinned_server(&self.core, &slot.key);
+        let servers = unknown.iter().map(|slot| server(slot)).collect();
+        if let Ok(pins) = self.core.store.pins(servers).await {
+            return unknown.into_iter().zip(pins).for_each(|(slot, pins)| slot.pinned.learn(pins));
         }
-        Ok(())
+        for slot in unknown {
+            match self.core.store.pins(vec![server(slot)]).await {
+                Ok(pins) => slot.pinned.learn(pins.into_iter().flatten().collect()),
+                Err(error) => slot.pinned.unread = Some(chain(&error)),
+            }
+        }
     }
 
     pub(super) fn changed_definitions(&self) -> Vec<ChangedDefinition> {
@@ -168,7 +205,7 @@ impl Steward {
                 meant.iter().filter_map(|it| tools.iter().find(|tool| tool.name() == it.tool));
             let pins: Vec<Pin> = now.map(pin).collect();
             let prints = pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect::<Vec<_>>();
-            core.store.set_pins(&pinned_server(&core, &slot.key), pins).await?;
+            core.store.set_pins(&pinned_server(&core, &slot.key), pins.into()).await?;
             judged.changed = Arc::new(rest);
             slot.pinned.known.get_or_insert_default().extend(prints);
             accepted.extend(meant);
@@ -185,7 +222,11 @@ impl Steward {
             let rest = (more > 0).then(|| and_more(&slot.spec, more));
             let unread = slot.pinned.unread.as_ref();
             let unread = unread.map(|why| unreadable(&slot.spec, why, is_enforced));
-            let all = told.chain(rest).chain(unread).collect();
+            let unkept = slot.pinned.unkept().failed.clone();
+            let unkept = unkept.map(|(why, _)| unwritten(&slot.spec, &why));
+            let excess = Some(slot.pinned.excess).filter(|count| *count > 0);
+            let full = excess.map(|count| too_many(&slot.spec, count, is_enforced));
+            let all = told.chain(rest).chain(unread).chain(unkept).chain(full).collect();
             self.core.tell_problems(&format!("{} pins", slot.matter()), all);
         }
     }
@@ -196,34 +237,60 @@ async fn look(
     core: &Arc<Core>,
     slot: &mut Slot,
     catalog: &Arc<Catalog>,
-    unread: Option<&str>,
 ) -> Result<Vec<ChangedDefinition>, String> {
     let server = pinned_server(core, &slot.key);
-    let known = slot.pinned.known.take();
-    let known = known.ok_or_else(|| unread.unwrap_or("nobody has looked yet").to_owned())?;
+    let unread =
+        || slot.pinned.unread.clone().unwrap_or_else(|| "nobody has looked yet".to_owned());
+    let known = slot.pinned.known.take().ok_or_else(unread)?;
     let (was_known, list) = (!known.is_empty(), Arc::clone(catalog));
     let found = tokio::task::spawn_blocking(move || find(known, &list.tools)).await;
     // It does not panic; if it did, the store would be asked again.
-    let Found { known, pins, new, changed } = found.map_err(|error| error.to_string())?;
-    slot.pinned.known = Some(known);
+    let Found { known, pins, new, excess, changed } = found.map_err(|error| error.to_string())?;
+    (slot.pinned.known, slot.pinned.excess) = (Some(known), excess);
     if was_known && !new.is_empty() {
         let server = Arc::clone(&slot.key);
         core.events.tell(Event::Pinned { server, tools: new });
     }
     if !pins.is_empty() {
-        let (store, server) = (core.store.clone(), server.clone());
-        core.beside(async move {
-            if let Err(error) = store.set_pins(&server, pins).await {
-                tracing::warn!(server = %server.key, %error, "its tools are not remembered");
-            }
-        });
+        slot.pinned.unkept().pins.push(pins.into());
     }
     Ok(told(core, slot, &server, changed).await)
 }
 
+/// Writes what is not written yet, beside.
+fn keep(core: &Core, slot: &Slot) {
+    let pins = std::mem::take(&mut slot.pinned.unkept().pins);
+    if pins.is_empty() {
+        return;
+    }
+    let (store, server) = (core.store.clone(), pinned_server(core, &slot.key));
+    let (unkept, ears) = (Arc::clone(&slot.pinned.unkept), Arc::clone(&core.ears));
+    core.beside(async move {
+        for some in pins {
+            let kept = store.set_pins(&server, Arc::clone(&some)).await;
+            let mut unkept = locked(&unkept);
+            match kept {
+                Err(error) => {
+                    unkept.pins.push(some);
+                    unkept.failed = Some((chain(&error), Instant::now()));
+                }
+                Ok(()) if unkept.pins.is_empty() => unkept.failed = None,
+                Ok(()) => {}
+            }
+        }
+        // What has changed of it is told there.
+        ears.news.notify_one();
+    });
+}
+
+fn locked(unkept: &Mutex<Unkept>) -> MutexGuard<'_, Unkept> {
+    unkept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Pure, and long where a server has thousands of tools.
 fn find(mut known: HashMap<String, Print>, tools: &[Tool]) -> Found {
-    let Compared { changed, new, reworded } = compare(&known, tools);
+    let Compared { changed, mut new, reworded } = compare(&known, tools);
+    let excess = new.split_off(new.len().min(MOST_PINS.saturating_sub(known.len()))).len();
     let at = |place: &usize| tools.get(*place);
     let pins: Vec<Pin> = new.iter().chain(&reworded).filter_map(at).map(pin).collect();
     known.extend(pins.iter().map(|pin| (pin.tool.clone(), print(pin))));
@@ -232,6 +299,7 @@ fn find(mut known: HashMap<String, Print>, tools: &[Tool]) -> Found {
         known,
         pins,
         new: new.iter().filter_map(at).map(|tool| tool.name().to_owned()).collect(),
+        excess,
         changed: changed.iter().filter_map(at).map(definition_of).collect(),
     }
 }
@@ -260,49 +328,6 @@ async fn told(
     };
     changed.into_iter().enumerate().map(tell).collect()
 }
-
-fn problem(spec: &ServerSpec, changed: &ChangedDefinition, is_enforced: bool) -> Problem {
-    let (name, server) = (clip(&changed.tool), &spec.id);
-    let what = if is_enforced { ", so it is withheld" } else { "" };
-    let text = format!(
-        "tool `{name}` of `{server}` is not what it was when it was first seen{what}:\n{}",
-        changed.difference
-    );
-    let problem = match is_enforced {
-        true => Problem::error(CODE, text),
-        false => Problem::warning(CODE, text),
-    };
-    let fix = format!("if the change is right, accept it: `toolcrib accept {}`", changed.name);
-    placed(problem, spec).tool(&changed.tool).fix(fix)
-}
-
-fn and_more(spec: &ServerSpec, more: usize) -> Problem {
-    let text = format!("{more} more tools of `{}` are not what they were", spec.id);
-    let mut problem = placed(Problem::warning(CODE, text), spec).fix("see `toolcrib accept`");
-    problem.id += ":more";
-    problem
-}
-
-fn unreadable(spec: &ServerSpec, why: &str, is_enforced: bool) -> Problem {
-    let server = &spec.id;
-    let problem = match is_enforced {
-        true => Problem::error(
-            UNREADABLE,
-            format!(
-                "nobody can tell whether the tools of `{server}` changed, so they are withheld: {why}"
-            ),
-        ),
-        false => Problem::warning(
-            UNREADABLE,
-            format!("nobody can tell whether the tools of `{server}` changed: {why}"),
-        ),
-    };
-    placed(problem, spec).fix("see to the store in the state folder; it is tried again")
-}
-
-const CODE: &str = "definition.changed";
-
-const UNREADABLE: &str = "pins.unreadable";
 
 fn pinned_server(core: &Core, key: &str) -> PinnedServer {
     let root = core.workspace.root.canonicalize().unwrap_or_else(|_| core.workspace.root.clone());

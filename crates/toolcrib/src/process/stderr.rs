@@ -71,11 +71,15 @@ struct Ring {
 
 impl Ring {
     fn shown(&self) -> String {
-        let text = self.text();
-        // The first line may begin within a secret.
-        let is_cut = self.dropped > 0 && !self.secrets.is_empty();
-        let whole = text.split_once('\n').filter(|_| is_cut).map(|(_, rest)| rest.to_owned());
-        without(whole.unwrap_or(text), &self.secrets)
+        let shown = without(self.text(), &self.secrets);
+        if self.dropped == 0 {
+            return shown;
+        }
+        // It may begin within a secret, of which all but the first byte can be left.
+        let longest = self.secrets.iter().map(|secret| secret.reveal().len()).max();
+        let left = longest.unwrap_or_default().saturating_sub(1);
+        let begin = (left..=shown.len()).find(|at| shown.is_char_boundary(*at));
+        begin.and_then(|at| shown.get(at..)).unwrap_or_default().to_owned()
     }
 
     fn push(&mut self, new: &[u8]) {
@@ -129,6 +133,9 @@ mod tests {
         let both = ["c4nary", "c4nary-long", "a"];
         assert_eq!(shown(99, &both, "a: c4nary c4nary-long, c4nar\n"), "a: *** ***, c4nar\n");
         assert_eq!(shown(12, &["c4nary"], "x c4nary\nc4nary\n"), "***\n");
+        assert_eq!(shown(12, &["c4nary"], "x c4nary, one line"), "ne line");
+        assert_eq!(shown(14, &["one\ntwo\nthree"], "one\ntwo\nthree, 12345678"), "78");
+        assert_eq!(shown(8, &["c4nary-long"], "c4nary-long, x"), "");
         assert_eq!(shown(12, &[], "x c4nary\nc4nary\n"), "nary\nc4nary\n");
     }
 

@@ -61,6 +61,7 @@ impl Cached {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use super::super::unresolved::Gap;
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -71,12 +72,12 @@ mod tests {
             cached.get("s", "p", keep, async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 match asked.fetch_add(1, Ordering::Relaxed) {
-                    0 => Err(Why::Missing),
+                    0 => Err(Why::Missing(Gap::Name)),
                     n => Ok(Hidden::new(n.to_string())),
                 }
             })
         };
-        assert!(matches!(get(minute).await, Err(Why::Missing)));
+        assert!(matches!(get(minute).await, Err(Why::Missing(Gap::Name))));
         let (one, other) = tokio::join!(get(minute), get(minute));
         assert_eq!((one.unwrap().reveal(), other.unwrap().reveal()), ("1", "1"));
         tokio::time::advance(minute).await;

@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use toolcrib_config::{Hidden, dotenv};
 use zeroize::Zeroizing;
 
-use super::unresolved::Why;
+use super::unresolved::{Gap, Why};
 
 /// The largest file that is read for a secret.
 const LARGEST: u64 = 1 << 20;
@@ -22,7 +22,7 @@ pub(super) async fn get(store: PathBuf, path: String) -> Result<Hidden, Why> {
         let content = text(&store)?;
         let (variables, _) = dotenv::parse(&content);
         let mut all = variables.into_iter().map(|(name, value)| (name, Hidden::new(value))).rev();
-        all.find(|(name, _)| *name == path).map(|(_, value)| value).ok_or(Why::Missing)
+        all.find(|(name, _)| *name == path).map(|(_, value)| value).ok_or(Why::Missing(Gap::Name))
     });
     read.await.unwrap_or_else(|error| Err(Why::Unreachable(error.to_string())))
 }
@@ -41,7 +41,9 @@ fn text(path: &Path) -> Result<Zeroizing<String>, Why> {
         Err(error) => Err(error),
     };
     let file = file.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Why::Missing,
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+            Why::Missing(Gap::File(path.to_owned()))
+        }
         std::io::ErrorKind::PermissionDenied => Why::Denied,
         _ => Why::Unreachable(error.to_string()),
     })?;
@@ -75,8 +77,8 @@ mod tests {
         assert_eq!(get("", "db/password").await.unwrap().reveal(), "a b\n");
         assert_eq!(get("all.env", "A").await.unwrap().reveal(), "3");
         assert_eq!(get("all.env", "B").await.unwrap().reveal(), "two words");
-        assert!(matches!(get("all.env", "C").await, Err(Why::Missing)));
-        assert!(matches!(get("", "nothing").await, Err(Why::Missing)));
+        assert!(matches!(get("all.env", "C").await, Err(Why::Missing(Gap::Name))));
+        assert!(matches!(get("", "nothing").await, Err(Why::Missing(Gap::File(_)))));
         assert!(matches!(get("", "db").await, Err(Why::Unusable(_))));
         assert!(matches!(get("", "large").await, Err(Why::Unusable(_))));
         assert!(matches!(get("", "binary").await, Err(Why::Unusable(_))));

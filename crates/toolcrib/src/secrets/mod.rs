@@ -13,4 +13,4 @@ mod vault;
 pub use keep::{Keep, KeepError, KeepLock, Standing, Storage};
 pub use keyring::KeyringError;
 pub use sources::{Found, Means, Sources, input_name};
-pub use unresolved::{Unresolved, Why};
+pub use unresolved::{Gap, Unresolved, Why};

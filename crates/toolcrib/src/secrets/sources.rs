@@ -14,7 +14,7 @@ use toolcrib_config::{Hidden, Reference, ServerSpec, Value};
 use super::cached::Cached;
 use super::keep::{Keep, SERVICE};
 use super::keyring::KeyringError;
-use super::unresolved::{Unresolved, Why};
+use super::unresolved::{Gap, Unresolved, Why};
 use super::{command, file, vault};
 use crate::process::Instance;
 use crate::signals::chain;
@@ -87,10 +87,10 @@ impl Sources {
         stream::iter(asked).buffer_unordered(AT_A_TIME).try_collect().await.map(Found)
     }
 
-    /// Whether an answer is remembered for a while that a server's values refer to: it may be another by now.
-    pub fn remembers(&self, spec: &ServerSpec) -> bool {
-        secrets(spec).any(|(name, _)| {
-            let store = self.store(&name, &spec.base).ok();
+    /// Whether values of a file in a folder refer to an answer that is remembered for a while: it may be another by now.
+    pub fn remembers<'a>(&self, values: impl IntoIterator<Item = &'a Value>, base: &Path) -> bool {
+        secrets(values).any(|(name, _)| {
+            let store = self.store(&name, base).ok();
             let is_slow = |kind| matches!(kind, SecretKind::Command | SecretKind::Vault);
             store.is_some_and(|store| is_slow(store.kind))
         })
@@ -98,7 +98,7 @@ impl Sources {
 
     /// What is remembered for a server is not believed any more: it is asked for again.
     pub fn distrust(&self, spec: &ServerSpec) {
-        secrets(spec).for_each(|(name, path)| self.cached.forget_one(&name, &path));
+        secrets(spec.values()).for_each(|(name, path)| self.cached.forget_one(&name, &path));
     }
 
     async fn value(
@@ -109,7 +109,7 @@ impl Sources {
     ) -> Result<Hidden, Why> {
         match reference {
             Reference::Env(name) => {
-                variable(&self.means.env, name).map(Hidden::new).ok_or(Why::Missing)
+                variable(&self.means.env, name).map(Hidden::new).ok_or(Why::Missing(Gap::Name))
             }
             Reference::Input(id) => {
                 let kept = self.keep.read(&input_name(base, id)).await;
@@ -173,7 +173,10 @@ impl Sources {
 
     async fn in_keyring(&self, service: &str, user: &str) -> Result<Hidden, Why> {
         match self.keep.keyring().get(service, user).await {
-            Ok(found) => found.ok_or(Why::Missing),
+            Ok(found) => found.ok_or_else(|| {
+                let (service, user) = (service.to_owned(), user.to_owned());
+                Why::Missing(Gap::Keyring { service, user })
+            }),
             Err(KeyringError::Late(limit)) => Err(Why::Late(limit)),
             Err(error) => Err(Why::Unreachable(error.to_string())),
         }
@@ -198,7 +201,7 @@ impl Sources {
             }
             let got = Box::pin(self.value(&reference, &self.means.cwd, permissions)).await;
             let value = got.map_err(|why| match why {
-                Why::Missing | Why::Unanswered => {
+                Why::Missing(_) | Why::Unanswered => {
                     Why::Declared(format!("its token is not there: {reference}"))
                 }
                 other => other,
@@ -245,9 +248,11 @@ pub fn input_name(base: &Path, id: &str) -> String {
     format!("input {id} of {}", base.display())
 }
 
-/// What of its values is in stores: the name of each store, and the path.
-fn secrets(spec: &ServerSpec) -> impl Iterator<Item = (String, String)> {
-    let references = spec.values().into_iter().flat_map(Value::references);
+/// What of some values is in stores: the name of each store, and the path.
+fn secrets<'a>(
+    values: impl IntoIterator<Item = &'a Value>,
+) -> impl Iterator<Item = (String, String)> {
+    let references = values.into_iter().flat_map(Value::references);
     references.filter_map(|reference| match reference {
         Reference::Secret { provider, path } => Some((provider, path)),
         Reference::Env(_) | Reference::Input(_) => None,

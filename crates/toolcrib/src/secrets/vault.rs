@@ -11,7 +11,7 @@ use toolcrib_config::model::host::SecretStore;
 use url::Url;
 use zeroize::Zeroizing;
 
-use super::unresolved::Why;
+use super::unresolved::{Gap, Why};
 use crate::signals::chain;
 use crate::transport::{FetchError, Tls, fetch_with};
 
@@ -65,7 +65,7 @@ fn address(store: &SecretStore, path: &str) -> Result<Url, Why> {
     let mut url = Url::parse(url).map_err(|_| declared("its `url` is no address"))?;
     let (mount, path) = match &store.mount {
         Some(mount) => (mount.as_str(), path),
-        None => path.split_once('/').ok_or(Why::Missing)?,
+        None => path.split_once('/').ok_or(Why::Missing(Gap::Name))?,
     };
     let parts = |text: &str| -> Vec<String> {
         text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
@@ -73,7 +73,7 @@ fn address(store: &SecretStore, path: &str) -> Result<Url, Why> {
     let all = [vec!["v1".to_owned()], parts(mount), vec!["data".to_owned()], parts(path)].concat();
     // A path that leads elsewhere is none.
     if all.iter().any(|part| part == "." || part == "..") {
-        return Err(Why::Missing);
+        return Err(Why::Missing(Gap::Name));
     }
     let is_http = matches!(url.scheme(), "http" | "https");
     match url.path_segments_mut() {
@@ -85,12 +85,12 @@ fn address(store: &SecretStore, path: &str) -> Result<Url, Why> {
 
 fn chosen(mut data: BTreeMap<String, Json>, field: Option<&str>) -> Result<Hidden, Why> {
     let value = match field {
-        Some(field) => data.remove(field).ok_or(Why::Missing)?,
+        Some(field) => data.remove(field).ok_or(Why::Missing(Gap::Name))?,
         None if data.len() > 1 => {
             let text = "it has several fields: name one, as `PATH#FIELD`".to_owned();
             return Err(Why::Unusable(text));
         }
-        None => data.into_values().next().ok_or(Why::Missing)?,
+        None => data.into_values().next().ok_or(Why::Missing(Gap::Name))?,
     };
     match value {
         Json::String(text) => Ok(Hidden::new(text)),
@@ -103,7 +103,7 @@ fn refused(error: &FetchError, limit: Duration) -> Why {
     match error {
         FetchError::Status { status, .. } => match status.as_u16() {
             401 | 403 => Why::Denied,
-            404 => Why::Missing,
+            404 => Why::Missing(Gap::Name),
             503 => Why::Unreachable("it is sealed, or not ready".to_owned()),
             other => Why::Unreachable(format!("it answers with {other}")),
         },

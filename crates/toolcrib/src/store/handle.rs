@@ -160,7 +160,11 @@ impl Store {
     }
 
     /// From now on these tools are known so.
-    pub async fn set_pins(&self, server: &PinnedServer, pins: Vec<Pin>) -> Result<(), StoreError> {
+    pub async fn set_pins(
+        &self,
+        server: &PinnedServer,
+        pins: Arc<[Pin]>,
+    ) -> Result<(), StoreError> {
         let (server, now) = (server.clone(), SystemTime::now());
         let write = move |db: &Connection| pins::write(db, &server, &pins, now);
         self.ask("keep the definitions of tools", write).await

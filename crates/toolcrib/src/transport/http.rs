@@ -46,14 +46,15 @@ pub(super) struct Http {
     lanes: Option<Lanes>,
     target: Target,
     pub(super) limits: Limits,
-    connect_timeout: Duration,
+    /// Zero means without limit.
+    pub(super) connect_timeout: Duration,
     silence: Option<Duration>,
 }
 
 /// One request, which may be sent more than once.
 struct Ask<'a> {
     method: Method,
-    url: &'a Url,
+    url: Cow<'a, Url>,
     headers: HeaderMap,
     body: Bytes,
     /// How long the head of its answer may take, where that is bounded.
@@ -64,8 +65,9 @@ struct Ask<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Waiting<'a> {
     request: Option<(&'a mpsc::Sender<Incoming>, &'a Id)>,
-    /// Nothing has been heard of the server yet: it has only the time that connecting may take.
-    is_connecting: bool,
+    /// How long the server may take to begin its answer, each time that the request is sent. What a token takes is
+    /// not the server's time.
+    limit: Option<Duration>,
 }
 
 impl Http {
@@ -130,10 +132,14 @@ impl Http {
     }
 
     /// Asks for a stream of events. Some servers send nothing at all, not even the head, before the first one.
-    pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Answer, HttpFault> {
+    pub(super) async fn get_events(
+        &self,
+        mut headers: HeaderMap,
+        waiting: Waiting<'_>,
+    ) -> Result<Answer, HttpFault> {
         headers.insert(ACCEPT, EVENTS);
         let ask = Ask { silence: self.silence, ..Ask::new(Method::GET, self.url(), headers) };
-        let response = self.send(ask, Waiting::NOBODY).await?;
+        let response = self.send(ask, waiting).await?;
         match Content::of(&response) {
             _ if !response.status().is_success() => Ok(response),
             Content::Events => Ok(response),
@@ -152,7 +158,7 @@ impl Http {
                 .map_err(HttpFault::NoToken)?,
         };
         if let Some(token) = &token {
-            tokens.put(&mut ask.headers, token)?;
+            self.show(&**tokens, token, &mut ask)?;
         }
         let answer = self.send_once(&ask, waiting).await?;
         match is_denied(&answer) {
@@ -175,8 +181,9 @@ impl Http {
             let instead = tokens.instead(token.as_ref(), &denial);
             let instead = waiting.while_standing(instead).await.map_err(HttpFault::NoToken)?;
             let Some(instead) = instead else { return Ok(answer) };
-            tokens.put(&mut ask.headers, &instead)?;
+            self.show(tokens, &instead, &mut ask)?;
             token = Some(instead);
+            self.body(answer).finish().await;
             answer = self.send_once(&ask, waiting).await?;
             if !is_denied(&answer) {
                 break;
@@ -185,15 +192,31 @@ impl Http {
         Ok(answer)
     }
 
+    /// Dresses a request with a token.
+    fn show(
+        &self,
+        tokens: &dyn Tokens,
+        token: &Hidden,
+        ask: &mut Ask<'_>,
+    ) -> Result<(), HttpFault> {
+        tokens.put(&mut ask.headers, token)?;
+        // One that the server has named itself is not the configured one.
+        let is_configured = matches!(ask.url, Cow::Owned(_)) || *ask.url == self.target.url;
+        let is_ours = |url: &Url| is_configured && url.origin() == self.target.url.origin();
+        if let Some(url) = tokens.address().filter(is_ours) {
+            ask.url = Cow::Owned(url);
+        }
+        Ok(())
+    }
+
     async fn send_once(&self, ask: &Ask<'_>, waiting: Waiting<'_>) -> Result<Answer, HttpFault> {
-        match (waiting.is_connecting, ask.silence) {
-            (false, None) => self.go(ask).await,
+        match (waiting.limit, ask.silence) {
+            (None, None) => self.go(ask).await,
             // What is rare does not make every call large.
-            (true, silence) => {
+            (limit, silence) => {
                 let going = async { unless_silent(silence, self.go(ask)).await? };
-                Box::pin(self.while_connecting(going)).await
+                Box::pin(within(limit.unwrap_or_default(), going)).await
             }
-            (false, silence) => Box::pin(unless_silent(silence, self.go(ask))).await?,
         }
     }
 
@@ -222,20 +245,29 @@ impl Http {
         within(self.connect_timeout, work).await
     }
 
+    /// What an answer without success means. It is read as far as that gives its connection back.
+    pub(super) async fn refusal(&self, answer: Answer, had_session: bool) -> HttpFault {
+        let fault = HttpFault::of(answer.status(), answer.headers(), had_session, self.url());
+        self.body(answer).finish().await;
+        fault
+    }
+
     pub(super) fn body(&self, answer: Answer) -> Body {
         Body::new(answer, self.silence)
     }
 }
 
 impl<'a> Waiting<'a> {
-    pub(super) const NOBODY: Self = Self { request: None, is_connecting: false };
+    pub(super) const NOBODY: Self = Self { request: None, limit: None };
 
     pub(super) fn for_answer(inbox: &'a mpsc::Sender<Incoming>, id: &'a Id) -> Self {
-        Self { request: Some((inbox, id)), is_connecting: false }
+        Self { request: Some((inbox, id)), limit: None }
     }
 
-    pub(super) fn while_connecting(self, is_connecting: bool) -> Self {
-        Self { is_connecting, ..self }
+    /// The shorter time counts; zero means without limit.
+    pub(super) fn at_most(self, time: Duration) -> Self {
+        let limit = self.limit.into_iter().chain(limit(time)).min();
+        Self { limit, ..self }
     }
 
     /// The time that a token takes is not the request's.
@@ -256,11 +288,11 @@ impl<'a> Waiting<'a> {
 
 impl<'a> Ask<'a> {
     fn new(method: Method, url: &'a Url, headers: HeaderMap) -> Self {
-        Self { method, url, headers, body: Bytes::new(), silence: None }
+        Self { method, url: Cow::Borrowed(url), headers, body: Bytes::new(), silence: None }
     }
 
     async fn over(&self, client: &Client) -> Result<Answer, HttpFault> {
-        let request = client.request(self.method.clone(), self.url.clone());
+        let request = client.request(self.method.clone(), Url::clone(&self.url));
         let request = request.headers(self.headers.clone());
         let request = match self.body.is_empty() {
             true => request,
@@ -287,7 +319,7 @@ fn limit(time: Duration) -> Option<Duration> {
 }
 
 async fn post_plainly(lanes: &Lanes, ask: &Ask<'_>) -> Result<Answer, HttpFault> {
-    let mut url = Cow::Borrowed(ask.url);
+    let mut url = Cow::Borrowed(&*ask.url);
     let mut followed = 0;
     loop {
         let posted = lanes.post(&url, &ask.headers, ask.body.clone()).await;

@@ -8,7 +8,7 @@ use reqwest::{StatusCode, Url};
 
 use super::link::LinkFault;
 use super::remote::without_secrets;
-use super::tokens::NoToken;
+use super::tokens::{NoToken, Trouble};
 
 /// The cause in a [`LinkFault`] of the transports over HTTP and of a WebSocket's opening.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,17 @@ impl HttpFault {
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Status { status, .. } => *status >= 500,
+            Self::NoToken(why) => why.trouble == Trouble::Passing,
             Self::Network(_) | Self::Silent(_) | Self::TooMany { .. } | Self::NoAnswer => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it will not succeed before there are other credentials.
+    pub(super) fn is_denial(&self) -> bool {
+        match self {
+            Self::Denied { status, .. } => *status == StatusCode::UNAUTHORIZED.as_u16(),
+            Self::NoToken(why) => why.trouble != Trouble::Passing,
             _ => false,
         }
     }

@@ -51,9 +51,19 @@ struct Known {
     headers: Option<(HeaderMap, bool)>,
     /// It has answered at least once: connecting is over.
     answered: bool,
+    /// Tells whoever listens, and may be denied it, that a request was not denied.
+    admits: Option<oneshot::Sender<()>>,
 }
 
 impl Known {
+    fn heard(&mut self, status: StatusCode) {
+        self.answered = true;
+        if let Some(admits) = self.admits.take_if(|_| status.is_success()) {
+            // Nobody has to want to know.
+            let _ = admits.send(());
+        }
+    }
+
     fn speaks(&mut self, version: Option<&Version>) {
         if self.version.as_ref() != version {
             self.version = version.cloned();
@@ -169,12 +179,11 @@ impl Session {
 
     /// Sends what has no answer.
     pub(super) async fn deliver(&self, message: Outward) {
-        let sent = timeout(DELIVERY, self.post(&message)).await;
-        let fault = match sent.unwrap_or(Err(HttpFault::Unanswered(DELIVERY))) {
+        let fault = match self.post(&message).await {
             Ok((answer, _)) if answer.status().is_success() => {
                 return self.http.body(answer).finish().await;
             }
-            Ok((answer, had_session)) => self.fault(&answer, had_session),
+            Ok((answer, had_session)) => self.http.refusal(answer, had_session).await,
             Err(fault) => fault,
         };
         if matches!(fault, HttpFault::SessionGone) {
@@ -189,6 +198,7 @@ impl Session {
         let mut was_there = false;
         loop {
             let start = Instant::now();
+            let admitted = self.admission();
             let opened = self.get(&cursor).await;
             self.unsettled.send_replace(None);
             let ended = match opened {
@@ -204,6 +214,8 @@ impl Session {
                 Err(fault @ HttpFault::SessionGone) => {
                     return self.end(fault.while_doing("listen to the server"));
                 }
+                // A person may have to log in first. The other end is in the session itself.
+                Err(fault) if fault.is_denial() => drop(admitted.await),
                 Err(fault) if !fault.may_pass() => return,
                 _ if start.elapsed() > LASTING => cursor.was_fruitful(),
                 _ => {}
@@ -211,6 +223,13 @@ impl Session {
             let Some(pause) = cursor.next_try() else { return };
             sleep(pause).await;
         }
+    }
+
+    /// Comes with the next request that the server takes.
+    fn admission(&self) -> oneshot::Receiver<()> {
+        let (admits, admitted) = oneshot::channel();
+        self.known().admits = Some(admits);
+        admitted
     }
 
     /// Ends the session on the server, if there is one.
@@ -365,7 +384,10 @@ impl Session {
     /// A request that was refused: with an error answer of its own, or just by a status.
     async fn refused(&self, answer: Answer, had_session: bool, id: &Id) -> Result<Went, HttpFault> {
         let mut fault = self.fault(&answer, had_session);
-        let HttpFault::Status { said, .. } = &mut fault else { return Err(fault) };
+        let HttpFault::Status { said, .. } = &mut fault else {
+            self.http.body(answer).finish().await;
+            return Err(fault);
+        };
         let body = self.http.body(answer).beginning().await;
         *said = answer::excerpt(&body);
         let item = message(body, Some(id.clone()), &self.http.limits);
@@ -406,11 +428,14 @@ impl Session {
         }
         let waiting = match &message.what {
             What::Request { id, .. } => Waiting::for_answer(&self.incoming, id),
-            What::Notification { .. } | What::Answer => Waiting::NOBODY,
+            What::Notification { .. } | What::Answer => Waiting::NOBODY.at_most(DELIVERY),
         };
-        let waiting = waiting.while_connecting(!self.known().answered);
+        let waiting = match self.known().answered {
+            true => waiting,
+            false => waiting.at_most(self.http.connect_timeout),
+        };
         let response = self.http.post(self.http.url(), headers, &message.raw, waiting).await?;
-        self.known().answered = true;
+        self.known().heard(response.status());
         Ok((response, had_session))
     }
 
@@ -420,11 +445,10 @@ impl Session {
             let refused = |_| HttpFault::BadHeader(header::LAST_EVENT_ID.to_owned());
             headers.insert(LAST_EVENT_ID, HeaderValue::from_str(id).map_err(refused)?);
         }
-        let response = self.http.get_events(headers).await?;
-        if response.status().is_success() {
-            Ok(response)
-        } else {
-            Err(self.fault(&response, had_session))
+        let response = self.http.get_events(headers, Waiting::NOBODY).await?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.http.refusal(response, had_session).await),
         }
     }
 

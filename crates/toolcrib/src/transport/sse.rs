@@ -26,7 +26,7 @@ const DELIVERY: Duration = Duration::from_secs(30);
 
 pub(super) async fn open(remote: &Remote, opening: &Opening<'_>) -> Result<Link, OpenError> {
     let http = Arc::new(Http::new(Target::of(remote, SCHEMES, opening)?, opening)?);
-    let connected = http.while_connecting(connect(&http)).await;
+    let connected = connect(&http).await;
     let (events, endpoint) = connected
         .map_err(|fault| OpenError::Connect(fault.while_doing("open the server's stream")))?;
     let facts = Facts::of(Channel::Shared);
@@ -35,11 +35,19 @@ pub(super) async fn open(remote: &Remote, opening: &Opening<'_>) -> Result<Link,
 
 /// Opens the stream and waits for the address that messages go to.
 async fn connect(http: &Http) -> Result<(EventStream, Url), HttpFault> {
-    let response = http.get_events(http.headers()).await?;
+    let waiting = Waiting::NOBODY.at_most(http.connect_timeout);
+    let response = http.get_events(http.headers(), waiting).await?;
     if !response.status().is_success() {
-        return Err(HttpFault::of(response.status(), response.headers(), false, http.url()));
+        return Err(http.refusal(response, false).await);
     }
-    let mut events = EventStream::new(http.body(response), http.limits, Cursor::default());
+    let events = EventStream::new(http.body(response), http.limits, Cursor::default());
+    http.while_connecting(find_endpoint(http, events)).await
+}
+
+async fn find_endpoint(
+    http: &Http,
+    mut events: EventStream,
+) -> Result<(EventStream, Url), HttpFault> {
     loop {
         match events.next().await? {
             Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => {
@@ -192,13 +200,13 @@ async fn post(
     for header in &message.headers {
         put(&mut headers, header)?;
     }
-    let sent = timeout(DELIVERY, http.post(endpoint, headers, &message.raw, waiting)).await;
-    let response = sent.unwrap_or(Err(HttpFault::Unanswered(DELIVERY)))?;
+    let waiting = waiting.at_most(DELIVERY);
+    let response = http.post(endpoint, headers, &message.raw, waiting).await?;
     if response.status().is_success() {
         http.body(response).finish().await;
         return Ok(());
     }
-    Err(HttpFault::of(response.status(), response.headers(), false, endpoint))
+    Err(http.refusal(response, false).await)
 }
 
 async fn report(fault: HttpFault, what: What, inbox: &mpsc::Sender<Incoming>) {

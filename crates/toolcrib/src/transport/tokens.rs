@@ -6,6 +6,7 @@ use std::pin::Pin;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use toolcrib_config::Hidden;
+use url::Url;
 
 use super::http_fault::HttpFault;
 
@@ -34,6 +35,11 @@ pub trait Tokens: fmt::Debug + Send + Sync {
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
         Ok(())
+    }
+
+    /// Where requests go from now on, if that is not where the connection was opened to.
+    fn address(&self) -> Option<Url> {
+        None
     }
 }
 

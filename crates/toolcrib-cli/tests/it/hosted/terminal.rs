@@ -137,6 +137,26 @@ async fn an_answer_can_be_changed_and_the_host_that_runs_takes_it() {
 }
 
 #[test]
+fn whoever_interrupts_a_login_is_told_what_it_has_changed() {
+    let inputs = json!([
+        {"id": "one", "type": "promptString", "description": "The first"},
+        {"id": "two", "type": "promptString", "description": "The second"},
+    ]);
+    let mut server = scripted(&Script::default());
+    server["env"] = json!({"ONE": "${input:one}", "TWO": "${input:two}"});
+    let text = json!({"inputs": inputs, "servers": {"s": server}}).to_string();
+    let place = Place::new().file(".vscode/mcp.json", &text);
+    let interrupt = "\u{3}";
+    let args = "login s --config .vscode/mcp.json";
+    let sent = answered(&place, args, &[("The first", interrupt)]);
+    assert!(sent.contains("interrupted: nothing has changed"), "{sent:?}");
+    let sent = answered(&place, args, &[("The first", "1"), ("The second", interrupt)]);
+    assert!(sent.contains("interrupted: the answer to `one` is kept"), "{sent:?}");
+    let sent = answered(&place, args, &[("The second", "2")]);
+    assert!(sent.contains("`s` has the answers that it needs"), "{sent:?}");
+}
+
+#[test]
 fn progress_is_one_line_that_is_written_over() {
     let place = native(&json!({"demo": demo()}));
     let sent = on_terminal(&place, "call demo__slow -a seconds=0.5");

@@ -179,6 +179,21 @@ async fn a_key_that_is_not_known_is_looked_for_but_not_again_and_again() {
 }
 
 #[tokio::test]
+async fn whoever_comes_while_the_issuer_is_away_has_guessed_nothing() {
+    let (key, issuer) = (Key::ec("one"), Issuer::new(&[]).await);
+    let token = key.sign(&issuer.claims("coder"));
+    let oauth = json!({"issuer": issuer.url(), "audience": AUDIENCE, "agent_claim": "bot"});
+    drop(issuer);
+    let gateway = json!({"gateway": {"oauth": oauth, "limits": {"wrong_tokens": 2}}});
+    let crib = Crib::with(&gateway, &[]).await;
+    for _ in 0..5 {
+        let refused = crib.ask(By::Token(&token), "GET status", None).await;
+        assert_eq!(refused.failure(), (401, "token.unverified".to_owned()));
+    }
+    crib.end().await;
+}
+
+#[tokio::test]
 async fn the_way_to_a_token_is_told() {
     let issuer = Issuer::new(&[]).await;
     let crib = issuer.crib().await;

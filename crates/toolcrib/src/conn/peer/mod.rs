@@ -202,7 +202,7 @@ impl Peer {
                 biased;
                 outcome = &mut answer => {
                     let outcome = outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
-                    return last_word(outcome, &mut guard.exchange).await;
+                    return last_word(outcome, &mut guard.exchange, &clock).await;
                 }
                 went = going(&mut guard.exchange) => self.take(guard.number, went),
                 limit = clock.ran_out() => {
@@ -384,15 +384,21 @@ async fn going(exchange: &mut Option<Exchange>) -> Went {
 
 /// A link that breaks does not know what becomes of requests that are on ways of their own: each hears it there, such as
 /// that it was not begun.
-async fn last_word(outcome: Outcome, exchange: &mut Option<Exchange>) -> Outcome {
+async fn last_word(outcome: Outcome, exchange: &mut Option<Exchange>, clock: &Clock) -> Outcome {
     let is_broken = matches!(outcome, Err(CallError::Closed(CloseReason::Broken(_))));
     if !is_broken || exchange.is_none() {
         return outcome;
     }
-    match timeout(LAST_WORD, going(exchange)).await {
-        Ok(Went::Answered(alone)) => dispatch::outcome(&alone.response),
-        Ok(Went::Failed(fault)) => Err(CallError::Failed(fault)),
-        Ok(Went::Said) | Err(_) => outcome,
+    let went = tokio::select! {
+        biased;
+        went = timeout(LAST_WORD, going(exchange)) => went.unwrap_or(Went::Said),
+        // Nobody waits for it longer than for an answer.
+        _ = clock.ran_out() => Went::Said,
+    };
+    match went {
+        Went::Answered(alone) => dispatch::outcome(&alone.response),
+        Went::Failed(fault) => Err(CallError::Failed(fault)),
+        Went::Said => outcome,
     }
 }
 
@@ -413,7 +419,7 @@ fn with_token(params: &Raw, id: &Id) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::{Incoming, LinkFault};
+    use crate::transport::{Direct, Incoming, LinkFault};
 
     /// A conversation over a link that has a stream for each request; the other side is the test's.
     fn over_http() -> (Peer, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
@@ -466,6 +472,37 @@ mod tests {
         let (what, after) = dropped_call(Version::V2025_11_25).await;
         assert_eq!((what, after.len()), (request(None), 2));
         assert!(after[0].contains("notifications/cancelled"), "{after:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_link_that_breaks_makes_no_call_late() {
+        #[derive(Debug)]
+        struct Endless;
+        impl Direct for Endless {
+            fn exchange(&self, _: Outward) -> Exchange {
+                Exchange { work: Box::pin(std::future::pending()), arrived: oneshot::channel().1 }
+            }
+        }
+        let mut incoming = None;
+        let link = Link::start(Facts::of(Channel::Http), |given| {
+            incoming = Some(given.incoming);
+            std::future::pending()
+        });
+        let settings = PeerSettings { server: "http".to_owned(), handler: Arc::new(NoRequests) };
+        let (peer, _events) = Peer::start(link.with_direct(Arc::new(Endless)), settings);
+        let begun = Instant::now();
+        let patience = Patience { request: Some(LAST_WORD - Duration::from_secs(1)), max: None };
+        let options = CallOptions { patience, is_direct: true, ..CallOptions::default() };
+        let call = peer.call("tools/call", ObjectWriter::new().finish(), options);
+        let fault = LinkFault::io("listen", std::io::ErrorKind::ConnectionReset.into());
+        let breaks = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let closed = Incoming::Closed(CloseReason::Broken(fault));
+            incoming.unwrap().send(closed).await.unwrap();
+        };
+        let (outcome, ()) = tokio::join!(call, breaks);
+        assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
+        assert_eq!(begun.elapsed(), LAST_WORD - Duration::from_secs(1));
     }
 
     #[tokio::test]

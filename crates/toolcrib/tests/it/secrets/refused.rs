@@ -7,12 +7,13 @@ use toolcrib_testkit::http::{Asked, HttpServer, Reply};
 
 use super::*;
 
-/// A server that takes one key, in whichever header.
+/// A server that takes one key, in whichever header, or in its address.
 async fn locked(key: &Arc<Mutex<String>>) -> HttpServer {
     let key = Arc::clone(key);
     let server = HttpServer::start(move |asked: &Asked| {
         let key = key.lock().unwrap().clone();
         let shown = asked.header("authorization").or(asked.header("x-key"));
+        let shown = shown.or(asked.path.split_once("?key=").map(|(_, key)| key));
         if shown.and_then(|shown| shown.split(' ').next_back()) != Some(&*key) {
             return Reply::status(401);
         }
@@ -48,12 +49,15 @@ fn lines_of(scene: &Scene) -> std::path::PathBuf {
     scene.path().join("asked")
 }
 
-fn ways() -> [Value; 3] {
+fn ways() -> [Value; 5] {
     let secret = json!({"secret": "pass:key"});
     [
         json!({"auth": {"kind": "bearer", "token": secret}}),
         json!({"auth": {"kind": "api_key", "key": secret, "header": "X-Key"}}),
         json!({"headers": {"Authorization": secret}}),
+        json!({"headers": {"X-Key": secret}}),
+        // An address with the key in it.
+        json!({"url": secret}),
     ]
 }
 
@@ -63,9 +67,13 @@ async fn a_remembered_secret_that_is_refused_is_asked_for_again_and_the_call_is_
         let scene = Scene::new();
         let key = Arc::new(Mutex::new("one".to_owned()));
         let server = locked(&key).await;
+        let before = match way.get("url") {
+            Some(_) => server.url("/mcp?key="),
+            None => String::new(),
+        };
         let change = |to: &str, told: &str| {
             *key.lock().unwrap() = to.to_owned();
-            std::fs::write(scene.path().join("told"), told).unwrap();
+            std::fs::write(scene.path().join("told"), format!("{before}{told}")).unwrap();
         };
         change("one", "one");
         let conn = start(&scene, &server.url("/mcp"), &way);

@@ -4,3 +4,4 @@ mod answers;
 mod faults;
 mod peer;
 mod sessions;
+mod tokens;
