@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -173,11 +173,18 @@ impl Lane {
 
     /// Whether a request can be sent. An idle connection learns only here that the server has closed it.
     async fn is_open(&mut self) -> bool {
-        std::future::poll_fn(|cx| match Pin::new(&mut self.connection).poll(cx) {
+        // Mostly that is known at once, and then sending must not wake whoever sends.
+        match self.poll_open(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(is_open) => is_open,
+            Poll::Pending => std::future::poll_fn(|cx| self.poll_open(cx)).await,
+        }
+    }
+
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        match Pin::new(&mut self.connection).poll(cx) {
             Poll::Ready(_) => Poll::Ready(false),
             Poll::Pending => self.sender.poll_ready(cx).map(|ready| ready.is_ok()),
-        })
-        .await
+        }
     }
 }
 
