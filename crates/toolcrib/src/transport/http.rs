@@ -110,15 +110,24 @@ impl Http {
         self.target.headers.clone()
     }
 
+    /// The same for whatever is posted, once for many requests.
+    pub(super) fn posting(&self, mut headers: HeaderMap) -> HeaderMap {
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(ACCEPT, JSON_OR_EVENTS);
+        if let Some(lanes) = &self.lanes {
+            lanes.dress(&mut headers);
+        }
+        headers
+    }
+
+    /// The headers are those that are made up for posting.
     pub(super) async fn post(
         &self,
         url: &Url,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
         message: &Raw,
         waiting: Waiting<'_>,
     ) -> Result<Answer, HttpFault> {
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(ACCEPT, JSON_OR_EVENTS);
         let body = Bytes::from_owner(Shared(message.clone()));
         self.send(Ask { body, ..Ask::new(Method::POST, url, headers) }, waiting).await
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::header::{self, Header};
@@ -18,9 +18,9 @@ use super::event_stream::{Cursor, EventStream, answers, incoming, message};
 use super::exchange::{Alone, Went, Work};
 use super::http::{self, Http, Waiting};
 use super::http_fault::HttpFault;
+use super::known::{Known, SESSION_ID};
 use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
 
-const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 
 /// A notification or an answer that is not accepted by then is given up.
@@ -42,66 +42,13 @@ pub(super) struct Session {
     unsettled: watch::Sender<Option<Instant>>,
 }
 
-/// What is known of the server and goes into every request.
-#[derive(Default)]
-struct Known {
-    session: Option<HeaderValue>,
-    version: Option<Version>,
-    /// The headers of every request of the conversation, as long as neither of them changes.
-    headers: Option<(HeaderMap, bool)>,
-    /// It has answered at least once: connecting is over.
-    answered: bool,
-    /// Tells whoever listens, and may be denied it, that a request was not denied.
-    admits: Option<oneshot::Sender<()>>,
-}
-
-impl Known {
-    fn heard(&mut self, status: StatusCode) {
-        self.answered = true;
-        if let Some(admits) = self.admits.take_if(|_| status.is_success()) {
-            // Nobody has to want to know.
-            let _ = admits.send(());
-        }
-    }
-
-    fn speaks(&mut self, version: Option<&Version>) {
-        if self.version.as_ref() != version {
-            self.version = version.cloned();
-            self.headers = None;
-        }
-    }
-
-    fn is_in(&mut self, session: Option<HeaderValue>) {
-        self.session = session;
-        self.headers = None;
-    }
-
-    fn headers(&mut self, http: &Http) -> (HeaderMap, bool) {
-        if self.headers.is_none() {
-            let mut headers = http.headers();
-            let version = self.version.as_ref();
-            if let Some(version) = version.filter(|version| names_itself(version))
-                && let Ok(value) = HeaderValue::from_str(version.as_str())
-            {
-                headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), value);
-            }
-            let is_modern = version.is_some_and(Version::is_modern);
-            let session = self.session.clone().filter(|_| !is_modern);
-            let has_session = session.is_some();
-            headers.extend(session.map(|session| (SESSION_ID, session)));
-            self.headers = Some((headers, has_session));
-        }
-        self.headers.clone().unwrap_or_default()
-    }
-}
-
 impl Session {
     pub(super) fn new(
         http: Http,
         incoming: mpsc::Sender<Incoming>,
         configured: Option<HeaderValue>,
     ) -> Self {
-        let known = Known { session: configured.map(sensitive), ..Known::default() };
+        let known = Known::of(configured.map(sensitive));
         Self {
             http,
             incoming,
@@ -234,7 +181,7 @@ impl Session {
 
     /// Ends the session on the server, if there is one.
     pub(super) async fn terminate(&self) {
-        let (headers, had_session) = self.headers();
+        let (headers, had_session) = self.known().headers(&self.http);
         // Servers may refuse; there is nothing left to do about it.
         if had_session && let Err(fault) = self.http.delete(headers).await {
             tracing::debug!(error = %fault, "the session could not be ended");
@@ -422,7 +369,7 @@ impl Session {
     }
 
     async fn post_once(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
-        let (mut headers, had_session) = self.headers();
+        let (mut headers, had_session) = self.known().posting(&self.http);
         for header in of_message(message) {
             http::put(&mut headers, &header)?;
         }
@@ -440,7 +387,7 @@ impl Session {
     }
 
     async fn get(&self, cursor: &Cursor) -> Result<Answer, HttpFault> {
-        let (mut headers, had_session) = self.headers();
+        let (mut headers, had_session) = self.known().headers(&self.http);
         if let Some(id) = cursor.last_id() {
             let refused = |_| HttpFault::BadHeader(header::LAST_EVENT_ID.to_owned());
             headers.insert(LAST_EVENT_ID, HeaderValue::from_str(id).map_err(refused)?);
@@ -450,11 +397,6 @@ impl Session {
             true => Ok(response),
             false => Err(self.http.refusal(response, had_session).await),
         }
-    }
-
-    /// The headers of every request of this conversation, and whether a session is among them.
-    fn headers(&self) -> (HeaderMap, bool) {
-        self.known().headers(&self.http)
     }
 
     fn fault(&self, response: &Answer, had_session: bool) -> HttpFault {
@@ -490,10 +432,6 @@ impl fmt::Debug for Session {
 fn soon(work: impl Future<Output = ()> + Send + 'static) -> Option<Work<()>> {
     let mut work: Work<()> = Box::pin(work);
     (&mut work).now_or_never().is_none().then_some(work)
-}
-
-fn names_itself(version: &Version) -> bool {
-    version.has_version_header() || version.is_modern()
 }
 
 /// What a message of the modern era repeats in headers, and what was given along.

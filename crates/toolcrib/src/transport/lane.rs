@@ -82,23 +82,26 @@ impl Lanes {
         })
     }
 
-    /// Posts once. The address is one of the server that these lead to.
+    /// What every request has to say besides: nothing adds it on the way.
+    pub(super) fn dress(&self, headers: &mut HeaderMap) {
+        headers.insert(HOST, self.host.clone());
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+    }
+
+    /// Posts once. The address is one of the server that these lead to, the headers are dressed.
     pub(super) async fn post(
         &self,
         url: &Url,
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<(Parts, Rest), Fault> {
-        let mut headers = headers.clone();
-        headers.insert(HOST, self.host.clone());
-        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = match *url == self.usual.0 {
             true => self.usual.1.clone(),
             false => in_request(url).ok_or("the address cannot be used")?,
         };
-        *request.headers_mut() = headers;
+        *request.headers_mut() = headers.clone();
         while let Some(lane) = self.idle.take() {
             match lane.send(request, &self.idle).await {
                 Ok(answer) => return Ok(answer),
@@ -174,7 +177,8 @@ impl Lane {
     /// Whether a request can be sent. An idle connection learns only here that the server has closed it.
     async fn is_open(&mut self) -> bool {
         // Mostly that is known at once, and then sending must not wake whoever sends.
-        match self.poll_open(&mut Context::from_waker(Waker::noop())) {
+        let at_once = self.poll_open(&mut Context::from_waker(Waker::noop()));
+        match at_once {
             Poll::Ready(is_open) => is_open,
             Poll::Pending => std::future::poll_fn(|cx| self.poll_open(cx)).await,
         }

@@ -12,6 +12,7 @@ mod fetch;
 mod http;
 mod http_fault;
 mod http_session;
+mod known;
 mod lane;
 mod link;
 mod open;

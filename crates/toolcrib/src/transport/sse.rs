@@ -196,7 +196,7 @@ async fn post(
     message: &Outward,
     waiting: Waiting<'_>,
 ) -> Result<(), HttpFault> {
-    let mut headers = http.headers();
+    let mut headers = http.posting(http.headers());
     for header in &message.headers {
         put(&mut headers, header)?;
     }
