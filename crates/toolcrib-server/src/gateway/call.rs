@@ -56,8 +56,8 @@ pub(super) enum Said {
 
 /// Whom a call is made for, and where that client hears of it.
 pub(super) struct Conduct<'a> {
-    pub(super) client: &'a Client,
-    pub(super) caller: &'a Caller,
+    client: &'a Client,
+    caller: &'a Caller,
     pub(super) dialog: &'a Dialog,
     params: &'a Body,
     token: Option<ProgressToken>,

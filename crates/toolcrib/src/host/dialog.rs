@@ -162,6 +162,12 @@ impl Dialog {
         leases
     }
 
+    /// Whether it has any lease. Asked for every list of every client, so all leases of all are not looked through.
+    pub(super) fn has_lease(&self) -> bool {
+        let published = self.host.core().published.load_full();
+        published.all_serving().any(|serving| serving.has_lease(&self.inner.id))
+    }
+
     /// Gives a lease back, by the server's id or key. False where the dialog has none.
     pub fn release(&self, server: &str) -> bool {
         let published = self.host.core().published.load_full();

@@ -273,6 +273,10 @@ impl Serving {
         self.seats().flat_map(|seat| seat.leases.leases()).collect()
     }
 
+    pub(super) fn has_lease(&self, dialog: &Arc<str>) -> bool {
+        self.seats().any(|seat| seat.leases.has_lease(dialog))
+    }
+
     pub(super) fn release(&self, dialog: &Arc<str>) -> bool {
         // Not the first that does: all are to be asked.
         self.seats().filter(|seat| seat.leases.release(dialog)).count() > 0

@@ -147,7 +147,7 @@ impl Turn {
             cwd: self.dialog.inner.cwd.clone(),
             switches: Arc::clone(&self.switches),
             attached: Arc::clone(&self.attached),
-            holds_leases: !self.dialog.leases().is_empty(),
+            holds_leases: self.dialog.has_lease(),
         }
     }
 
@@ -247,7 +247,7 @@ impl Turn {
 
     /// Whoever holds a lease can give it back.
     fn may_release(&self, toolset: &str, tool: &str) -> bool {
-        toolset == admin::TOOLSET && tool == admin::RELEASE && !self.dialog.leases().is_empty()
+        toolset == admin::TOOLSET && tool == admin::RELEASE && self.dialog.has_lease()
     }
 
     fn asked<'a>(

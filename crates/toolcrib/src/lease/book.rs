@@ -110,6 +110,24 @@ impl Book {
         .collect()
     }
 
+    /// Whether `leases` has one of this dialog, without writing all of them down.
+    pub(super) fn has_lease(&self, dialog: &Arc<str>) -> bool {
+        let is_live = |instance: &Instance| instance.phase == Phase::Live;
+        match self.terms.scope {
+            SessionScope::Shared => false,
+            SessionScope::PerConversation => {
+                let held = self.held.get(&Holder::Dialog(dialog.clone()));
+                held.and_then(|id| self.instances.get(id)).is_some_and(is_live)
+            }
+            // There are only as many as there are calls under way.
+            SessionScope::PerCall => {
+                let mut own =
+                    self.instances.values().filter(|it| it.holder.dialog() == Some(dialog));
+                own.any(is_live)
+            }
+        }
+    }
+
     fn take_in(&mut self, event: Event) {
         match event {
             Event::Take { ticket, dialog, era } => self.ask(ticket, dialog, era),

@@ -136,6 +136,11 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
         self.shared.lock().book.leases(&self.shared.server)
     }
 
+    /// Whether a dialog has a lease.
+    pub fn has_lease(&self, dialog: &Arc<str>) -> bool {
+        self.shared.lock().book.has_lease(dialog)
+    }
+
     /// Sees a new number whenever the list of leases has changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.version.subscribe()

@@ -3,6 +3,7 @@
 mod any;
 mod clerk;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,6 +40,7 @@ impl Desk {
 
     fn step(&mut self, event: Event) -> Vec<String> {
         let effects = self.book.step(event, self.begin + self.now);
+        self.leases();
         effects.iter().map(short).collect()
     }
 
@@ -72,7 +74,13 @@ impl Desk {
     }
 
     fn leases(&self) -> Vec<Lease> {
-        self.book.leases(&"s".into())
+        let leases = self.book.leases(&"s".into());
+        // Whoever asks only for one dialog is told the same.
+        for dialog in ["a", "b", "c", "d", "nobody"].map(Arc::from) {
+            let has = leases.iter().any(|lease| lease.dialog == dialog);
+            assert_eq!(self.book.has_lease(&dialog), has, "{dialog}");
+        }
+        leases
     }
 }
 
