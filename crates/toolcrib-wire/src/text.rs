@@ -23,18 +23,29 @@ pub(crate) fn unquote(quoted: &str) -> Cow<'_, str> {
 
 /// Writes `text` as a JSON string, quotes included.
 pub(crate) fn quote(text: &str, out: &mut String) {
+    out.reserve(text.len() + 2);
     out.push('"');
+    // Nearly all are, and a look without an early end is one at many bytes at once.
+    if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
+        out.push_str(text);
+    } else {
+        escape(text, out);
+    }
+    out.push('"');
+}
+
+fn escape(text: &str, out: &mut String) {
     let mut done = 0;
-    for (place, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
+    for (place, byte) in text.bytes().enumerate().filter(|(_, byte)| !is_plain(*byte)) {
         out.push_str(&text[done..place]);
         push_escape(byte, out);
         done = place + 1;
     }
     out.push_str(&text[done..]);
-    out.push('"');
+}
+
+fn is_plain(byte: u8) -> bool {
+    (byte >= 0x20) & (byte != b'"') & (byte != b'\\')
 }
 
 fn push_escape(byte: u8, out: &mut String) {
