@@ -204,7 +204,11 @@ impl Peer {
                     let outcome = outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
                     return last_word(outcome, &mut guard.exchange, &clock).await;
                 }
-                went = going(&mut guard.exchange) => self.take(guard.number, went),
+                went = going(&mut guard.exchange) => {
+                    if let Some(outcome) = self.take(guard.number, went) {
+                        return outcome;
+                    }
+                }
                 limit = clock.ran_out() => {
                     guard.reason = "timed out";
                     return Err(late(limit));
@@ -213,17 +217,22 @@ impl Peer {
         }
     }
 
-    /// What came of a way that the caller has gone himself.
-    fn take(&self, number: i64, went: Went) {
+    /// What came of a way that the caller has gone himself. It counts even where the link has broken meanwhile, which
+    /// does not know what became of this request.
+    fn take(&self, number: i64, went: Went) -> Option<Outcome> {
         match went {
             Went::Answered(alone) => {
-                self.shared.settle(number, dispatch::outcome(&alone.response));
+                self.shared.found(number);
                 if let Some(rest) = alone.rest {
                     self.shared.post(Outgoing::Finish(Finish(rest)));
                 }
+                Some(dispatch::outcome(&alone.response))
             }
-            Went::Failed(fault) => self.shared.settle(number, Err(CallError::Failed(fault))),
-            Went::Said => {}
+            Went::Failed(fault) => {
+                self.shared.found(number);
+                Some(Err(CallError::Failed(fault)))
+            }
+            Went::Said => None,
         }
     }
 
@@ -472,6 +481,36 @@ mod tests {
         let (what, after) = dropped_call(Version::V2025_11_25).await;
         assert_eq!((what, after.len()), (request(None), 2));
         assert!(after[0].contains("notifications/cancelled"), "{after:?}");
+    }
+
+    /// Each request breaks the link that it is on, and fails.
+    #[derive(Debug, Default)]
+    struct Breaking(Mutex<Option<Arc<Shared>>>);
+
+    impl Direct for Breaking {
+        fn exchange(&self, _: Outward) -> Exchange {
+            let shared = self.0.lock().unwrap().clone().unwrap();
+            let fault = LinkFault::io("post", std::io::ErrorKind::ConnectionReset.into());
+            let work = Box::pin(async move {
+                shared.end(&CloseReason::Broken(fault.clone()));
+                Went::Failed(fault)
+            });
+            Exchange { work, arrived: oneshot::channel().1 }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_came_of_a_request_is_told_though_the_link_breaks_at_that_moment() {
+        let direct = Arc::new(Breaking::default());
+        let link = Link::start(Facts::of(Channel::Http), |_| std::future::pending());
+        let link = link.with_direct(Arc::clone(&direct) as Arc<dyn Direct>);
+        let settings = PeerSettings { server: "http".to_owned(), handler: Arc::new(NoRequests) };
+        let (peer, _events) = Peer::start(link, settings);
+        *direct.0.lock().unwrap() = Some(Arc::clone(&peer.shared));
+        let options = CallOptions { is_direct: true, ..CallOptions::default() };
+        let outcome = peer.call("tools/call", ObjectWriter::new().finish(), options).await;
+        assert!(matches!(outcome, Err(CallError::Failed(_))), "{outcome:?}");
+        assert_eq!(peer.in_flight(), 0);
     }
 
     #[tokio::test(start_paused = true)]
