@@ -76,6 +76,11 @@ impl Calls {
         true
     }
 
+    /// Ends a call whose caller knows its outcome; true if it was under way.
+    pub(super) fn found(&mut self, number: i64) -> bool {
+        self.under_way.remove(&number).is_some()
+    }
+
     /// Forgets a call that its caller no longer waits for; true if it was under way.
     pub(super) fn give_up(&mut self, number: i64) -> bool {
         let was_under_way = self.under_way.remove(&number).is_some();

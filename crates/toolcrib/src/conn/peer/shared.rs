@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Version, method};
 
-use super::calls::{Calls, Outcome};
+use super::calls::Calls;
 use super::error::CallError;
 use super::oddity::{Odd, Tally};
 use crate::transport::{
@@ -168,11 +168,11 @@ impl Shared {
         first
     }
 
-    /// Ends a call with what its caller has found himself.
-    pub(super) fn settle(&self, number: i64, outcome: Outcome) {
+    /// The caller has found himself how his call ends; false if somebody has ended it before.
+    pub(super) fn found(&self, number: i64) -> bool {
         let mut state = self.state();
         state.heard = Instant::now();
-        state.calls.settle(number, outcome);
+        state.calls.found(number)
     }
 
     /// Ends the conversation: everybody who waits learns why.
