@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 pub(super) fn to(collector: &str, spans: mpsc::Receiver<Said>) -> Result<Sending, TracesError> {
     let url = Url::parse(collector).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let url = url.ok_or_else(|| TracesError::Address(collector.to_owned()))?;
+    let url = url.ok_or(TracesError::Address)?;
     let client = client(&url, &Tls::default()).map_err(|error| failed(Box::new(error)))?;
     let exporter = SpanExporter::builder()
         .with_http()

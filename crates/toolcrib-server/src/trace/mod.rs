@@ -38,8 +38,11 @@ pub type Sending = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub enum TracesError {
     #[error("this program was built without `otlp`, and cannot send traces")]
     NotBuilt,
-    #[error("`{0}` is no address that traces can be sent to")]
-    Address(String),
+    /// It is not repeated: people put keys into addresses.
+    #[error(
+        "the collector's address is none that traces can be sent to: it has to begin with http or https"
+    )]
+    Address,
     #[error("cannot send traces")]
     Exporter(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

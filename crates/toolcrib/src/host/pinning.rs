@@ -118,6 +118,18 @@ impl Pinned {
         self.known = Some(pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin))).collect());
     }
 
+    /// What is to be written. What was tried before may be of a definition that another was accepted for since.
+    fn take_unkept(&self) -> Vec<Arc<[Pin]>> {
+        let mut unkept = self.unkept();
+        let pins = std::mem::take(&mut unkept.pins);
+        if unkept.failed.is_none() {
+            return pins;
+        }
+        let known = |tool: &str| self.known.as_ref()?.get(tool);
+        let is_newest = |pin: &&Pin| known(&pin.tool) == Some(&print(pin));
+        pins.iter().map(|some| some.iter().filter(is_newest).cloned().collect()).collect()
+    }
+
     fn unkept(&self) -> MutexGuard<'_, Unkept> {
         locked(&self.unkept)
     }
@@ -214,7 +226,8 @@ impl Steward {
     }
 
     fn tell_changed(&self) {
-        let is_enforced = self.root().config.host.pins == Pins::Enforce;
+        let pins = self.root().config.host.pins;
+        let is_enforced = pins == Pins::Enforce;
         for slot in slots(&self.folders, &self.added) {
             let (_, changed) = slot.pinned.judged();
             let told = changed.iter().take(TOLD).map(|it| problem(&slot.spec, it, is_enforced));
@@ -222,9 +235,9 @@ impl Steward {
             let rest = (more > 0).then(|| and_more(&slot.spec, more));
             let unread = slot.pinned.unread.as_ref();
             let unread = unread.map(|why| unreadable(&slot.spec, why, is_enforced));
-            let unkept = slot.pinned.unkept().failed.clone();
+            let unkept = slot.pinned.unkept().failed.clone().filter(|_| pins != Pins::Off);
             let unkept = unkept.map(|(why, _)| unwritten(&slot.spec, &why));
-            let excess = Some(slot.pinned.excess).filter(|count| *count > 0);
+            let excess = Some(slot.pinned.excess).filter(|it| *it > 0 && pins != Pins::Off);
             let full = excess.map(|count| too_many(&slot.spec, count, is_enforced));
             let all = told.chain(rest).chain(unread).chain(unkept).chain(full).collect();
             self.core.tell_problems(&format!("{} pins", slot.matter()), all);
@@ -259,7 +272,7 @@ async fn look(
 
 /// Writes what is not written yet, beside.
 fn keep(core: &Core, slot: &Slot) {
-    let pins = std::mem::take(&mut slot.pinned.unkept().pins);
+    let pins = slot.pinned.take_unkept();
     if pins.is_empty() {
         return;
     }

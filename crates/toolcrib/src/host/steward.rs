@@ -296,7 +296,7 @@ impl Steward {
         done
     }
 
-    /// Looks how servers are: swaps those that are good, tells what is wrong, publishes what changed. When to
+    /// Looks how servers are: swaps those that are good, publishes what changed, tells what is wrong. When to
     /// look again without being woken.
     async fn look_after(&mut self) -> Option<Instant> {
         for path in self.core.take_left() {
@@ -309,7 +309,6 @@ impl Steward {
             if slot.is_proven() {
                 self.leaving.extend(slot.take_over());
             }
-            self.core.tell_problems(&slot.matter(), slot.problems());
             kept.extend(slot.unkept().map(|catalog| (Arc::clone(slot.serving.spec()), catalog)));
         }
         for (spec, catalog) in kept {
@@ -317,6 +316,10 @@ impl Steward {
             self.core.beside(async move { catalogs::keep(&store, &spec, &catalog).await });
         }
         self.publish(self.leaving.len() > before).await;
+        // After that: whoever hears that something is right again finds it so.
+        for slot in slots(&self.folders, &self.added) {
+            self.core.tell_problems(&slot.matter(), slot.problems());
+        }
         let now = Instant::now();
         slots_mut(&mut self.folders, &mut self.added).filter_map(|slot| slot.wake(now)).min()
     }

@@ -22,7 +22,7 @@ use exchange::Shop;
 pub(crate) const PATH: &str = "/mcp";
 
 /// Connections at once; more wait.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: usize = 1024;
 
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(15);

@@ -9,7 +9,7 @@ use toolcrib_server::identity::random_name;
 use crate::demo::desk::Desk;
 
 /// Sessions that are kept; then the one that was opened first is ended.
-const SESSIONS: usize = 256;
+const SESSIONS: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions(Mutex<VecDeque<(String, Arc<Desk>)>>);

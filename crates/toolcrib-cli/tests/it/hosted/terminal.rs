@@ -10,6 +10,9 @@ use super::{PATH, codes, demo, native, parsed, scripted};
 use crate::serving::Serving;
 use crate::{NO_BUS, PROGRAM, Place};
 
+/// Ctrl-C.
+const INTERRUPT: &str = "\u{3}";
+
 /// A command on a terminal of its own.
 fn terminal(place: &Place, args: &str) -> Command {
     let mut command = Command::new("script");
@@ -52,7 +55,9 @@ fn answered(place: &Place, args: &str, answers: &[(&str, &str)]) -> String {
     loop {
         let said = String::from_utf8_lossy(&sent).into_owned();
         if let Some((_, answer)) = answers.next_if(|(question, _)| said.contains(question)) {
-            stdin.write_all(format!("{answer}\n").as_bytes()).unwrap();
+            // Whoever interrupts types nothing more.
+            let end = if *answer == INTERRUPT { "" } else { "\n" };
+            stdin.write_all(format!("{answer}{end}").as_bytes()).unwrap();
             continue;
         }
         match stdout.read(&mut part).unwrap() {
@@ -146,11 +151,10 @@ fn whoever_interrupts_a_login_is_told_what_it_has_changed() {
     server["env"] = json!({"ONE": "${input:one}", "TWO": "${input:two}"});
     let text = json!({"inputs": inputs, "servers": {"s": server}}).to_string();
     let place = Place::new().file(".vscode/mcp.json", &text);
-    let interrupt = "\u{3}";
     let args = "login s --config .vscode/mcp.json";
-    let sent = answered(&place, args, &[("The first", interrupt)]);
+    let sent = answered(&place, args, &[("The first", INTERRUPT)]);
     assert!(sent.contains("interrupted: nothing has changed"), "{sent:?}");
-    let sent = answered(&place, args, &[("The first", "1"), ("The second", interrupt)]);
+    let sent = answered(&place, args, &[("The first", "1"), ("The second", INTERRUPT)]);
     assert!(sent.contains("interrupted: the answer to `one` is kept"), "{sent:?}");
     let sent = answered(&place, args, &[("The second", "2")]);
     assert!(sent.contains("`s` has the answers that it needs"), "{sent:?}");
