@@ -14,6 +14,7 @@ use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version, method};
 
 use super::exchange::{Direct, Exchange, Work};
+use super::http_fault::HttpFault;
 use crate::process::{Exit, StderrTail};
 
 /// Messages on their way out; who sends more waits.
@@ -294,6 +295,11 @@ impl std::fmt::Debug for Finish {
 }
 
 impl LinkFault {
+    /// Whether the server is there, and only the session is not.
+    pub(crate) fn is_session_gone(&self) -> bool {
+        matches!(self.cause.downcast_ref(), Some(HttpFault::SessionGone))
+    }
+
     pub fn io(doing: &'static str, cause: io::Error) -> Self {
         LinkFault { doing, cause: Arc::new(cause) }
     }

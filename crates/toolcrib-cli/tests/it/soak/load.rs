@@ -88,7 +88,7 @@ impl Clients {
         Self { address, sessions }
     }
 
-    /// Every client has the session with the server over HTTP that it will keep.
+    /// Every client has the sessions with servers over HTTP that it will keep: what comes later is no growth by itself.
     pub(super) async fn settle(self: &Arc<Self>, tally: &Arc<Tally>) {
         let mut callers = JoinSet::new();
         for first in 0..IN_FLIGHT {
@@ -96,9 +96,11 @@ impl Clients {
             callers.spawn(async move {
                 let mut connection = within(Connection::open(&clients.address)).await.unwrap();
                 for session in clients.sessions.iter().skip(first).step_by(IN_FLIGHT) {
-                    let told = echo(&mut connection, session, "far__echo", "settled");
-                    let told = timeout(LIMIT, told).await.unwrap_or(Err(Failure::Hang));
-                    tally.note(Work::Far(&[]), told);
+                    for tool in ["far__echo", "mortal_far__echo"] {
+                        let told = echo(&mut connection, session, tool, "settled");
+                        let told = timeout(LIMIT, told).await.unwrap_or(Err(Failure::Hang));
+                        tally.note(Work::Far(&[]), told);
+                    }
                 }
             });
         }
@@ -125,6 +127,12 @@ impl Clients {
             listeners.spawn(listen);
         }
         Load { callers, listeners }
+    }
+
+    /// What the gateway says of itself.
+    pub(super) async fn figure(&self, name: &str) -> f64 {
+        let mut connection = within(Connection::open(&self.address)).await.unwrap();
+        within(connection.figure(name)).await.unwrap()
     }
 
     /// No session is lost.

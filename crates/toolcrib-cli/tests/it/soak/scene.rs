@@ -25,6 +25,14 @@ pub(super) struct Scene {
     file: PathBuf,
     far: Demo,
     mortal_far: Demo,
+    pub(super) killed: Killed,
+}
+
+/// How many servers were really killed, by how they are reached.
+#[derive(Debug, Default)]
+pub(super) struct Killed {
+    pub(super) near: usize,
+    pub(super) far: usize,
 }
 
 /// A demo server over HTTP, always at the same port.
@@ -38,7 +46,13 @@ impl Scene {
     pub(super) async fn new(root: PathBuf) -> Self {
         let tag = format!("soak-{}", std::process::id());
         let (far, mortal_far) = (Demo::start("0", &tag).await, Demo::start("0", &tag).await);
-        let scene = Self { tag, file: root.join("toolcrib.yaml"), far, mortal_far };
+        let scene = Self {
+            tag,
+            file: root.join("toolcrib.yaml"),
+            far,
+            mortal_far,
+            killed: Killed::default(),
+        };
         scene.write(0);
         scene
     }
@@ -80,9 +94,16 @@ impl Scene {
     pub(super) async fn kill(&mut self, chance: u64) {
         let victims = processes::marked(&format!("SOAK_VICTIM={}", self.tag));
         let chosen = usize::try_from(chance).unwrap() % (victims.len() + 1);
-        let Some(pid) = victims.get(chosen) else { return self.mortal_far.restart().await };
+        let Some(pid) = victims.get(chosen) else {
+            self.mortal_far.restart().await;
+            self.killed.far += 1;
+            return;
+        };
+        let pid = Pid::from_raw((*pid).try_into().unwrap()).unwrap();
         // It may have ended by itself in between.
-        let _ = kill_process(Pid::from_raw((*pid).try_into().unwrap()).unwrap(), Signal::KILL);
+        if kill_process(pid, Signal::KILL).is_ok() {
+            self.killed.near += 1;
+        }
     }
 
     /// What is left of it.

@@ -49,6 +49,17 @@ impl Connection {
         Ok(Answer { status: head.status, session: head.session, body })
     }
 
+    /// A figure of the gateway's own, the sum of all that have this name.
+    pub(super) async fn figure(&mut self, name: &str) -> io::Result<f64> {
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
+        self.stream.get_mut().write_all(request.as_bytes()).await?;
+        let mut text = vec![0; self.head().await?.length];
+        self.stream.read_exact(&mut text).await?;
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        let values = text.lines().filter(|line| line.starts_with(name));
+        Ok(values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
     /// Opens the stream of a session's own messages; the status.
     pub(super) async fn listen(&mut self, session: &str) -> io::Result<u16> {
         self.send("GET", "text/event-stream", Some(session), "", "").await?;

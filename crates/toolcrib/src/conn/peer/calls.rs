@@ -76,9 +76,9 @@ impl Calls {
         true
     }
 
-    /// Ends a call whose caller knows its outcome.
-    pub(super) fn found(&mut self, number: i64) {
-        self.under_way.remove(&number);
+    /// Ends a call whose caller knows its outcome; true if it was under way.
+    pub(super) fn found(&mut self, number: i64) -> bool {
+        self.under_way.remove(&number).is_some()
     }
 
     /// Forgets a call that its caller no longer waits for; true if it was under way.

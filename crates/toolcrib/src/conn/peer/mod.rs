@@ -205,7 +205,7 @@ impl Peer {
                     return last_word(outcome, &mut guard.exchange, &clock).await;
                 }
                 went = going(&mut guard.exchange) => {
-                    if let Some(outcome) = self.take(guard.number, went) {
+                    if let Some(outcome) = self.take(guard.number, went, &mut answer) {
                         return outcome;
                     }
                 }
@@ -217,23 +217,29 @@ impl Peer {
         }
     }
 
-    /// What came of a way that the caller has gone himself. It counts even where the link has broken meanwhile, which
-    /// does not know what became of this request.
-    fn take(&self, number: i64, went: Went) -> Option<Outcome> {
-        match went {
+    /// What came of a way that the caller has gone himself, if that is how the call ends.
+    fn take(
+        &self,
+        number: i64,
+        went: Went,
+        answer: &mut oneshot::Receiver<Outcome>,
+    ) -> Option<Outcome> {
+        let own = match went {
             Went::Answered(alone) => {
-                self.shared.found(number);
                 if let Some(rest) = alone.rest {
                     self.shared.post(Outgoing::Finish(Finish(rest)));
                 }
-                Some(dispatch::outcome(&alone.response))
+                dispatch::outcome(&alone.response)
             }
-            Went::Failed(fault) => {
-                self.shared.found(number);
-                Some(Err(CallError::Failed(fault)))
-            }
-            Went::Said => None,
+            Went::Failed(fault) => Err(CallError::Failed(fault)),
+            Went::Said => return None,
+        };
+        if self.shared.found(number) {
+            return Some(own);
         }
+        // An answer counts wherever it came. The end of the link does not: it may have come of just this way, and knows
+        // less of it, such as whether the server has begun.
+        Some(answer.try_recv().ok().filter(Result::is_ok).unwrap_or(own))
     }
 
     /// Sends a notification.
@@ -255,6 +261,11 @@ impl Peer {
 
     pub fn version(&self) -> Option<Version> {
         self.shared.state().version.clone()
+    }
+
+    /// Whether nothing can be said any more.
+    pub fn is_over(&self) -> bool {
+        self.shared.closed.borrow().is_some()
     }
 
     /// How the server sets off its messages, as soon as it has sent one on a byte stream.
@@ -318,9 +329,9 @@ impl Peer {
         };
         let mut state = self.shared.state();
         // The end is announced before it fails what it finds under this lock, so no call slips in between.
-        if self.shared.closed.borrow().is_some() {
+        if self.is_over() {
             drop(state);
-            return Err(self.shared.why_closed());
+            return Err(unbegun(self.shared.why_closed()));
         }
         let number = state.calls.begin();
         let waiting = Waiting {
@@ -383,6 +394,16 @@ impl Drop for Guard<'_> {
     }
 }
 
+/// A call that nothing was sent of is as one that a server refused because it does not know the session any more.
+fn unbegun(closed: CallError) -> CallError {
+    match closed {
+        CallError::Closed(CloseReason::Broken(fault)) if fault.is_session_gone() => {
+            CallError::Failed(fault)
+        }
+        closed => closed,
+    }
+}
+
 /// Goes on with an exchange to its end, which it has but once.
 async fn going(exchange: &mut Option<Exchange>) -> Went {
     let Some(going) = exchange else { return std::future::pending().await };
@@ -428,7 +449,7 @@ fn with_token(params: &Raw, id: &Id) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::{Direct, Incoming, LinkFault};
+    use crate::transport::{Direct, HttpFault, Incoming, LinkFault};
 
     /// A conversation over a link that has a stream for each request; the other side is the test's.
     fn over_http() -> (Peer, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
@@ -483,36 +504,6 @@ mod tests {
         assert!(after[0].contains("notifications/cancelled"), "{after:?}");
     }
 
-    /// Each request breaks the link that it is on, and fails.
-    #[derive(Debug, Default)]
-    struct Breaking(Mutex<Option<Arc<Shared>>>);
-
-    impl Direct for Breaking {
-        fn exchange(&self, _: Outward) -> Exchange {
-            let shared = self.0.lock().unwrap().clone().unwrap();
-            let fault = LinkFault::io("post", std::io::ErrorKind::ConnectionReset.into());
-            let work = Box::pin(async move {
-                shared.end(&CloseReason::Broken(fault.clone()));
-                Went::Failed(fault)
-            });
-            Exchange { work, arrived: oneshot::channel().1 }
-        }
-    }
-
-    #[tokio::test]
-    async fn what_came_of_a_request_is_told_though_the_link_breaks_at_that_moment() {
-        let direct = Arc::new(Breaking::default());
-        let link = Link::start(Facts::of(Channel::Http), |_| std::future::pending());
-        let link = link.with_direct(Arc::clone(&direct) as Arc<dyn Direct>);
-        let settings = PeerSettings { server: "http".to_owned(), handler: Arc::new(NoRequests) };
-        let (peer, _events) = Peer::start(link, settings);
-        *direct.0.lock().unwrap() = Some(Arc::clone(&peer.shared));
-        let options = CallOptions { is_direct: true, ..CallOptions::default() };
-        let outcome = peer.call("tools/call", ObjectWriter::new().finish(), options).await;
-        assert!(matches!(outcome, Err(CallError::Failed(_))), "{outcome:?}");
-        assert_eq!(peer.in_flight(), 0);
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_link_that_breaks_makes_no_call_late() {
         #[derive(Debug)]
@@ -542,6 +533,49 @@ mod tests {
         let (outcome, ()) = tokio::join!(call, breaks);
         assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
         assert_eq!(begun.elapsed(), LAST_WORD - Duration::from_secs(1));
+    }
+
+    /// Ends the link before it says what came of its request, and waits until everybody knows that.
+    #[derive(Debug)]
+    struct Forgotten(mpsc::Sender<Incoming>, Arc<Mutex<Option<Peer>>>);
+
+    impl Direct for Forgotten {
+        fn exchange(&self, _: Outward) -> Exchange {
+            let (incoming, peer) = (self.0.clone(), self.1.lock().unwrap().clone().unwrap());
+            let work = Box::pin(async move {
+                let fault = LinkFault { doing: "x", cause: Arc::new(HttpFault::SessionGone) };
+                let closed = Incoming::Closed(CloseReason::Broken(fault.clone()));
+                incoming.try_send(closed).unwrap();
+                let begun = std::time::Instant::now();
+                // On this thread, so that whoever calls cannot notice it first.
+                while peer.in_flight() > 0 && begun.elapsed() < Duration::from_secs(20) {
+                    std::thread::yield_now();
+                }
+                Went::Failed(fault)
+            });
+            Exchange { work, arrived: oneshot::channel().1 }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_a_server_refused_is_told_as_that_although_it_ends_the_link() {
+        let mut incoming = None;
+        let link = Link::start(Facts::of(Channel::Http), |given| {
+            incoming = Some(given.incoming);
+            std::future::pending()
+        });
+        let known = Arc::default();
+        let link = link.with_direct(Arc::new(Forgotten(incoming.unwrap(), Arc::clone(&known))));
+        let settings = PeerSettings { server: "http".to_owned(), handler: Arc::new(NoRequests) };
+        let (peer, _events) = Peer::start(link, settings);
+        *known.lock().unwrap() = Some(peer.clone());
+        // The second is begun on a link that has ended: nothing of it was sent.
+        for call in ["first", "second"] {
+            let options = CallOptions { is_direct: true, ..CallOptions::default() };
+            let outcome = peer.call("tools/call", ObjectWriter::new().finish(), options).await;
+            assert!(matches!(outcome, Err(CallError::Failed(_))), "{call}: {outcome:?}");
+        }
+        known.lock().unwrap().take();
     }
 
     #[tokio::test]

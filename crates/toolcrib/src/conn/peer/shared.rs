@@ -168,11 +168,11 @@ impl Shared {
         first
     }
 
-    /// A call is over: its caller has found out himself how it ended.
-    pub(super) fn found(&self, number: i64) {
+    /// The caller has found himself how his call ends; false if somebody has ended it before.
+    pub(super) fn found(&self, number: i64) -> bool {
         let mut state = self.state();
         state.heard = Instant::now();
-        state.calls.found(number);
+        state.calls.found(number)
     }
 
     /// Ends the conversation: everybody who waits learns why.
