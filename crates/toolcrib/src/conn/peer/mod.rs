@@ -263,6 +263,11 @@ impl Peer {
         self.shared.state().version.clone()
     }
 
+    /// Whether nothing can be said any more.
+    pub fn is_over(&self) -> bool {
+        self.shared.closed.borrow().is_some()
+    }
+
     /// How the server sets off its messages, as soon as it has sent one on a byte stream.
     pub fn framing(&self) -> Option<Framing> {
         self.shared.state().framing
@@ -324,7 +329,7 @@ impl Peer {
         };
         let mut state = self.shared.state();
         // The end is announced before it fails what it finds under this lock, so no call slips in between.
-        if self.shared.closed.borrow().is_some() {
+        if self.is_over() {
             drop(state);
             return Err(unbegun(self.shared.why_closed()));
         }
