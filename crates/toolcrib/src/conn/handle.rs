@@ -157,7 +157,8 @@ impl Conn {
                 (outlook(&seen.life), seen.session.clone())
             };
             match (outlook, session) {
-                (Outlook::Up, Some(session)) => {
+                // One that has just ended is waited out: its end is about to be known here, too.
+                (Outlook::Up, Some(session)) if !session.is_over() => {
                     let hold = session.hold();
                     // Whoever ends an unused session takes it out of the view before it looks for holders: what
                     // is still there now waits for this one.

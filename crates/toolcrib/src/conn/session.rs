@@ -195,6 +195,11 @@ impl Session {
         Ok(())
     }
 
+    /// Whether its link has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.peer.is_over()
+    }
+
     /// Asks for the log messages that the configuration wants.
     pub(super) async fn set_log_level(&self) {
         if let Some(level) = log_level(self.0.setup.spec.policy.client.logging) {
