@@ -19,7 +19,6 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::at_once::AtOnce;
 use super::patient::Patient;
 use super::{Front, route};
 use crate::identity::Door;
@@ -72,8 +71,7 @@ pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Doo
                     let Some(place) = front.crowd.enter(peer.0, limits.connections) else { continue };
                     let stream = Patient::new(stream, limits.write, place);
                     let from = (door, peer);
-                    let serving = connection(stream, Arc::clone(front), router.clone(), from);
-                    connections.spawn(AtOnce::new(serving));
+                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), from));
                 }
                 // The usual reason, too many open files, passes.
                 Err(_) => sleep(Duration::from_millis(50)).await,

@@ -1,6 +1,5 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
-mod at_once;
 mod crowd;
 mod listen;
 mod page;
