@@ -10,7 +10,7 @@ use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
 
 use super::call::{Besides, deadline, params, patience};
 use super::matching;
-use super::send::{Errand, refused, unsent};
+use super::send::{Errand, refused, unsent, whole};
 use super::serving::Held;
 use super::turn::Turn;
 use crate::conn::Session;
@@ -65,7 +65,7 @@ impl Turn {
         let params = of_uri(uri, besides.meta());
         let answer = self.ask(&of, method::RESOURCES_READ, params, besides).await?;
         let is_question = answer.result_type().as_deref() == Some("input_required");
-        let raw = answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
+        let raw = whole(&answer)?;
         if is_question { Ok(raw) } else { within_limits(&of, uri, raw) }
     }
 
@@ -81,13 +81,10 @@ impl Turn {
         arguments: Raw,
         besides: &Besides,
     ) -> Result<Raw, CallError> {
-        let unknown =
-            || CallError::new(ErrorKind::UnknownTool, format!("prompt not found: {name}"));
-        let prompt = self.view().prompt(name).filter(|it| self.may_use(it.server()));
-        let prompt = prompt.ok_or_else(unknown)?;
+        let prompt = self.granted(name)?;
         let params = params(prompt.original_name(), &arguments, besides.meta());
         let answer = self.ask(prompt.server(), method::PROMPTS_GET, params, besides).await?;
-        answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
+        whole(&answer)
     }
 
     /// What an argument of a prompt or of a template of resources may be: the result of `completion/complete`, whole.
@@ -103,10 +100,7 @@ impl Turn {
         let [kind, name, uri] = [kind, name, uri].map(|it| it.and_then(Json::as_str));
         let (server, params) = match (kind.as_deref(), name, uri) {
             (Some("ref/prompt"), Some(name), _) => {
-                let unknown =
-                    || CallError::new(ErrorKind::UnknownTool, format!("prompt not found: {name}"));
-                let prompt = self.view().prompt(&name).filter(|it| self.may_use(it.server()));
-                let prompt = prompt.ok_or_else(unknown)?;
+                let prompt = self.granted(&name)?;
                 let own = Raw::string(prompt.original_name());
                 let reference = Raw::from(reference).with_members([("name", Some(own))]);
                 (Arc::clone(prompt.server()), params.with_members([("ref", Some(reference))]))
@@ -120,7 +114,7 @@ impl Turn {
         let meta = besides.meta().map(|meta| ("_meta", Some(Raw::from(meta))));
         let params = params.with_members(meta);
         let answer = self.ask(&server, method::COMPLETE, params, besides).await?;
-        answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
+        whole(&answer)
     }
 
     /// Asks to be told when a resource changes; each change is an event of its server,
@@ -166,6 +160,13 @@ impl Turn {
         let held = Some(place.hold(per_call));
         let farewell = Some((session, of_uri(uri, None)));
         Ok(Subscription { _listening: JoinSet::new(), _held: held, farewell })
+    }
+
+    /// A prompt that the agent may use.
+    fn granted(&self, prompt: &str) -> Result<&Arc<Prompt>, CallError> {
+        let found = self.view().prompt(prompt).filter(|it| self.may_use(it.server()));
+        let unknown = || format!("prompt not found: {prompt}");
+        found.ok_or_else(|| CallError::new(ErrorKind::UnknownTool, unknown()))
     }
 
     /// Who has a resource: by its URI, or by a template that it may be of.

@@ -86,9 +86,7 @@ impl Turn {
             call: note.call(),
         };
         let answer = self.send_by_policy(note, tool, serving, &errand).await?;
-        let answer =
-            answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))?;
-        let result = read(answer)?;
+        let result = read(whole(&answer)?)?;
         let is_complete = *result.result_type() != ResultType::InputRequired;
         if let Some(asked) = asked.filter(|_| is_complete) {
             serving.results.keep(asked, &result);
@@ -202,6 +200,11 @@ impl Hears for Hearing {
             remarks.hear(remark);
         }
     }
+}
+
+/// The result of an answer, as it was written.
+pub(super) fn whole(answer: &Body) -> Result<Raw, CallError> {
+    answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
 }
 
 pub(super) fn unsent(server: &str, why: NoSession) -> CallError {
