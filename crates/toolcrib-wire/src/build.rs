@@ -10,6 +10,12 @@ pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> Raw {
     start(params).id("id", id).string("method", method).json_if("params", params).finish()
 }
 
+/// The same with a member of the params that they are known not to have. What is no object has no members.
+pub fn request_with(id: &Id, method: &str, params: Json<'_>, new: (&str, Json<'_>)) -> Raw {
+    let writer = start(Some(params)).id("id", id).string("method", method);
+    writer.json_with("params", params, new).finish()
+}
+
 pub fn notification(method: &str, params: Option<Json<'_>>) -> Raw {
     start(params).string("method", method).json_if("params", params).finish()
 }
@@ -57,6 +63,14 @@ mod tests {
             (
                 request(&id, "tools/call", Some(params.json())),
                 r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"x"}}"#,
+            ),
+            (
+                request_with(&id, "m", params.json(), ("a", Json::NULL)),
+                r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":null,"name":"x"}}"#,
+            ),
+            (
+                request_with(&id, "m", Json::EMPTY, ("a", Json::NULL)),
+                r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":null}}"#,
             ),
             (request(&id, "ping", None), r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#),
             (notification("n", None), r#"{"jsonrpc":"2.0","method":"n"}"#),

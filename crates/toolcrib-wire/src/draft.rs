@@ -161,6 +161,8 @@ impl Draft {
             body: take(body),
             name: take(Member::Name),
             uri: take(Member::Uri),
+            arguments: take(Member::Arguments),
+            request_state: take(Member::RequestState),
             result_type: take(Member::ResultType),
             meta: meta.or_else(|| take(Member::ResultMeta)),
             progress_token: take(Member::ProgressToken),

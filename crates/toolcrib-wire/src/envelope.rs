@@ -66,6 +66,8 @@ pub(crate) struct Places {
     pub(crate) body: Option<Span>,
     pub(crate) name: Option<Span>,
     pub(crate) uri: Option<Span>,
+    pub(crate) arguments: Option<Span>,
+    pub(crate) request_state: Option<Span>,
     pub(crate) result_type: Option<Span>,
     pub(crate) meta: Option<Span>,
     pub(crate) progress_token: Option<Span>,
@@ -164,6 +166,16 @@ impl Body {
     /// `params.uri`: the resource that is meant.
     pub fn uri(&self) -> Option<Cow<'_, str>> {
         self.at(&self.places.uri)?.as_str()
+    }
+
+    /// `params.arguments`: what the tool or prompt is given.
+    pub fn arguments(&self) -> Option<Json<'_>> {
+        self.at(&self.places.arguments)
+    }
+
+    /// `params.requestState`: what a client of the modern era comes back with.
+    pub fn request_state(&self) -> Option<Cow<'_, str>> {
+        self.at(&self.places.request_state)?.as_str()
     }
 
     pub fn meta(&self) -> Option<Json<'_>> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::json::{Json, Kind};
-use crate::text::quote;
+use crate::text::{push_integer, quote};
 
 /// The id of a request. Clones are cheap.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ impl Id {
     /// Writes the id as JSON.
     pub(crate) fn write(&self, out: &mut String) {
         match self {
-            Id::Number(number) => out.push_str(&number.to_string()),
+            Id::Number(number) => push_integer(*number, out),
             Id::Text(text) => quote(text, out),
         }
     }

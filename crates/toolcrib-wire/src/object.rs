@@ -5,7 +5,8 @@ use std::fmt;
 use crate::id::Id;
 use crate::json::Json;
 use crate::raw::Raw;
-use crate::text::quote;
+use crate::splice::push_with;
+use crate::text::{push_integer, quote};
 
 /// Room for a few small members, so that most objects are written without growing.
 const SMALL: usize = 112;
@@ -40,6 +41,12 @@ impl ObjectWriter {
         self
     }
 
+    /// An object with a member that it is known not to have, at its front.
+    pub(crate) fn json_with(mut self, key: &str, object: Json<'_>, new: (&str, Json<'_>)) -> Self {
+        push_with(object, new, self.key(key));
+        self
+    }
+
     pub fn json_if(self, key: &str, value: Option<Json<'_>>) -> Self {
         match value {
             Some(value) => self.json(key, value),
@@ -65,7 +72,7 @@ impl ObjectWriter {
     }
 
     pub fn integer(mut self, key: &str, value: i64) -> Self {
-        self.key(key).push_str(&value.to_string());
+        push_integer(value, self.key(key));
         self
     }
 

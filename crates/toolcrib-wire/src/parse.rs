@@ -129,7 +129,7 @@ mod tests {
     fn a_request_shows_what_routing_needs() {
         let request = request(
             r#" {"method":"tools\/call","params":{"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28"},
-            "arguments":{"name":"inner","_meta":{}},"n\u0061me":"to\u006fl","uri":"a:b"},"id":"x","jsonrpc":"2.0"}
+            "arguments":{"name":"inner","_meta":{}},"n\u0061me":"to\u006fl","uri":"a:b","requestState":"s"},"id":"x","jsonrpc":"2.0"}
             "#,
         );
         assert_eq!((request.id, request.method.as_str()), (Id::from("x"), "tools/call"));
@@ -138,7 +138,10 @@ mod tests {
         assert_eq!(params.uri().as_deref(), Some("a:b"));
         assert_eq!(params.progress_token(), Some(Id::from("p")));
         assert_eq!(params.version(), Some(Version::V2026_07_28));
-        assert_eq!(params.get("arguments").map(Json::text), Some(r#"{"name":"inner","_meta":{}}"#));
+        for arguments in [params.get("arguments"), params.arguments()] {
+            assert_eq!(arguments.map(Json::text), Some(r#"{"name":"inner","_meta":{}}"#));
+        }
+        assert_eq!(params.request_state().as_deref(), Some("s"));
         assert!(params.message().text().ends_with(r#""jsonrpc":"2.0"}"#));
     }
 
@@ -268,6 +271,12 @@ mod tests {
             (
                 r#"{"jsonrpc":"2.0","method":"m","params":{"uri":"a","uri":"b"},"id":1}"#,
                 "`params.uri` is given twice",
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"arguments":{},"arguments":{"a":1}}}"#,
+                "`params.arguments` is given twice",
                 Request,
                 Some(1),
             ),

@@ -28,18 +28,23 @@ impl Raw {
     /// The object with a member that it is known not to have, at the front; nothing is walked. What is not an object is
     /// returned as it is.
     pub fn with_new(&self, key: &str, value: Json<'_>) -> Raw {
-        let Some(members) = self.text().strip_prefix('{') else { return self.clone() };
         let mut out = String::with_capacity(self.text().len() + key.len() + value.text().len() + 8);
-        out.push('{');
-        quote(key, &mut out);
-        out.push(':');
-        out.push_str(value.text());
-        if !members.trim_start().starts_with('}') {
-            out.push(',');
-        }
-        out.push_str(members);
+        push_with(self.json(), (key, value), &mut out);
         Raw::trusted(out)
     }
+}
+
+/// Writes an object with a new member at its front; what is no object is written as it is.
+pub(crate) fn push_with(object: Json<'_>, (key, value): (&str, Json<'_>), out: &mut String) {
+    let Some(members) = object.text().strip_prefix('{') else { return out.push_str(object.text()) };
+    out.push('{');
+    quote(key, out);
+    out.push(':');
+    out.push_str(value.text());
+    if !members.trim_start().starts_with('}') {
+        out.push(',');
+    }
+    out.push_str(members);
 }
 
 /// Replacements to be made in one text. They must not overlap.

@@ -25,13 +25,40 @@ pub(crate) fn unquote(quoted: &str) -> Cow<'_, str> {
 pub(crate) fn quote(text: &str, out: &mut String) {
     out.reserve(text.len() + 2);
     out.push('"');
-    // Nearly all are, and a look without an early end is one at many bytes at once.
-    if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
+    // Nearly all are.
+    if are_plain(text.as_bytes()) {
         out.push_str(text);
     } else {
         escape(text, out);
     }
     out.push('"');
+}
+
+/// Writes a whole number without a text of its own in between.
+pub(crate) fn push_integer(number: i64, out: &mut String) {
+    let (mut digits, mut at) = ([0_u8; 20], 20);
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        // Less than ten.
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push('-');
+    }
+    out.extend(digits[at..].iter().map(|digit| *digit as char));
+}
+
+/// A long text is looked at many bytes at once, without an early end; a short one costs less byte by byte.
+fn are_plain(bytes: &[u8]) -> bool {
+    match bytes.len() {
+        ..32 => bytes.iter().all(|byte| is_plain(*byte)),
+        _ => bytes.iter().fold(true, |all, byte| all & is_plain(*byte)),
+    }
 }
 
 fn escape(text: &str, out: &mut String) {
@@ -124,6 +151,13 @@ mod tests {
             quote(&text, &mut quoted);
             prop_assert_eq!(unquote(&quoted), text.as_str());
             prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
+        }
+
+        #[test]
+        fn integers_are_written_as_anybody_writes_them(number in any::<i64>()) {
+            let mut out = String::new();
+            push_integer(number, &mut out);
+            prop_assert_eq!(out, number.to_string());
         }
 
         #[test]

@@ -53,8 +53,13 @@ fn connect(settings: &Settings, out: &Out, args: &Connect) -> Result<(), String>
         print(settings, out, &target, &wanted);
         return Ok(());
     }
-    let done = target.write(&wanted)?;
-    tell(settings, out, &target, &done);
+    let edited = target.edited(&wanted)?;
+    let done = target.write(&wanted, &edited);
+    if done.is_err() && target.is_new_token(&wanted) {
+        // Nobody has it.
+        target.end_token(settings)?;
+    }
+    tell(settings, out, &target, &done?);
     Ok(())
 }
 
@@ -187,24 +192,37 @@ impl Target {
 
     /// The token that was made for the client ends.
     fn revoke(&self, settings: &Settings) -> Result<(), String> {
-        if self.entry.as_ref().and_then(token_of).is_some() {
-            let tokens = Tokens::of(&settings.state_folder()?);
-            tokens.revoke(&self.token_name()).map_err(|error| chain(&error))?;
+        match self.entry.as_ref().and_then(token_of) {
+            Some(_) => self.end_token(settings),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn end_token(&self, settings: &Settings) -> Result<(), String> {
+        let tokens = Tokens::of(&settings.state_folder()?);
+        tokens.revoke(&self.token_name()).map(drop).map_err(|error| chain(&error))
+    }
+
+    /// Whether a token was made for what is to be written.
+    fn is_new_token(&self, wanted: &Json) -> bool {
+        token_of(wanted).is_some() && self.entry.as_ref().and_then(token_of).is_none()
     }
 
     fn token_name(&self) -> String {
         format!("connect:{}", self.client.word)
     }
 
-    fn write(&self, wanted: &Json) -> Result<Done, String> {
+    /// The file as it is to be.
+    fn edited(&self, wanted: &Json) -> Result<String, String> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let edited = with_entry(self.client.syntax, text, &self.client.path(), wanted);
+        edited.map_err(|error| self.unwritten(&error, wanted))
+    }
+
+    fn write(&self, wanted: &Json, edited: &str) -> Result<Done, String> {
         if self.entry.as_ref() == Some(wanted) {
             return Ok(Done::Unchanged);
         }
-        let text = self.text.as_deref().unwrap_or_default();
-        let edited = with_entry(self.client.syntax, text, &self.client.path(), wanted);
-        let edited = edited.map_err(|error| self.unwritten(&error, wanted))?;
         // With an entry of ours in it a file is not what was there before.
         if let (None, Some(text)) = (&self.entry, &self.text) {
             file::write(&self.backup(), text.as_bytes(), self.mode())?;

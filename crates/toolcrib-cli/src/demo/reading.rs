@@ -47,7 +47,7 @@ pub(crate) fn get_prompt(params: &Body) -> Result<Value, RpcError> {
     if params.name().as_deref() != Some(PROMPT) {
         return Err(RpcError::invalid_params("unknown prompt"));
     }
-    let arguments = params.get("arguments").unwrap_or(Json::EMPTY);
+    let arguments = params.arguments().unwrap_or(Json::EMPTY);
     let name = arguments.get("name").and_then(Json::as_str);
     let name = name.ok_or_else(|| RpcError::invalid_params("the argument `name` is missing"))?;
     let text = format!(

@@ -28,7 +28,7 @@ pub(crate) fn call(
     state: &mut State,
 ) -> Result<Work, RpcError> {
     let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
-    let arguments = params.get("arguments").unwrap_or(Json::EMPTY);
+    let arguments = params.arguments().unwrap_or(Json::EMPTY);
     let told = match &*name {
         "echo" => echo(arguments),
         "add" => add(arguments),
@@ -160,7 +160,7 @@ fn elicit(params: &Body, caller: &Caller) -> Result<Work, RpcError> {
     let Some(answer) = answer else {
         return ask_in_result();
     };
-    if params.get("requestState").and_then(Json::as_str).as_deref() != Some(ASKED) {
+    if params.request_state().as_deref() != Some(ASKED) {
         return Err(RpcError::invalid_params("`requestState` is not the one that was given out"));
     }
     Ok(Work::Done(finish(greet(answer), caller)))

@@ -242,17 +242,30 @@ fn without_a_client_all_are_listed() {
     assert!(place.connected(&[]).contains("cursor          user     TMP/home/.cursor/mcp.json"));
 }
 
+/// The names of the tokens that there are.
+fn tokens(place: &Place) -> Vec<String> {
+    let listed: Value = serde_json::from_str(&place.run(&["token", "list", "--json"]).out).unwrap();
+    let all = listed["tokens"].as_array().unwrap();
+    all.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_token_for_an_entry_that_cannot_be_written_ends_at_once() {
+    let backup = "~/.cursor/mcp.json.toolcrib-backup/in_the_way";
+    let place = Place::new().file("~/.cursor/mcp.json", "{}").file(backup, "");
+    assert_eq!(place.run(&["token", "new", "--name", "first"]).code, 0);
+    let ran = place.run(&["connect", "cursor", "--http"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(tokens(&place), ["first"]);
+    assert_eq!(place.own_text(".cursor/mcp.json"), "{}");
+}
+
 #[test]
 fn where_tokens_are_wanted_a_client_over_http_gets_one_of_its_own() {
     let place = Place::new();
     let first = place.run(&["token", "new", "--name", "first"]);
     assert_eq!(first.code, 0, "{first:?}");
-    let names = || -> Vec<String> {
-        let listed: Value =
-            serde_json::from_str(&place.run(&["token", "list", "--json"]).out).unwrap();
-        let all = listed["tokens"].as_array().unwrap();
-        all.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
-    };
+    let names = || tokens(&place);
     let header = |path: &str| {
         let json: Value = serde_json::from_str(&place.own_text(path)).unwrap();
         json["mcpServers"]["toolcrib"]["headers"]["Authorization"].clone()

@@ -74,7 +74,7 @@ impl Client {
         let conduct = self.conduct(caller, params, out).await?;
         let begin = |besides: Besides| -> Running {
             let name = params.name().map(|name| name.into_owned());
-            let arguments = params.get("arguments").map_or_else(empty, Raw::from);
+            let arguments = params.arguments().map_or_else(empty, |it| params.message().part(it));
             let (dialog, traces) = (conduct.dialog.clone(), self.gateway.traces.clone());
             let (agent, server) = (Arc::clone(&self.who.agent), self.who.server.clone());
             Box::pin(async move {
@@ -122,7 +122,7 @@ impl Client {
         };
         // A tool that is not known is refused by whoever is asked to call it.
         let headers = tool.and_then(|tool| param_headers(tool.input_schema().json()).ok());
-        let arguments = request.params.get("arguments").unwrap_or(Json::EMPTY);
+        let arguments = request.params.arguments().unwrap_or(Json::EMPTY);
         check_params(&headers.unwrap_or_default(), arguments, look_up)
             .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
     }
@@ -177,7 +177,7 @@ impl Conduct<'_> {
     }
 
     fn parked(&self) -> Result<Option<Parked>, RpcError> {
-        let state = self.params.get("requestState").and_then(|state| state.as_str());
+        let state = self.params.request_state();
         let parked = state.map(|state| self.client.parking.take(&state).ok_or_else(unknown_state));
         parked.transpose()
     }
@@ -185,7 +185,8 @@ impl Conduct<'_> {
     /// Until there is a result, or something that only the client can answer.
     async fn run(&self, mut underway: Underway) -> Result<Raw, RpcError> {
         let mut asks = self.dialog.asked();
-        let mut asking = FuturesUnordered::new();
+        // Hardly any call asks something.
+        let mut asking = None;
         loop {
             asks.mark_unchanged();
             let questions = self.questions(&underway);
@@ -198,7 +199,9 @@ impl Conduct<'_> {
                 match is_modern {
                     // That may have no question for an answer.
                     true => self.refuse(&question),
-                    false => asking.push(self.pass_on(question)),
+                    false => asking
+                        .get_or_insert_with(FuturesUnordered::new)
+                        .push(self.pass_on(question)),
                 }
             }
             tokio::select! {
@@ -210,7 +213,7 @@ impl Conduct<'_> {
                     }
                     return self.client.finish(self.caller, &ended?);
                 }
-                Some(()) = asking.next(), if !asking.is_empty() => {}
+                () = one_of(&mut asking), if asking.is_some() => {}
                 // Its sender is in the dialog, which is held here.
                 _ = asks.changed() => {}
             }
@@ -294,6 +297,15 @@ impl Conduct<'_> {
 impl fmt::Debug for Underway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Underway").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+/// Until one of them is done, if there are any.
+async fn one_of<F: Future<Output = ()>>(asking: &mut Option<FuturesUnordered<F>>) {
+    if let Some(all) = asking
+        && all.next().await.is_none()
+    {
+        *asking = None;
     }
 }
 

@@ -1,6 +1,6 @@
 //! What belongs to one client: its dialog, what it was asked, and what is being done for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ struct Inner {
     last_question: i64,
     questions: HashMap<Id, oneshot::Sender<Response>>,
     /// What may be called off, and by which number it is known here: a client may use an id twice.
-    running: HashMap<Id, (u64, AbortHandle)>,
+    running: BTreeMap<Id, (u64, AbortHandle)>,
     last_run: u64,
     /// Requests that are under way, whatever their ids are.
     underway: usize,
@@ -100,7 +100,7 @@ impl Client {
                 log_level: None,
                 last_question: 0,
                 questions: HashMap::new(),
-                running: HashMap::new(),
+                running: BTreeMap::new(),
                 last_run: 0,
                 underway: 0,
                 subscriptions: HashMap::new(),
@@ -160,7 +160,7 @@ impl Client {
 
     /// Whether its dialog was ended by somebody else.
     pub(super) fn is_over(&self) -> bool {
-        self.begun().is_some_and(|dialog| self.gateway.host.dialog_of(dialog.id()).is_none())
+        self.begun().is_some_and(Dialog::has_ended)
     }
 
     pub(super) fn opened(&self) -> Option<Opened> {

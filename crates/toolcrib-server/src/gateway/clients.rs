@@ -8,18 +8,17 @@ use super::Gateway;
 use super::client::{Client, Who};
 use crate::identity::random_name;
 
-/// What a client is found by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    /// A session of the legacy era.
-    Session(String),
-    /// Whoever it is, and what it calls its dialog or itself.
-    Handle(Who, Arc<str>),
-}
-
 /// All clients.
 #[derive(Debug, Default)]
-pub(super) struct Clients(Mutex<HashMap<Key, Arc<Client>>>);
+pub(super) struct Clients(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    /// Those of the legacy era, by the ids of their sessions.
+    sessions: HashMap<String, Arc<Client>>,
+    /// The others, by who they are and what they call their dialog or themselves.
+    handles: HashMap<(Who, Arc<str>), Arc<Client>>,
+}
 
 /// Somebody has as many sessions as he may have.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ pub(super) struct TooMany;
 impl Clients {
     /// The session of that id, if it is this principal's and of the same address.
     pub(super) fn session(&self, id: &str, who: &Who) -> Option<Arc<Client>> {
-        let client = self.all().get(&Key::Session(id.to_owned())).cloned()?;
+        let client = self.all().sessions.get(id).cloned()?;
         let is_own = client.who.principal == who.principal && client.who.server == who.server;
         if client.is_over() {
             self.remove(id);
@@ -44,15 +43,15 @@ impl Clients {
         who: Who,
         handle: Arc<str>,
     ) -> Result<Arc<Client>, TooMany> {
-        let key = Key::Handle(who, handle);
+        let key = (who, handle);
         let mut all = self.all();
-        if let Some(client) = all.get(&key).filter(|client| !client.is_over()) {
+        if let Some(client) = all.handles.get(&key).filter(|client| !client.is_over()) {
             return Ok(Arc::clone(client));
         }
-        all.remove(&key);
-        let Key::Handle(who, _) = &key else { return Err(TooMany) };
-        let client = Client::new(gateway, who.clone());
-        admit(&mut all, gateway, key, &client)?;
+        all.handles.remove(&key);
+        let client = Client::new(gateway, key.0.clone());
+        all.admit(gateway, &client)?;
+        all.handles.insert(key, Arc::clone(&client));
         Ok(client)
     }
 
@@ -65,12 +64,14 @@ impl Clients {
     /// Keeps a client that just opened a session; the session's id.
     pub(super) fn keep(&self, gateway: &Gateway, client: &Arc<Client>) -> Result<String, TooMany> {
         let id = random_name().map_err(|_| TooMany)?;
-        admit(&mut self.all(), gateway, Key::Session(id.clone()), client)?;
+        let mut all = self.all();
+        all.admit(gateway, client)?;
+        all.sessions.insert(id.clone(), Arc::clone(client));
         Ok(id)
     }
 
     pub(super) fn remove(&self, id: &str) -> Option<Arc<Client>> {
-        self.all().remove(&Key::Session(id.to_owned()))
+        self.all().sessions.remove(id)
     }
 
     /// Takes out those that nothing was under way for, but for those whose dialog is used otherwise.
@@ -83,19 +84,34 @@ impl Clients {
             client.idle() > longest && !client.begun().is_some_and(|dialog| is_used(dialog.id()))
         };
         let mut all = self.all();
-        all.extract_if(|_, client| is_idle(client)).map(|(_, client)| client).collect()
+        let mut idle: Vec<_> =
+            all.sessions.extract_if(|_, client| is_idle(client)).map(|it| it.1).collect();
+        idle.extend(all.handles.extract_if(|_, client| is_idle(client)).map(|it| it.1));
+        idle
     }
 
     pub(super) fn has_dialog(&self, id: &str) -> bool {
-        self.all().values().any(|client| client.begun().is_some_and(|dialog| dialog.id() == id))
+        self.all().each().any(|client| client.begun().is_some_and(|dialog| dialog.id() == id))
     }
 
     pub(super) fn count(&self) -> usize {
-        self.all().len()
+        self.all().each().count()
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Client>>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl All {
+    fn each(&self) -> impl Iterator<Item = &Arc<Client>> {
+        self.sessions.values().chain(self.handles.values())
+    }
+
+    /// Lets one more in, where the principal has room for it.
+    fn admit(&self, gateway: &Gateway, client: &Client) -> Result<(), TooMany> {
+        let own = self.each().filter(|it| it.who.principal == client.who.principal).count();
+        if own >= gateway.limits().sessions { Err(TooMany) } else { Ok(()) }
     }
 }
 
@@ -112,19 +128,4 @@ impl Drop for Held {
             self.gateway.spawn(async move { client.end().await });
         }
     }
-}
-
-/// Lets one more in, where the principal has room for it.
-fn admit(
-    all: &mut HashMap<Key, Arc<Client>>,
-    gateway: &Gateway,
-    key: Key,
-    client: &Arc<Client>,
-) -> Result<(), TooMany> {
-    let own = all.values().filter(|it| it.who.principal == client.who.principal).count();
-    if own >= gateway.limits().sessions {
-        return Err(TooMany);
-    }
-    all.insert(key, Arc::clone(client));
-    Ok(())
 }

@@ -38,7 +38,7 @@ impl Client {
     ) -> Result<Raw, RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
         let (name, server) = (name.into_owned(), self.who.server.clone());
-        let arguments = params.get("arguments").map_or_else(empty, Raw::from);
+        let arguments = params.arguments().map_or_else(empty, |it| params.message().part(it));
         let conduct = self.conduct(caller, params, out).await?;
         let dialog = conduct.dialog.clone();
         let begin = |besides: Besides| -> Running {

@@ -147,36 +147,30 @@ impl Conn {
         outlook: impl Fn(&Life) -> Outlook,
     ) -> Result<Ticket, Failure> {
         let used = Used::new(&self.usage);
-        if want == Want::List || self.view.borrow().life.outlook() != Outlook::Up {
-            self.tell(Event::Wanted(want)).await;
+        // Not borrowed for as long as it is matched.
+        let now = up(&self.view.borrow()).filter(|_| want != Want::List);
+        match now {
+            Some(Some((session, hold))) => return Ok(Ticket { session, _hold: hold, _used: used }),
+            Some(None) => {}
+            None => self.tell(Event::Wanted(want)).await,
         }
         let mut view = self.view.clone();
         loop {
-            let (outlook, session) = {
+            let (held, outlook) = {
                 let seen = view.borrow_and_update();
-                (outlook(&seen.life), seen.session.clone())
+                (up(&seen).flatten(), outlook(&seen.life))
             };
-            match (outlook, session) {
-                // One that has just ended is waited out: its end is about to be known here, too.
-                (Outlook::Up, Some(session)) if !session.is_over() => {
-                    let hold = session.hold();
-                    // Whoever ends an unused session takes it out of the view before it looks for holders: what
-                    // is still there now waits for this one.
-                    if self.serves(&session) {
-                        return Ok(Ticket { session, _hold: hold, _used: used });
-                    }
+            match (held, outlook) {
+                (Some((session, hold)), Outlook::Up) => {
+                    return Ok(Ticket { session, _hold: hold, _used: used });
                 }
-                (Outlook::Down, _) => return Err(self.why_down(&view.borrow().life)),
+                (_, Outlook::Down) => return Err(self.why_down(&view.borrow().life)),
                 _ => {}
             }
             if view.changed().await.is_err() {
                 return Err(self.why_down(&view.borrow().life));
             }
         }
-    }
-
-    fn serves(&self, session: &Session) -> bool {
-        self.view.borrow().session.as_ref().is_some_and(|serving| serving.is_same(session))
     }
 
     /// Tells the task without waiting; false if it has too much to do to be told.
@@ -220,6 +214,15 @@ impl Conn {
             }
         }
     }
+}
+
+/// Of a view that is up, its session, held. The view is borrowed meanwhile, and whoever ends an unused session takes it
+/// out of the view before it looks for holders: what is still there waits for this one. A session whose link has just
+/// ended is none: its end is about to be known here, too.
+fn up(view: &View) -> Option<Option<(Session, Hold)>> {
+    let session = view.session.as_ref().filter(|session| !session.is_over());
+    let held = || session.map(|session| (session.clone(), session.hold()));
+    (view.life.outlook() == Outlook::Up).then(held)
 }
 
 impl View {

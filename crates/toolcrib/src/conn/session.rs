@@ -93,10 +93,6 @@ impl Session {
         let _ = timeout(limit, free).await;
     }
 
-    pub(super) fn is_same(&self, other: &Session) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Makes a request and waits for its answer. Dropping the future cancels it at the server. What the server
     /// asks for meanwhile is answered by the session's caller, or by the one who is given.
     pub async fn call(
@@ -154,6 +150,7 @@ impl Session {
         let members = meta.members();
         let members = members.into_iter().map(|(key, value)| (key, Some(value)));
         let params = params.with_members([("_meta", Some(given.with_members(members)))]);
+        options.has_no_meta = false;
         options.headers.extend(self.param_headers(method, &params));
         self.0.peer.call(method, params, options).await
     }

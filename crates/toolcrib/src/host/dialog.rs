@@ -84,6 +84,11 @@ impl Dialog {
         self.inner.principal.as_deref()
     }
 
+    /// Whether it was ended, by whomever.
+    pub fn has_ended(&self) -> bool {
+        self.inner.has_ended()
+    }
+
     pub fn cwd(&self) -> &std::path::Path {
         &self.inner.cwd
     }

@@ -197,6 +197,7 @@ impl Turn {
         let errand = Errand {
             method,
             params,
+            has_no_meta: false,
             patience: patience(None, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
             rounds: besides.rounds.as_ref(),

@@ -13,7 +13,7 @@ use super::core::Core;
 use super::events::Event;
 use super::meters::{Meter, Running};
 use super::turn::Turn;
-use crate::registry::Tool;
+use crate::registry::{Server, Tool};
 use crate::shape::{CallError, ErrorKind, Facts};
 use crate::store::CallRecord;
 
@@ -25,8 +25,10 @@ pub(super) struct Note<'a> {
     started: SystemTime,
     agent: Arc<str>,
     dialog: Arc<str>,
-    tool: Arc<str>,
-    server: Option<(Arc<str>, String)>,
+    /// As it was asked for, and as it is known where it is.
+    asked: &'a str,
+    tool: Option<Arc<str>>,
+    server: Option<Arc<Server>>,
     results: Results,
     arguments: Option<Box<str>>,
     attempts: u32,
@@ -37,7 +39,7 @@ pub(super) struct Note<'a> {
 }
 
 impl<'a> Note<'a> {
-    pub(super) fn begin(turn: &'a Turn, call: u64, request: &CallRequest) -> Self {
+    pub(super) fn begin(turn: &'a Turn, call: u64, request: &'a CallRequest) -> Self {
         let (core, inner) = (turn.core(), turn.inner());
         Note {
             core,
@@ -46,7 +48,8 @@ impl<'a> Note<'a> {
             started: SystemTime::now(),
             agent: Arc::clone(&inner.agent),
             dialog: Arc::clone(&inner.id),
-            tool: request.tool.as_str().into(),
+            asked: &request.tool,
+            tool: None,
             server: None,
             results: Results::default(),
             arguments: core.keeps_arguments.then(|| request.arguments.text().into()),
@@ -68,11 +71,15 @@ impl<'a> Note<'a> {
         let serving = server.and_then(|server| turn.serving(server));
         let meter: &Arc<Meter> = serving.map_or(&self.core.meter, |serving| &serving.meter);
         self.running = Some(meter.begin());
-        self.tool = tool.name().into();
+        self.tool = Some(Arc::clone(tool.shared_name()));
         if let Some(server) = server {
-            self.server = Some((Arc::clone(&server.key), server.id().to_owned()));
+            self.server = Some(Arc::clone(server));
             self.results = server.spec.policy.results.clone();
         }
+    }
+
+    fn tool(&self) -> &str {
+        self.tool.as_deref().unwrap_or(self.asked)
     }
 
     pub(super) fn is_denied(&mut self) {
@@ -99,16 +106,16 @@ impl<'a> Note<'a> {
             Err(error) => error.kind().as_str(),
         };
         if let Err(error) = &outcome {
-            let server = self.server.as_ref().map(|(_, id)| id.as_str());
-            tracing::warn!(server, tool = %self.tool, "a call failed: {}", error.chain());
+            let (server, tool) = (self.server.as_ref().map(|it| it.id()), self.tool());
+            tracing::warn!(server, tool, "a call failed: {}", error.chain());
         }
         self.is_over = true;
         self.write(ended);
         Execution {
             call: self.call,
             facts: Facts {
-                server: self.server.as_ref().map(|(_, id)| id.clone()).unwrap_or_default(),
-                tool: self.tool.to_string(),
+                server: self.server.as_ref().map_or_else(String::new, |it| it.id().to_owned()),
+                tool: self.tool().to_owned(),
                 duration: self.began.elapsed(),
                 attempts: self.attempts,
                 repeated: self.repeated,
@@ -120,11 +127,11 @@ impl<'a> Note<'a> {
 
     /// An error says what it is about and when it was.
     fn complete(&self, mut error: CallError) -> CallError {
-        if let (None, Some((_, id))) = (error.server(), &self.server) {
-            error = error.with_server(id);
+        if let (None, Some(server)) = (error.server(), &self.server) {
+            error = error.with_server(server.id());
         }
         if error.tool().is_none() {
-            error = error.with_tool(&self.tool);
+            error = error.with_tool(self.tool());
         }
         error.at(SystemTime::now())
     }
@@ -133,15 +140,17 @@ impl<'a> Note<'a> {
         let duration = self.began.elapsed();
         if let Some(running) = self.running.take() {
             running.end(ended == "ok", duration);
-            // Only tools that exist: names that callers make up are without end.
-            let server = self.server.as_ref().map(|(key, _)| key);
-            self.core.tally.count(server, &self.tool, ended);
+        }
+        let server = self.server.as_ref().map(|server| &server.key);
+        // Only tools that exist: names that callers make up are without end.
+        if let Some(tool) = &self.tool {
+            self.core.tally.count(server, tool, ended);
         }
         let record = CallRecord {
             agent: Arc::clone(&self.agent),
             dialog: Some(Arc::clone(&self.dialog)),
-            server: self.server.as_ref().map(|(key, _)| Arc::clone(key)),
-            tool: Arc::clone(&self.tool),
+            server: server.cloned(),
+            tool: self.tool.clone().unwrap_or_else(|| self.asked.into()),
             started: self.started,
             duration,
             ended: Cow::Borrowed(ended),

@@ -46,6 +46,8 @@ struct Hearing {
 pub(super) struct Errand<'a> {
     pub(super) method: &'static str,
     pub(super) params: Raw,
+    /// Whether there is none in the params.
+    pub(super) has_no_meta: bool,
     pub(super) patience: Patience,
     pub(super) remarks: Option<&'a Sender<Remark>>,
     pub(super) rounds: Option<&'a Rounds>,
@@ -80,6 +82,7 @@ impl Turn {
         let errand = Errand {
             method: method::TOOLS_CALL,
             params: params(tool.original_name(), arguments, besides.meta()),
+            has_no_meta: besides.meta().is_none(),
             patience: patience(request.timeout, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
             rounds: besides.rounds.as_ref(),
@@ -141,6 +144,7 @@ impl Turn {
             patience: errand.patience.less(serving.waited(begun, stood)),
             progress: ProgressWish::Deliver(self.hearing(errand)),
             tag: Some(errand.call),
+            has_no_meta: errand.has_no_meta,
             is_alone: place.is_leased(),
             is_direct: true,
             ..CallOptions::default()

@@ -1,6 +1,6 @@
 //! A server at work: its connections, the leases of its sessions, and who answers what it asks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -411,7 +411,7 @@ pub(super) struct Desk {
 struct Who {
     lessee: Option<Weak<Inner>>,
     /// Calls under way, the oldest first.
-    calling: Vec<(u64, Arc<Inner>)>,
+    calling: BTreeMap<u64, Arc<Inner>>,
 }
 
 /// While it lives, the dialog may be asked.
@@ -436,7 +436,7 @@ impl Desk {
     }
 
     fn calling(self: &Arc<Self>, dialog: &Arc<Inner>, call: u64) -> Calling {
-        self.who().calling.push((call, Arc::clone(dialog)));
+        self.who().calling.insert(call, Arc::clone(dialog));
         Calling { desk: Arc::clone(self), call }
     }
 
@@ -452,14 +452,13 @@ impl Desk {
         let who = self.who();
         if asked.on.is_some() {
             // The stream tells. If its call has gone, nobody is left to be asked.
-            let found = who.calling.iter().find(|(call, _)| Some(*call) == asked.tag);
-            return found.map(|(_, dialog)| Arc::clone(dialog));
+            return asked.tag.and_then(|call| who.calling.get(&call).cloned());
         }
         if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
             return Some(lessee);
         }
-        let (_, first) = who.calling.first()?;
-        who.calling.iter().all(|(_, other)| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
+        let first = who.calling.values().next()?;
+        who.calling.values().all(|other| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
     }
 
     fn who(&self) -> MutexGuard<'_, Who> {
@@ -469,8 +468,9 @@ impl Desk {
 
 impl Drop for Calling {
     fn drop(&mut self) {
-        let mut who = self.desk.who();
-        who.calling.retain(|(call, _)| *call != self.call);
+        // What may be the last of a dialog is dropped outside of the lock.
+        let done = self.desk.who().calling.remove(&self.call);
+        drop(done);
     }
 }
 

@@ -61,6 +61,25 @@ impl Book {
         std::mem::take(&mut self.effects)
     }
 
+    /// The session of a dialog that has one and may call on it now: what nearly every call finds. Whoever waits comes
+    /// first.
+    pub(super) fn take_held(
+        &mut self,
+        dialog: &Arc<str>,
+        era: Era,
+        now: Instant,
+    ) -> Option<InstanceId> {
+        let holder = match self.terms.scope {
+            _ if self.retired || !self.waiting.is_empty() => return None,
+            SessionScope::Shared => Holder::Shared(era),
+            SessionScope::PerConversation => Holder::Dialog(dialog.clone()),
+            SessionScope::PerCall => return None,
+        };
+        self.now = now;
+        let id = *self.held.get(&holder)?;
+        self.admit(id).then_some(id)
+    }
+
     pub(super) fn fresh(&mut self) -> InstanceId {
         self.ids += 1;
         InstanceId(self.ids)
@@ -304,15 +323,18 @@ impl Book {
 
     fn serve(&mut self, waiter: &Waiter) -> bool {
         let found = self.held.get(&waiter.holder).copied().or_else(|| self.seat(waiter));
-        let Some((id, instance)) = found.and_then(|id| Some((id, self.instances.get_mut(&id)?)))
-        else {
-            return false;
-        };
+        let Some(id) = found.filter(|id| self.admit(*id)) else { return false };
+        self.effects.push(Effect::Grant { ticket: waiter.ticket, instance: id });
+        true
+    }
+
+    /// One more call on a session, if it takes one.
+    fn admit(&mut self, id: InstanceId) -> bool {
+        let Some(instance) = self.instances.get_mut(&id) else { return false };
         let free = instance.phase == Phase::Live && self.terms.takes_more(instance.in_flight);
         if free {
             instance.in_flight += 1;
             instance.last_use = self.now;
-            self.effects.push(Effect::Grant { ticket: waiter.ticket, instance: id });
         }
         free
     }

@@ -71,6 +71,10 @@ impl Tool {
         &self.name
     }
 
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// What a model is given. A call may use either name.
     pub fn model_name(&self) -> &str {
         &self.model_name

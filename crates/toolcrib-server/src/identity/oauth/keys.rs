@@ -35,7 +35,7 @@ pub enum FindError {
 }
 
 /// An issuer's keys that can be used here.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Keys(Vec<Key>);
 
 #[derive(Debug)]

@@ -23,6 +23,9 @@ const SELDOM: Duration = Duration::from_secs(10);
 /// Keys that are older are looked for again: one of them may have been withdrawn.
 const OLD: Duration = Duration::from_secs(3600);
 
+/// For so long keys are good although their issuer cannot be asked again: its absence locks nobody out.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+
 /// What whoever looks for a token's issuer is told (RFC 9728).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Metadata {
@@ -63,8 +66,35 @@ pub(super) struct Issuers {
 #[derive(Debug)]
 struct Known {
     issuer: String,
-    keys: Result<Keys, Arc<FindError>>,
-    at: Instant,
+    keys: Result<Arc<Keys>, Arc<FindError>>,
+    /// When these keys were found, and when somebody last looked.
+    found: Instant,
+    looked: Instant,
+}
+
+impl Known {
+    /// What is known after a look. What was found before outlasts one that fails.
+    fn after(
+        before: Option<&Known>,
+        issuer: &str,
+        found: Result<Keys, FindError>,
+        now: Instant,
+    ) -> Self {
+        let before = before.filter(|known| known.issuer == issuer && now < known.found + STALE);
+        let (keys, found) = match (found, before) {
+            (Ok(keys), _) => (Ok(Arc::new(keys)), now),
+            (Err(_), Some(Known { keys: Ok(keys), found, .. })) => (Ok(Arc::clone(keys)), *found),
+            (Err(error), _) => (Err(Arc::new(error)), now),
+        };
+        Known { issuer: issuer.to_owned(), keys, found, looked: now }
+    }
+
+    /// Whether nobody has to look again.
+    fn is_good(&self, issuer: &str, has_key: impl Fn(&Keys) -> bool, now: Instant) -> bool {
+        let has_key = self.keys.as_ref().is_ok_and(|keys| has_key(keys));
+        let is_young = now < self.looked + SELDOM || (has_key && now < self.found + OLD);
+        self.issuer == issuer && is_young
+    }
 }
 
 impl Default for Issuers {
@@ -102,18 +132,16 @@ impl Issuers {
         if let Some(known) = self.good(issuer, token) {
             return known;
         }
-        let keys = find(issuer, &self.tls).await.map_err(Arc::new);
-        let known = Arc::new(Known { issuer: issuer.to_owned(), keys, at: Instant::now() });
+        let (before, found) = (self.known.load_full(), find(issuer, &self.tls).await);
+        let known = Arc::new(Known::after(before.as_deref(), issuer, found, Instant::now()));
         self.known.store(Some(Arc::clone(&known)));
         known
     }
 
     /// What is known, unless it is worth looking again.
     fn good(&self, issuer: &str, token: &Token) -> Option<Arc<Known>> {
-        let known = self.known.load_full().filter(|known| known.issuer == issuer)?;
-        let has_key = known.keys.as_ref().is_ok_and(|keys| keys.has_for(token));
-        let age = known.at.elapsed();
-        (age < SELDOM || (has_key && age < OLD)).then_some(known)
+        let now = Instant::now();
+        self.known.load_full().filter(|known| known.is_good(issuer, |it| it.has_for(token), now))
     }
 }
 
@@ -144,5 +172,47 @@ fn resource(oauth: &GatewayOAuth, host: &str) -> String {
     match named.filter(|url| matches!(url.scheme(), "http" | "https")) {
         Some(url) => url.to_string(),
         None => format!("http://{host}/mcp"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ISSUER: &str = "https://issuer.example";
+
+    fn away() -> Result<Keys, FindError> {
+        Err(FindError::Address(ISSUER.to_owned()))
+    }
+
+    #[test]
+    fn an_issuer_that_is_away_makes_no_good_key_bad() {
+        let begun = Instant::now();
+        let good = Known::after(None, ISSUER, Ok(Keys::default()), begun);
+        let later = begun + 2 * OLD;
+        let missed = Known::after(Some(&good), ISSUER, away(), later);
+        assert!(missed.keys.is_ok());
+        let is_good = |at| missed.is_good(ISSUER, |_| true, at);
+        assert!(is_good(later) && !is_good(later + SELDOM), "it is asked again, but seldom");
+        let again = Known::after(Some(&missed), ISSUER, away(), begun + STALE);
+        assert!(again.keys.is_err(), "not for ever");
+        let other = Known::after(Some(&good), "https://other.example", away(), later);
+        assert!(other.keys.is_err(), "not for another");
+        assert!(Known::after(None, ISSUER, away(), begun).keys.is_err());
+    }
+
+    #[test]
+    fn keys_are_looked_for_when_one_is_missing_or_they_are_old() {
+        let begun = Instant::now();
+        let known = Known::after(None, ISSUER, Ok(Keys::default()), begun);
+        for (has_key, after, is_good) in [
+            (false, SELDOM / 2, true),
+            (false, SELDOM, false),
+            (true, OLD / 2, true),
+            (true, OLD, false),
+        ] {
+            assert_eq!(known.is_good(ISSUER, |_| has_key, begun + after), is_good, "{after:?}");
+        }
+        assert!(!known.is_good("https://other.example", |_| true, begun));
     }
 }

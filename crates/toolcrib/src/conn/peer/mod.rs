@@ -72,6 +72,8 @@ pub struct CallOptions {
     pub headers: Vec<Header>,
     /// What whoever calls knows the call by; a question on its stream carries it.
     pub tag: Option<u64>,
+    /// Whether the params are known to have no `_meta`, so that nobody has to look for it.
+    pub has_no_meta: bool,
     /// Whether all calls of the session are of one caller: what comes on no call's stream is then for one of them.
     pub is_alone: bool,
     /// Whether the caller goes the way to the server himself, where there is one for each request. What was sent
@@ -347,9 +349,16 @@ impl Peer {
         drop(state);
         let id = Id::Number(number);
         let name = self.name(method, params, version.as_ref());
-        let params = if wanted { with_token(params, &id) } else { params.clone() };
+        let raw = match wanted {
+            true if options.has_no_meta => {
+                let meta = progress_token(&id);
+                build::request_with(&id, method, params.json(), ("_meta", meta.json()))
+            }
+            true => build::request(&id, method, Some(with_token(params, &id).json())),
+            false => build::request(&id, method, Some(params.json())),
+        };
         let message = Outward {
-            raw: build::request(&id, method, Some(params.json())),
+            raw,
             what: What::Request { id, method: method.into(), name },
             version,
             headers: options.headers,
@@ -440,10 +449,14 @@ impl Event {
 
 /// The request's own id serves as its progress token: it is as unique.
 fn with_token(params: &Raw, id: &Id) -> Raw {
-    let token = ObjectWriter::new().id(meta::PROGRESS_TOKEN, id).finish();
+    let token = progress_token(id);
     let Some(meta) = params.get("_meta") else { return params.with_new("_meta", token.json()) };
     let meta = meta.with_members([(meta::PROGRESS_TOKEN, token.get(meta::PROGRESS_TOKEN))]);
     params.with_members([("_meta", Some(meta))])
+}
+
+fn progress_token(id: &Id) -> Raw {
+    ObjectWriter::new().id(meta::PROGRESS_TOKEN, id).finish()
 }
 
 #[cfg(test)]
