@@ -60,7 +60,7 @@ impl Draft {
     fn member(&mut self, scanner: &mut Scanner<'_>, member: Member) -> Result<(), Fault> {
         let was_seen = std::mem::replace(&mut self.seen[member as usize], true);
         // Of several the id is reported: it is the one that must not be relied on.
-        if was_seen && (self.duplicate.is_none() || member == Member::Id) {
+        if was_seen && member.is_unique() && (self.duplicate.is_none() || member == Member::Id) {
             self.duplicate = Some(member);
         }
         let span = match (scanner.peek(), member.inside()) {
@@ -164,6 +164,9 @@ impl Draft {
             arguments: take(Member::Arguments),
             request_state: take(Member::RequestState),
             result_type: take(Member::ResultType),
+            content: take(Member::Content),
+            structured_content: take(Member::StructuredContent),
+            is_error: take(Member::IsError),
             meta: meta.or_else(|| take(Member::ResultMeta)),
             progress_token: take(Member::ProgressToken),
             version: take(Member::Version),

@@ -69,6 +69,9 @@ pub(crate) struct Places {
     pub(crate) arguments: Option<Span>,
     pub(crate) request_state: Option<Span>,
     pub(crate) result_type: Option<Span>,
+    pub(crate) content: Option<Span>,
+    pub(crate) structured_content: Option<Span>,
+    pub(crate) is_error: Option<Span>,
     pub(crate) meta: Option<Span>,
     pub(crate) progress_token: Option<Span>,
     pub(crate) version: Option<Span>,
@@ -197,7 +200,7 @@ impl Body {
         self.at(&self.places.result_type)?.as_str()
     }
 
-    fn at(&self, place: &Option<Span>) -> Option<Json<'_>> {
+    pub(crate) fn at(&self, place: &Option<Span>) -> Option<Json<'_>> {
         place.clone().map(|span| Json::trusted(&self.message.text()[span]))
     }
 }

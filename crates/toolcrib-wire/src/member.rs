@@ -19,6 +19,9 @@ pub(crate) enum Member {
     ProgressToken,
     Version,
     ResultType,
+    Content,
+    StructuredContent,
+    IsError,
     ResultMeta,
 }
 
@@ -50,6 +53,9 @@ impl Member {
             (Level::ParamsMeta, meta::PROGRESS_TOKEN) => Member::ProgressToken,
             (Level::ParamsMeta, meta::PROTOCOL_VERSION) => Member::Version,
             (Level::Result, "resultType") => Member::ResultType,
+            (Level::Result, "content") => Member::Content,
+            (Level::Result, "structuredContent") => Member::StructuredContent,
+            (Level::Result, "isError") => Member::IsError,
             (Level::Result, "_meta") => Member::ResultMeta,
             _ => return None,
         })
@@ -63,6 +69,12 @@ impl Member {
             Member::Result => Some(Level::Result),
             _ => None,
         }
+    }
+
+    /// Whether it must not be given twice: nobody else may read another one of them. What a tool gave is only handed on;
+    /// of several the last counts, as in most parsers.
+    pub(crate) fn is_unique(self) -> bool {
+        !matches!(self, Member::Content | Member::StructuredContent | Member::IsError)
     }
 
     pub(crate) fn path(self) -> &'static str {
@@ -81,6 +93,9 @@ impl Member {
             Member::ProgressToken => "params._meta.progressToken",
             Member::Version => "params._meta.io.modelcontextprotocol/protocolVersion",
             Member::ResultType => "result.resultType",
+            Member::Content => "result.content",
+            Member::StructuredContent => "result.structuredContent",
+            Member::IsError => "result.isError",
             Member::ResultMeta => "result._meta",
         }
     }

@@ -206,10 +206,11 @@ impl Conduct<'_> {
             }
             tokio::select! {
                 biased;
-                remark = next(&mut underway.remarks) => self.tell(&remark).await?,
+                // Boxed, so that calls do not carry the room for it.
+                remark = next(&mut underway.remarks) => Box::pin(self.tell(&remark)).await?,
                 ended = &mut underway.running => {
                     while let Some(remark) = underway.remarks.as_mut().and_then(Receiver::try_next) {
-                        self.tell(&remark).await?;
+                        Box::pin(self.tell(&remark)).await?;
                     }
                     return self.client.finish(self.caller, &ended?);
                 }
@@ -315,7 +316,7 @@ async fn tool_name(dialog: &Dialog, server: Option<&str>, name: &str) -> Result<
     let mut tool = dialog.turn_now().tool_of(server, name);
     if tool.is_none() {
         // It may be one of a server that has not been asked yet.
-        tool = dialog.turn().await.tool_of(server, name);
+        tool = Box::pin(dialog.turn()).await.tool_of(server, name);
     }
     let unknown = || RpcError::invalid_params(format!("unknown tool: {name}"));
     Ok(tool.ok_or_else(unknown)?.name().to_owned())

@@ -128,7 +128,7 @@ impl Client {
         if let Some(dialog) = self.dialog.get() {
             return Ok(dialog);
         }
-        let dialog = self.dialog.get_or_try_init(begin).await;
+        let dialog = Box::pin(self.dialog.get_or_try_init(begin)).await;
         self.began.notify_waiters();
         dialog.map_err(|error| RpcError::internal(toolcrib::signals::chain(&error)))
     }

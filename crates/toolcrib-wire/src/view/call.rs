@@ -1,5 +1,6 @@
 //! What a tool call gave.
 
+use crate::envelope::Body;
 use crate::json::{Json, Kind};
 use crate::raw::Raw;
 use crate::view::content::Content;
@@ -12,6 +13,8 @@ pub enum ResultType {
     InputRequired,
     Other(String),
 }
+
+const MEMBERS: [&str; 5] = ["content", "structuredContent", "_meta", "isError", "resultType"];
 
 /// The result of `tools/call`, found in one walk, since it may be large.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,19 +50,37 @@ impl CallToolResult {
     pub fn read(raw: Raw) -> Result<Self, Flaw> {
         let json = raw.json();
         flaw::object(json)?;
-        let [content, structured, meta, is_error, result_type] =
-            json.pick(["content", "structuredContent", "_meta", "isError", "resultType"]);
+        Ok(Self::with(&raw, json.pick(MEMBERS)))
+    }
+
+    /// The result of an answer whose members were found while it was checked: nothing is walked again.
+    pub fn of(answer: &Body) -> Result<Self, Flaw> {
+        let raw = answer.raw().unwrap_or_else(|| Json::NULL.into());
+        flaw::object(raw.json())?;
+        let places = &answer.places;
+        let members = [
+            &places.content,
+            &places.structured_content,
+            &places.meta,
+            &places.is_error,
+            &places.result_type,
+        ];
+        Ok(Self::with(&raw, members.map(|place| answer.at(place))))
+    }
+
+    fn with(raw: &Raw, members: [Option<Json<'_>>; MEMBERS.len()]) -> Self {
+        let [content, structured, meta, is_error, result_type] = members;
         let mut flaws = Vec::new();
         flaws.extend(flaw::required(content, "content", Kind::Array).err());
-        Ok(CallToolResult {
+        CallToolResult {
             content: content.map(|json| raw.part(json)),
             structured_content: structured.map(|json| raw.part(json)),
             meta: meta.map(|json| raw.part(json)),
             is_error: read_error(is_error, &mut flaws),
             result_type: ResultType::read(result_type),
             flaws,
-            raw,
-        })
+            raw: raw.clone(),
+        }
     }
 
     pub fn raw(&self) -> &Raw {
@@ -110,9 +131,18 @@ fn read_error(value: Option<Json<'_>>, flaws: &mut Vec<Flaw>) -> bool {
 mod tests {
     use super::*;
     use crate::limits::Limits;
+    use crate::{Message, Packet, parse};
 
+    /// A result is the same, whether it is read alone or in its answer.
     fn read(text: &str) -> CallToolResult {
-        CallToolResult::read(Raw::parse(text, &Limits::default()).unwrap()).unwrap()
+        let alone = CallToolResult::read(Raw::parse(text, &Limits::default()).unwrap()).unwrap();
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{text}}}"#);
+        let Packet::One(Message::Response(answer)) = parse(answer, &Limits::default()).unwrap()
+        else {
+            panic!("no answer")
+        };
+        assert_eq!(CallToolResult::of(answer.answer().unwrap()).unwrap(), alone);
+        alone
     }
 
     #[test]
@@ -142,6 +172,8 @@ mod tests {
             assert_eq!((result.is_error(), result.flaws().len()), (is_error, flaws), "{member}");
         }
         assert_eq!(read("{}").flaws(), [Flaw::Missing { field: "content" }]);
+        let twice = read(r#"{"isError":true,"content":[1],"isError":false,"content":[]}"#);
+        assert!(!twice.is_error() && twice.content().next().is_none(), "the last counts");
     }
 
     #[test]

@@ -132,6 +132,13 @@ impl Conn {
         self.wait_for(want, |life| life.outlook()).await
     }
 
+    /// The same, if there is one now.
+    pub fn ready_now(&self) -> Option<Ticket> {
+        let used = Used::new(&self.usage);
+        let (session, hold) = up(&self.view.borrow()).flatten()?;
+        Some(Ticket { session, _hold: hold, _used: used })
+    }
+
     /// The same, but a first failure is taken for the answer, whatever policy does about it.
     pub async fn first_try(&self, want: Want) -> Result<Ticket, Failure> {
         let impatient = |life: &Life| match life.state() {
@@ -147,12 +154,8 @@ impl Conn {
         outlook: impl Fn(&Life) -> Outlook,
     ) -> Result<Ticket, Failure> {
         let used = Used::new(&self.usage);
-        // Not borrowed for as long as it is matched.
-        let now = up(&self.view.borrow()).filter(|_| want != Want::List);
-        match now {
-            Some(Some((session, hold))) => return Ok(Ticket { session, _hold: hold, _used: used }),
-            Some(None) => {}
-            None => self.tell(Event::Wanted(want)).await,
+        if want == Want::List || self.view.borrow().life.outlook() != Outlook::Up {
+            self.tell(Event::Wanted(want)).await;
         }
         let mut view = self.view.clone();
         loop {
@@ -176,6 +179,10 @@ impl Conn {
     /// Tells the task without waiting; false if it has too much to do to be told.
     pub(crate) fn nudge(&self, event: Event) -> bool {
         self.inbox.try_send(Command { event, done: oneshot::channel().0 }).is_ok()
+    }
+
+    pub fn state(&self) -> State {
+        self.view.borrow().life.state()
     }
 
     pub fn view(&self) -> View {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use toolcrib_config::Problem;
 use toolcrib_config::model::policy::{Results, Timeouts};
-use toolcrib_wire::view::{CallToolResult, ClientCapabilities, LogLevel, ResultType};
+use toolcrib_wire::view::{CallToolResult, ClientCapabilities, Flaw, LogLevel, ResultType};
 use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
 use super::note::Note;
@@ -291,11 +291,13 @@ pub(super) fn deadline(patience: Patience) -> Instant {
 }
 
 pub(super) fn read(answer: Raw) -> Result<CallToolResult, CallError> {
-    CallToolResult::read(answer).map_err(|flaw| {
-        CallError::new(ErrorKind::Protocol, "the result cannot be used")
-            .with_code("result.malformed")
-            .with_cause(flaw)
-    })
+    CallToolResult::read(answer).map_err(unusable)
+}
+
+pub(super) fn unusable(flaw: Flaw) -> CallError {
+    CallError::new(ErrorKind::Protocol, "the result cannot be used")
+        .with_code("result.malformed")
+        .with_cause(flaw)
 }
 
 fn object(tool: &Tool, arguments: &Raw) -> Result<Raw, CallError> {

@@ -124,7 +124,7 @@ impl Dialog {
         match turn.knows(tool) {
             true => turn,
             false => {
-                self.host.catch_up(&self.inner, Waits::ForAll).await;
+                Box::pin(self.host.catch_up(&self.inner, Waits::ForAll)).await;
                 self.turn_now()
             }
         }

@@ -9,7 +9,7 @@ use toolcrib_wire::view::{CallToolResult, ResultType};
 use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
 use super::asking::{self, During};
-use super::call::{CallRequest, Rounds, deadline, params, patience, read};
+use super::call::{CallRequest, Rounds, deadline, params, patience, unusable};
 use super::events::{Event, Events};
 use super::note::Note;
 use super::serving::{NoSession, Serving};
@@ -89,7 +89,7 @@ impl Turn {
             call: note.call(),
         };
         let answer = self.send_by_policy(note, tool, serving, &errand).await?;
-        let result = read(whole(&answer)?)?;
+        let result = CallToolResult::of(&answer).map_err(unusable)?;
         let is_complete = *result.result_type() != ResultType::InputRequired;
         if let Some(asked) = asked.filter(|_| is_complete) {
             serving.results.keep(asked, &result);
@@ -151,7 +151,8 @@ impl Turn {
         };
         let session = &place.ticket.session;
         if let Some(level) = self.inner().log_level().filter(|_| place.is_leased()) {
-            session.log_from(level).await;
+            // What is rare does not make every call large.
+            Box::pin(session.log_from(level)).await;
         }
         let answer = self.ask_on(session, spec, errand, options).await;
         answer.map_err(|error| Missed::failed(&spec.id, &error))

@@ -20,7 +20,7 @@ use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
 use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
+use crate::conn::{Caller, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Other, Server, Spare};
 
@@ -143,6 +143,34 @@ impl Serving {
         call: u64,
         deadline: Instant,
     ) -> Result<Place, NoSession> {
+        match self.place_now(dialog, call) {
+            Some(place) => Ok(place),
+            // What is rare does not make every call large.
+            None => Box::pin(self.place_by(dialog, call, deadline)).await,
+        }
+    }
+
+    /// A session that is there and free, as nearly every call finds it.
+    fn place_now(&self, dialog: &Arc<Inner>, call: u64) -> Option<Place> {
+        let seat = self.seat(dialog);
+        if self.may_share(dialog) {
+            let ticket = self.shared_conn(seat).ok()?.ready_now()?;
+            if self.is_shared(dialog, &ticket) {
+                return Some(self.placed(ticket, None, dialog, call));
+            }
+        }
+        self.refuse_if_switched_off().ok()?;
+        let guard = seat.leases.take_now(&dialog.id, dialog.era.unwrap_or(Era::Modern))?;
+        let ticket = guard.conn().ready_now().filter(|_| !dialog.has_ended())?;
+        Some(self.placed(ticket, Some(guard), dialog, call))
+    }
+
+    async fn place_by(
+        &self,
+        dialog: &Arc<Inner>,
+        call: u64,
+        deadline: Instant,
+    ) -> Result<Place, NoSession> {
         let late = self.server.clock().late(deadline);
         if let Some(ticket) = self.shared(dialog, late).await? {
             return Ok(self.placed(ticket, None, dialog, call));
@@ -172,9 +200,18 @@ impl Serving {
 
     /// The session that all share whom the server takes for one, where the calls of this dialog go over it.
     async fn shared(&self, dialog: &Inner, late: Late) -> Result<Option<Ticket>, NoSession> {
+        if !self.may_share(dialog) {
+            return Ok(None);
+        }
+        let conn = self.shared_conn(self.seat(dialog))?;
+        let ready = self.server.clock().by(late, conn.ready(Want::Call)).await;
+        let ticket = ready.ok_or(NoSession::Late)?.map_err(NoSession::Down)?;
+        Ok(Some(ticket).filter(|ticket| self.is_shared(dialog, ticket)))
+    }
+
+    fn may_share(&self, dialog: &Inner) -> bool {
         let spec = self.spec();
-        let scope = spec.policy.session.scope;
-        let may_be = match scope {
+        match spec.policy.session.scope {
             SessionScope::Shared => true,
             // Over HTTP the modern era has no sessions, so there is nothing to lease; who speaks the other has his own.
             SessionScope::PerConversation => {
@@ -182,23 +219,22 @@ impl Serving {
                 is_http && dialog.era != Some(Era::Legacy)
             }
             SessionScope::PerCall => false,
-        };
-        if !may_be {
-            return Ok(None);
         }
-        let conn = match &self.seat(dialog).conn {
-            None => self.server.main(),
-            Some(own) => {
-                self.refuse_if_switched_off()?;
-                own.conn()
-            }
-        };
-        let ready = self.server.clock().by(late, conn.ready(Want::Call)).await;
-        let ticket = ready.ok_or(NoSession::Late)?.map_err(NoSession::Down)?;
+    }
+
+    fn shared_conn<'s>(&'s self, seat: &'s Seat) -> Result<&'s Conn, NoSession> {
+        match &seat.conn {
+            None => Ok(self.server.main()),
+            Some(own) => self.refuse_if_switched_off().map(|()| own.conn()),
+        }
+    }
+
+    /// Whether a session that may be shared speaks what the dialog speaks, and is one that others can share.
+    fn is_shared(&self, dialog: &Inner, ticket: &Ticket) -> bool {
         let era = ticket.session.agreed().era;
-        let is_shared = scope == SessionScope::Shared || era == Era::Modern;
-        let fits = dialog.era != Some(Era::Legacy) || era == Era::Legacy;
-        Ok(Some(ticket).filter(|_| is_shared && fits))
+        let is_shared =
+            self.spec().policy.session.scope == SessionScope::Shared || era == Era::Modern;
+        is_shared && (dialog.era != Some(Era::Legacy) || era == Era::Legacy)
     }
 
     /// From now on the dialog may be asked.
@@ -214,7 +250,7 @@ impl Serving {
 
     /// Leases have connections of their own, but what a person said of the server counts for them too.
     fn refuse_if_switched_off(&self) -> Result<(), NoSession> {
-        let state = self.server.main().view().life.state();
+        let state = self.server.main().state();
         match state {
             State::Stopped | State::Disabled => {
                 let text = format!("Server not connected: it is {}", state.as_str());
@@ -243,7 +279,7 @@ impl Serving {
     }
 
     pub(super) fn state(&self) -> State {
-        self.server.main().watch().borrow().life.state()
+        self.server.main().state()
     }
 
     /// How a start that is under way ends: waits until it is up, has failed once, or its time is over.

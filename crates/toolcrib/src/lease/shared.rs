@@ -80,9 +80,6 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
         era: Era,
         late: impl Future<Output = ()>,
     ) -> Result<Guard<T, E>, TakeError<E>> {
-        if let Some(guard) = self.shared.held(dialog, era) {
-            return Ok(guard);
-        }
         let (caller, answer) = oneshot::channel();
         let mut waiting = Waiting { shared: &self.shared, ticket: None };
         waiting.ticket = Some(self.shared.enter(caller, dialog.clone(), era));
@@ -95,6 +92,15 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
         let answer = answer.map_err(|_| broken_off())?;
         waiting.ticket = None;
         answer
+    }
+
+    /// The session that a dialog has, where it may call on it now and nobody waits: what nearly every call finds.
+    pub fn take_now(&self, dialog: &Arc<str>, era: Era) -> Option<Guard<T, E>> {
+        let mut state = self.shared.lock();
+        let instance = state.book.take_held(dialog, era, Instant::now())?;
+        // A session is here exactly while its instance is live.
+        let session = state.sessions.get(&instance)?.clone();
+        Some(Guard { session, instance, shared: Arc::clone(&self.shared) })
     }
 
     /// Takes in the session in which the lists were read. The first who can use it gets it.
@@ -188,15 +194,6 @@ impl<T: Clone, E: Error + Clone + 'static> Shared<T, E> {
         let work = std::mem::take(&mut state.work);
         self.act(state, Event::Retire, None);
         drop((callers, sessions, work));
-    }
-
-    /// What the dialog has and can use now.
-    fn held(self: &Arc<Self>, dialog: &Arc<str>, era: Era) -> Option<Guard<T, E>> {
-        let mut state = self.lock();
-        let instance = state.book.take_held(dialog, era, Instant::now())?;
-        // A session is here exactly while its instance is live.
-        let session = state.sessions.get(&instance)?.clone();
-        Some(Guard { session, instance, shared: self.clone() })
     }
 
     fn enter(self: &Arc<Self>, caller: Caller<T, E>, dialog: Arc<str>, era: Era) -> Ticket {
