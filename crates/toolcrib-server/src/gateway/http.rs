@@ -367,5 +367,10 @@ fn full(request: &Request) -> Reply {
 
 fn takes_events(head: &Parts) -> bool {
     let accepted = text(head, http::ACCEPT);
-    accepted.is_none_or(|kinds| kinds.contains("text/event-stream") || kinds.contains("*/*"))
+    accepted.is_none_or(|kinds| {
+        // As every client writes it; looking for words in a text is dear.
+        kinds == "application/json, text/event-stream"
+            || kinds.contains("text/event-stream")
+            || kinds.contains("*/*")
+    })
 }

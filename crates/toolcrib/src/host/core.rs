@@ -86,7 +86,8 @@ pub(super) struct Published {
     pub(super) config: Arc<Config>,
     pub(super) grants: Grants,
     /// Who serves, by scope and key.
-    pub(super) servers: HashMap<Scope, HashMap<Arc<str>, Arc<Serving>>>,
+    /// There are few, and every call looks here several times: cheaper than hashing.
+    pub(super) servers: BTreeMap<Scope, BTreeMap<Arc<str>, Arc<Serving>>>,
 }
 
 /// What a slot adds to a plan, told apart without comparing lists.
@@ -243,7 +244,7 @@ impl Core {
         let grants = Grants::of(config);
         let exists = |name: &str| snapshot.has_toolset(name);
         let missing = grants.problems(exists);
-        let mut servers: HashMap<Scope, HashMap<_, _>> = HashMap::new();
+        let mut servers: BTreeMap<Scope, BTreeMap<_, _>> = BTreeMap::new();
         for slot in slots.iter() {
             let serving = Arc::clone(&slot.serving);
             servers.entry(slot.scope.clone()).or_default().insert(Arc::clone(&slot.key), serving);
@@ -349,7 +350,7 @@ impl Published {
     }
 
     pub(super) fn all_serving(&self) -> impl Iterator<Item = &Arc<Serving>> {
-        self.servers.values().flat_map(HashMap::values)
+        self.servers.values().flat_map(BTreeMap::values)
     }
 }
 

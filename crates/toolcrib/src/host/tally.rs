@@ -1,6 +1,6 @@
 //! How calls ended, tool by tool, for whoever watches the host.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tools that are counted by name; the calls of further ones are counted together.
@@ -26,11 +26,11 @@ pub(super) struct Tally(Mutex<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     tools: usize,
-    servers: HashMap<Option<Arc<str>>, Tools>,
+    servers: BTreeMap<Option<Arc<str>>, Tools>,
 }
 
 /// How often each tool ended in which way.
-type Tools = HashMap<Arc<str>, BTreeMap<&'static str, u64>>;
+type Tools = BTreeMap<Arc<str>, BTreeMap<&'static str, u64>>;
 
 impl Tally {
     pub(super) fn count(&self, server: Option<&Arc<str>>, tool: &Arc<str>, ended: &'static str) {
@@ -62,8 +62,6 @@ impl Tally {
                 }));
             }
         }
-        drop(counted);
-        all.sort_by(|a, b| (&a.server, &a.tool, a.ended).cmp(&(&b.server, &b.tool, b.ended)));
         all
     }
 }
