@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::patient::Patient;
-use super::{Front, route};
+use super::{Front, quick, route};
 use crate::identity::Door;
 
 /// Connections at once; more wait to be accepted.
@@ -32,6 +32,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Where a connection comes from, if it has an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) Option<IpAddr>);
+
+/// Which way a connection comes, and from where.
+pub(super) type Origin = (Door, Peer);
 
 /// Where connections come from.
 pub(super) trait Listener {
@@ -70,8 +73,8 @@ pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Doo
                     // Whoever has too many is hung up on: left unaccepted he would hold up others.
                     let Some(place) = front.crowd.enter(peer.0, limits.connections) else { continue };
                     let stream = Patient::new(stream, limits.write, place);
-                    let from = (door, peer);
-                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), from));
+                    let origin = (door, peer);
+                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), origin));
                 }
                 // The usual reason, too many open files, passes.
                 Err(_) => sleep(Duration::from_millis(50)).await,
@@ -90,20 +93,34 @@ async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     front: Arc<Front>,
     router: Router,
-    (door, peer): (Door, Peer),
+    origin: Origin,
+) {
+    if let Some(rest) = quick::serve(&front, stream, origin).await {
+        // Most connections never need the room for it.
+        Box::pin(other(rest, front, router, origin)).await;
+    }
+}
+
+/// Whatever else is spoken on a connection.
+async fn other(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    front: Arc<Front>,
+    router: Router,
+    origin: Origin,
 ) {
     let answering = Arc::clone(&front);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(door);
-        request.extensions_mut().insert(peer);
+    let service = service_fn(move |request: Request<Incoming>| {
         let (front, router) = (Arc::clone(&answering), router.clone());
-        async move { Ok::<_, Infallible>(route::answer(&front, &router, request.map(Body::new)).await) }
+        let request = request.map(Body::new);
+        async move { Ok::<_, Infallible>(route::answer(&front, &router, request, origin).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(front.limits().read);
     let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut serving = pin!(serving);
     tokio::select! {
+        // First, so that what was read before is begun with when the front closes.
+        biased;
         // A connection that breaks is the client's matter.
         _ = &mut serving => return,
         () = front.closing() => serving.as_mut().graceful_shutdown(),

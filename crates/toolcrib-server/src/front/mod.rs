@@ -1,13 +1,18 @@
 //! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
 
 mod crowd;
+mod head;
 mod listen;
 mod page;
 mod patient;
 pub mod pipe;
 pub mod posted;
+mod quick;
+mod replay;
 pub mod reply;
 pub(crate) mod route;
+mod speak;
+mod wire;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -113,6 +118,10 @@ impl Front {
     /// What each principal may use, as the configuration says now.
     pub(crate) fn limits(&self) -> Limits {
         Limits::of(&self.host.config().gateway.limits)
+    }
+
+    fn is_closing(&self) -> bool {
+        *self.closing.borrow()
     }
 
     /// Waits until the front closes.

@@ -35,18 +35,37 @@ where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    check(head, 0, limits)?;
+    let body = whole(body, limits.size, longest).await.map_err(unread)?;
+    parse(body, limits).map_err(malformed)
+}
+
+/// A message that is here already.
+pub fn understand(head: &Parts, body: Bytes, limits: &Limits) -> Result<Packet, Box<Reply>> {
+    check(head, body.len(), limits)?;
+    parse(body, limits).map_err(malformed)
+}
+
+/// Whether a message of some length is taken, before it is read.
+pub fn check(head: &Parts, length: usize, limits: &Limits) -> Result<(), Box<Reply>> {
     let kind = header(head, CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
     }
-    let status = match whole(body, limits.size, longest).await {
-        Ok(body) => return parse(body, limits).map_err(malformed),
-        Err(Unread::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
-        Err(Unread::TooSlow) => StatusCode::REQUEST_TIMEOUT,
-        Err(Unread::Broken) => StatusCode::BAD_REQUEST,
-    };
-    Err(Box::new(reply::empty(status)))
+    match length > limits.size {
+        true => Err(unread(Unread::TooLarge)),
+        false => Ok(()),
+    }
+}
+
+/// What somebody is told whose message could not be read.
+pub fn unread(why: Unread) -> Box<Reply> {
+    Box::new(reply::empty(match why {
+        Unread::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Unread::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        Unread::Broken => StatusCode::BAD_REQUEST,
+    }))
 }
 
 /// All of a body, up to so many bytes and within some time.

@@ -12,7 +12,7 @@ use axum::{Json, Router};
 use toolcrib_config::model::host::GatewayOAuth;
 use tower::Service;
 
-use super::listen::Peer;
+use super::listen::{Origin, Peer};
 use super::posted::text;
 use super::reply::{self, Reply};
 use super::{Front, page, pipe};
@@ -38,28 +38,45 @@ pub(super) fn router(front: &Arc<Front>) -> Router {
     known.merge(open).with_state(Arc::clone(front))
 }
 
-/// Whatever is asked. Nearly all of it is for the gateway, which needs nothing of the router.
-pub(super) async fn answer(front: &Arc<Front>, router: &Router, request: Request) -> Reply {
-    // Pages of elsewhere are kept out, whoever shows them.
-    if !is_meant(front, &request) {
-        let reason = "this server answers only to its own names (gateway.hosts)";
-        return reply::refuse(StatusCode::FORBIDDEN, reason);
-    }
-    if request.uri().path() != gateway::PATH {
-        return match router.clone().call(request).await {
-            Ok(reply) => reply,
-            Err(never) => match never {},
+/// Whatever is asked.
+pub(super) async fn answer(
+    front: &Arc<Front>,
+    router: &Router,
+    mut request: Request,
+    origin: Origin,
+) -> Reply {
+    if request.uri().path() == gateway::PATH {
+        // The gateway needs nothing of the router.
+        let asked = Asked::new(request.headers(), gateway::PATH, origin);
+        return match admit(front, asked).await {
+            Ok(principal) => gateway::serve(front, &principal, origin.0, request).await,
+            Err(refused) => *refused,
         };
     }
-    match known(front, Asked::of(&request)).await {
-        Ok(principal) => gateway::serve(front, &principal, request).await,
-        Err(refused) => *refused,
+    if !is_meant(front, request.headers(), origin.0) {
+        return not_meant();
+    }
+    let (door, peer) = origin;
+    request.extensions_mut().insert(door);
+    request.extensions_mut().insert(peer);
+    match router.clone().call(request).await {
+        Ok(reply) => reply,
+        Err(never) => match never {},
     }
 }
 
-fn is_meant(front: &Front, request: &Request) -> bool {
-    let said = |name| text(request.headers(), name);
-    let address = match door(request.extensions()) {
+/// Who asks the gateway something, or why nobody may.
+pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
+    match is_meant(front, asked.headers, asked.door) {
+        true => known(front, asked).await,
+        false => Err(Box::new(not_meant())),
+    }
+}
+
+/// Pages of elsewhere are kept out, whoever shows them.
+fn is_meant(front: &Front, headers: &HeaderMap, door: Door) -> bool {
+    let said = |name| text(headers, name);
+    let address = match door {
         Door::Socket => return true,
         Door::Tcp => None,
         Door::Net(address) => Some(address),
@@ -67,6 +84,11 @@ fn is_meant(front: &Front, request: &Request) -> bool {
     let config = front.host.config();
     let names = Names { address, hosts: &config.gateway.hosts };
     gate::admits(names, said(header::HOST), said(header::ORIGIN))
+}
+
+fn not_meant() -> Reply {
+    let reason = "this server answers only to its own names (gateway.hosts)";
+    reply::refuse(StatusCode::FORBIDDEN, reason)
 }
 
 /// From here on it is known who asks.
@@ -85,7 +107,7 @@ pub(crate) async fn identify(
 }
 
 /// What of a request says who asks.
-struct Asked<'a> {
+pub(super) struct Asked<'a> {
     headers: &'a HeaderMap,
     path: &'a str,
     door: Door,
@@ -93,14 +115,14 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    pub(super) fn new(headers: &'a HeaderMap, path: &'a str, (door, Peer(peer)): Origin) -> Self {
+        Asked { headers, path, door, peer }
+    }
+
     fn of(request: &'a Request) -> Self {
-        let peer = request.extensions().get().and_then(|Peer(peer)| *peer);
-        Asked {
-            headers: request.headers(),
-            path: request.uri().path(),
-            door: door(request.extensions()),
-            peer,
-        }
+        let peer = request.extensions().get().copied().unwrap_or(Peer(None));
+        let origin = (door(request.extensions()), peer);
+        Asked::new(request.headers(), request.uri().path(), origin)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::{Path, Query, Request as HttpRequest, State};
+use bytes::Bytes;
 use hyper::header::{self as http, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    Json, Limits, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
+    Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
 };
 
 use super::answer::empty;
@@ -27,7 +28,7 @@ use crate::front::Front;
 use crate::front::posted::{self, header as text};
 use crate::front::reply::{self, Reply};
 use crate::front::route;
-use crate::identity::Principal;
+use crate::identity::{Door, Principal};
 use crate::lines::refusal;
 use crate::trace;
 
@@ -46,12 +47,36 @@ pub(super) struct Asked {
 }
 
 /// Everything that the principal may see.
-pub(crate) async fn all(front: &Arc<Front>, principal: &Principal, request: HttpRequest) -> Reply {
+pub(crate) async fn all(
+    front: &Arc<Front>,
+    principal: &Principal,
+    door: Door,
+    request: HttpRequest,
+) -> Reply {
     let Ok(Query(asked)) = Query::try_from_uri(request.uri()) else {
         return reply::refuse(StatusCode::BAD_REQUEST, "the query of the address cannot be read");
     };
     match who(principal, &asked, None) {
-        Ok(who) => answer(&front.gateway, who, request).await,
+        Ok(who) => answer(&front.gateway, who, door, request).await,
+        Err(refused) => *refused,
+    }
+}
+
+/// The same for a message that was posted and is here as a whole.
+pub(crate) async fn whole(
+    front: &Arc<Front>,
+    principal: &Principal,
+    door: Door,
+    head: &Parts,
+    body: Bytes,
+) -> Reply {
+    let gateway = &front.gateway;
+    let read = who(principal, &Asked { agent: None }, None).and_then(|who| {
+        let packet = posted::understand(head, body, &gateway.bounds().0)?;
+        Ok((counted(gateway, &who, door, packet)?, who))
+    });
+    match read {
+        Ok((packet, who)) => post(gateway, who, head, packet).await,
         Err(refused) => *refused,
     }
 }
@@ -68,7 +93,10 @@ pub(super) async fn one(
         return reply::refuse(StatusCode::NOT_FOUND, "there is no such server");
     }
     match who(&principal, &asked, Some(server.into())) {
-        Ok(who) => answer(&front.gateway, who, request).await,
+        Ok(who) => {
+            let door = route::door(request.extensions());
+            answer(&front.gateway, who, door, request).await
+        }
         Err(refused) => *refused,
     }
 }
@@ -85,21 +113,20 @@ pub(super) fn who(
     Ok(Who { principal: Some(Arc::clone(&principal.id)), agent, server, dialog: None })
 }
 
-async fn answer(gateway: &Arc<Gateway>, who: Who, request: HttpRequest) -> Reply {
+async fn answer(gateway: &Arc<Gateway>, who: Who, door: Door, request: HttpRequest) -> Reply {
     let (head, body) = request.into_parts();
     match head.method {
-        Method::POST => post(gateway, who, &head, body).await,
+        Method::POST => match read(gateway, &who, door, &head, body).await {
+            Ok(packet) => post(gateway, who, &head, packet).await,
+            Err(refused) => *refused,
+        },
         Method::GET => listen(gateway, &who, &head),
         Method::DELETE => delete(gateway, &who, &head).await,
         _ => reply::not_allowed("GET, POST, DELETE"),
     }
 }
 
-async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, body: HttpBody) -> Reply {
-    let packet = match read(gateway, &who, head, body).await {
-        Ok(packet) => packet,
-        Err(refusal) => return *refusal,
-    };
+async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, packet: Packet) -> Reply {
     let version = text(head, VERSION).map(Version::from);
     let is_modern = version.as_ref().is_some_and(Version::is_modern);
     match packet {
@@ -296,16 +323,20 @@ async fn delete(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
 pub(super) async fn read(
     gateway: &Gateway,
     who: &Who,
+    door: Door,
     head: &Parts,
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
-    let own = gateway.limits();
-    let limits = Limits { size: own.body.min(LIMITS.size), ..LIMITS };
-    let packet = posted::read(head, body, &limits, own.read).await?;
+    let (limits, longest) = gateway.bounds();
+    let packet = posted::read(head, body, &limits, longest).await?;
+    counted(gateway, who, door, packet)
+}
+
+/// The messages of a batch count one by one; the first was counted as the request that brought them.
+fn counted(gateway: &Gateway, who: &Who, door: Door, packet: Packet) -> Result<Packet, Box<Reply>> {
     if let Packet::Batch(messages) = &packet
-        && route::door(&head.extensions).is_paced()
+        && door.is_paced()
     {
-        // The first was counted as the request that brought them.
         let counted = messages.iter().skip(1).try_for_each(|_| gateway.count(who));
         counted.map_err(|refused| Box::new(reply::later(&refused.to_string())))?;
     }

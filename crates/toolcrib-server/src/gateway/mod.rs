@@ -34,7 +34,7 @@ use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 
 pub use client::{Client, Who};
-pub(crate) use http::all as serve;
+pub(crate) use http::{all as serve, whole as serve_whole};
 
 use crate::front::Front;
 use crate::identity::{Limits as Share, Pace, Refused};
@@ -132,6 +132,12 @@ impl Gateway {
     /// What each principal may use.
     fn limits(&self) -> Share {
         Share::of(&self.host.config().gateway.limits)
+    }
+
+    /// What may be posted, and how long it may take to come.
+    pub(crate) fn bounds(&self) -> (Limits, Duration) {
+        let own = self.limits();
+        (Limits { size: own.body.min(LIMITS.size), ..LIMITS }, own.read)
     }
 
     /// Counts a request that is no request of HTTP by itself. Whoever is no principal is the person at this machine,

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use toolcrib::disk::PrivateFile;
@@ -17,6 +17,9 @@ const FILE: &str = "tokens.json";
 
 /// A change within this time may leave the file's time as it was.
 const COARSE: Duration = Duration::from_secs(2);
+
+/// The file is looked at no more often than that, however many ask.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A token that was made. What it is, only its hash tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +37,20 @@ pub struct Issued {
 }
 
 /// The file of tokens. What is read is read again when the file has changed, so that a token that was revoked
-/// ends at once.
+/// ends within a moment; at once, where it was revoked here.
 #[derive(Debug)]
 pub struct Tokens {
     file: PrivateFile,
-    known: Mutex<Option<(Stamp, Arc<Vec<Issued>>)>>,
+    known: Mutex<Option<Known>>,
+}
+
+/// What was in the file when it was looked at.
+#[derive(Debug)]
+struct Known {
+    looked: Instant,
+    /// Where a later state of the file has another one for sure.
+    stamp: Option<Stamp>,
+    all: Arc<Vec<Issued>>,
 }
 
 /// Why the file could not be used.
@@ -91,13 +103,26 @@ impl Tokens {
     }
 
     pub fn list(&self) -> Result<Arc<Vec<Issued>>, TokensError> {
-        let stamp = self.stamp();
+        self.look(LOOK)
+    }
+
+    /// What is in the file, or was there such a short time ago.
+    fn look(&self, most: Duration) -> Result<Arc<Vec<Issued>>, TokensError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, all)) = known.as_ref().filter(|(of, _)| *of == stamp) {
-            return Ok(Arc::clone(all));
+        let looked = Instant::now();
+        if let Some(known) = known.as_ref().filter(|it| looked - it.looked < most) {
+            return Ok(Arc::clone(&known.all));
         }
+        let stamp = self.stamp();
+        if let Some(known) = known.as_mut().filter(|it| it.stamp == Some(stamp)) {
+            known.looked = looked;
+            return Ok(Arc::clone(&known.all));
+        }
+        // What cannot be read is not known any more.
+        *known = None;
         let all = Arc::new(self.read()?);
-        *known = Some((stamp, Arc::clone(&all))).filter(|_| is_settled(stamp));
+        let settled = Some(stamp).filter(|stamp| is_settled(*stamp));
+        *known = Some(Known { looked, stamp: settled, all: Arc::clone(&all) });
         Ok(all)
     }
 
@@ -113,8 +138,12 @@ impl Tokens {
     }
 
     pub(super) fn find(&self, hash: &Hash) -> Result<Option<Issued>, TokensError> {
-        let all = self.list()?;
-        Ok(all.iter().find(|it| Hash::read(&it.sha256).as_ref() == Some(hash)).cloned())
+        let is = |it: &&Issued| Hash::read(&it.sha256).as_ref() == Some(hash);
+        if let Some(found) = self.list()?.iter().find(is) {
+            return Ok(Some(found.clone()));
+        }
+        // It may have been made just now, and nobody wants to wait before it is good.
+        Ok(self.look(Duration::ZERO)?.iter().find(is).cloned())
     }
 
     /// One after the other, whoever else changes the file.
@@ -123,7 +152,9 @@ impl Tokens {
         let mut all = self.read()?;
         change(&mut all);
         let text = serde_json::to_vec_pretty(&all).map_err(|cause| self.unread(cause))?;
-        self.file.replace(&alone, &text).map_err(|cause| self.failed("write", cause))
+        let written = self.file.replace(&alone, &text);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        written.map_err(|cause| self.failed("write", cause))
     }
 
     fn read(&self) -> Result<Vec<Issued>, TokensError> {
@@ -174,8 +205,25 @@ mod tests {
         assert!(!text.contains(&secret) && !format!("{here:?}").contains(&secret));
         assert_eq!(here.revoke("laptop").unwrap(), [issued]);
         assert!(here.revoke("laptop").unwrap().is_empty());
+        assert!(here.find(&Hash::of(&secret)).unwrap().is_none(), "at once, where it was revoked");
+        std::thread::sleep(LOOK);
         assert!(there.find(&Hash::of(&secret)).unwrap().is_none());
         assert_eq!(there.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_file_is_looked_at_only_so_often_but_for_a_token_that_is_not_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, there) = (Tokens::of(folder.path()), Tokens::of(folder.path()));
+        let looked = || there.known.lock().unwrap().as_ref().map(|known| known.looked);
+        assert!(there.list().unwrap().is_empty());
+        let first = looked();
+        while first.unwrap().elapsed() < LOOK {
+            assert!(there.list().unwrap().is_empty() && looked() == first);
+        }
+        let (secret, _) = here.issue("laptop", "coder", false).unwrap();
+        assert!(there.find(&Hash::of(&secret)).unwrap().is_some(), "it is good at once");
+        assert!(looked() > first);
     }
 
     #[test]

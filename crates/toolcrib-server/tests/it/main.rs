@@ -10,6 +10,7 @@ mod documents;
 mod gateway;
 mod http;
 mod limits;
+mod quick;
 mod scene;
 mod slow;
 mod traces;

@@ -1,0 +1,234 @@
+//! Usual requests, which are nearly all, on the shortest way: one read, one answer, one write. A connection on which
+//! anything else comes is handed over as if nothing had been read.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::http::request::Parts;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::head::{self, Found, Usual};
+use super::listen::Origin;
+use super::replay::Replay;
+use super::reply::Reply;
+use super::route::{self, Asked};
+use super::speak::{self, Date, Size};
+use super::wire::{Came, Wire};
+use super::{Front, posted};
+use crate::gateway;
+
+/// Answers for as long as what comes is usual; what is left of the connection when it is not.
+pub(super) async fn serve<S>(front: &Arc<Front>, stream: S, origin: Origin) -> Option<Replay<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let longest = front.limits().read;
+    let wire = Wire::new(stream, longest);
+    let mut quick = Quick { front, origin, longest, wire, date: Date::default() };
+    let mut head = head::usual();
+    let mut closing = pin!(front.closing());
+    loop {
+        match quick.next(&mut head.headers, closing.as_mut()).await {
+            Next::Usual(usual) => quick.answer(&head, usual).await?,
+            Next::Other => return Some(quick.wire.replay()),
+            Next::End => return None,
+        }
+        // With that goes the last that is known of the request, and its memory can be used again.
+        head.headers.clear();
+    }
+}
+
+struct Quick<'a, S> {
+    front: &'a Arc<Front>,
+    origin: Origin,
+    /// How long a head may take.
+    longest: Duration,
+    wire: Wire<S>,
+    date: Date,
+}
+
+/// What comes next on a connection.
+enum Next {
+    Usual(Usual),
+    Other,
+    End,
+}
+
+/// Nothing is the end of the connection.
+impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
+    async fn next(
+        &mut self,
+        headers: &mut HeaderMap,
+        mut closing: Pin<&mut impl Future<Output = ()>>,
+    ) -> Next {
+        self.wire.begin(self.longest);
+        let mut seen = 0;
+        loop {
+            match head::take(&mut self.wire.bytes, seen, headers) {
+                Found::Usual(usual) => return Next::Usual(usual),
+                Found::Other => return Next::Other,
+                Found::Part => seen = self.wire.bytes.len(),
+            }
+            tokio::select! {
+                biased;
+                came = self.wire.more() => match came {
+                    Came::Bytes => {}
+                    Came::End | Came::Late => return Next::End,
+                },
+                // What has begun is still answered.
+                () = closing.as_mut(), if seen == 0 => return Next::End,
+            }
+        }
+    }
+
+    async fn answer(&mut self, head: &Parts, usual: Usual) -> Option<()> {
+        let asked = Asked::new(&head.headers, gateway::PATH, self.origin);
+        let admitting = pin!(route::admit(self.front, asked));
+        let principal = match self.wire.unless_gone(admitting).await? {
+            Ok(principal) => principal,
+            Err(refused) => return self.refuse(*refused, usual).await,
+        };
+        let body = match self.body(head, usual.body).await {
+            Ok(body) => body,
+            Err(refused) => return self.refuse(*refused, usual).await,
+        };
+        let (door, _) = self.origin;
+        let answering = pin!(gateway::serve_whole(self.front, &principal, door, head, body));
+        let reply = self.wire.unless_gone(answering).await?;
+        self.say(reply, usual.closes).await
+    }
+
+    /// The body, which is nearly always there already.
+    async fn body(&mut self, head: &Parts, length: usize) -> Result<Bytes, Box<Reply>> {
+        if self.wire.bytes.len() < length {
+            let (limits, longest) = self.front.gateway.bounds();
+            posted::check(head, length, &limits)?;
+            self.wire.gather(length, longest).await.map_err(posted::unread)?;
+        }
+        Ok(self.wire.take(length))
+    }
+
+    /// An answer to what may not have come as a whole, and then never will.
+    async fn refuse(&mut self, reply: Reply, usual: Usual) -> Option<()> {
+        let is_whole = self.wire.bytes.len() >= usual.body;
+        if is_whole {
+            self.wire.take(usual.body);
+        }
+        let said = self.say(reply, usual.closes || !is_whole).await;
+        if !is_whole {
+            self.wire.linger().await;
+        }
+        said
+    }
+
+    async fn say(&mut self, reply: Reply, closes: bool) -> Option<()> {
+        let closes = closes || self.front.is_closing();
+        let (head, body) = reply.into_parts();
+        let size = Size::of(head.status, &body);
+        let date = self.date.at(SystemTime::now());
+        speak::head(&mut self.wire.out, &head, size, closes, date);
+        if size != Size::Nothing {
+            self.say_all(body, size).await?;
+        }
+        self.wire.flush().await.ok()?;
+        if closes {
+            self.wire.finish().await;
+        }
+        (!closes).then_some(())
+    }
+
+    async fn say_all(&mut self, mut body: Body, size: Size) -> Option<()> {
+        while let Some(bytes) = self.frame(&mut body).await? {
+            // An empty chunk would be the last.
+            if !bytes.is_empty() {
+                size.begin(&mut self.wire.out, bytes.len());
+                self.wire.put(&bytes).await.ok()?;
+                size.end(&mut self.wire.out);
+            }
+        }
+        size.finish(&mut self.wire.out);
+        Some(())
+    }
+
+    /// The next part of a body. What was said before is not held back for it.
+    async fn frame(&mut self, body: &mut Body) -> Option<Option<Bytes>> {
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => frame,
+            None => {
+                self.wire.flush().await.ok()?;
+                self.wire.unless_gone(pin!(body.frame())).await?
+            }
+        };
+        match frame {
+            Some(frame) => Some(Some(frame.ok()?.into_data().unwrap_or_default())),
+            None => Some(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinSet;
+    use toolcrib::Host;
+
+    use super::*;
+    use crate::front::listen::Peer;
+    use crate::identity::{Door, Identity};
+
+    const TOLD: &[u8] =
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+        Mcp-Protocol-Version: 2026-07-28\r\nContent-Length: 39\r\n\r\n\
+        {\"jsonrpc\":\"2.0\",\"method\":\"heard/this\"}";
+
+    async fn tell(client: &mut TcpStream) {
+        client.write_all(TOLD).await.unwrap();
+        let mut answer = [0; 1000];
+        let length = client.read(&mut answer).await.unwrap();
+        let answer = str::from_utf8(&answer[..length]).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 202 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+    }
+
+    /// What costs most is to go through everything once more, with nothing to do.
+    #[tokio::test]
+    async fn a_request_that_needs_nobody_else_wakes_its_connection_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let [root, state] = ["root", "state"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&root).unwrap();
+        let host = Host::builder(root, state).start().await.unwrap();
+        let front = Front::new(host.clone(), Identity::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let polls = Arc::new(AtomicUsize::new(0));
+        let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&polls));
+        tasks.spawn(async move {
+            let mut serving = pin!(serve(&front, stream, (Door::Tcp, Peer(None))));
+            let counting = poll_fn(|cx| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                serving.as_mut().poll(cx)
+            });
+            counting.await.is_none()
+        });
+        // Whether it can be written to is not known the first time.
+        tell(&mut client).await;
+        let before = polls.load(Ordering::Relaxed);
+        for _ in 0..20 {
+            tell(&mut client).await;
+        }
+        assert_eq!(polls.load(Ordering::Relaxed) - before, 20);
+        drop(client);
+        assert!(tasks.join_next().await.unwrap().unwrap(), "nothing is left of it");
+        host.close().await;
+    }
+}
