@@ -1,17 +1,18 @@
 //! What comes back over HTTP: the head of an answer and what is still to come of it, bounded.
 
+use std::borrow::Cow;
 use std::future::Future;
-use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::http::response::Parts;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 use tokio::time::timeout;
 
+use super::head::Head;
 use super::http_fault::HttpFault;
-use super::lane::Rest;
+use super::lane::{Fault, Rest};
 
 /// Room that is made for an answer because it says how large it is: many can say so and send nothing.
 const ANNOUNCED: usize = 2 << 20;
@@ -28,7 +29,7 @@ pub(super) enum Answer {
     /// Over a connection of a pool that has tasks of its own.
     Pooled(Response),
     /// Over one that whoever reads it drives.
-    Driven(Box<(Parts, Rest)>),
+    Driven(Head, Rest),
 }
 
 /// The rest of an answer. Reading fails when nothing comes for too long.
@@ -50,14 +51,23 @@ impl Answer {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Pooled(response) => response.status(),
-            Self::Driven(driven) => driven.0.status,
+            Self::Driven(head, _) => head.status,
         }
     }
 
-    pub(super) fn headers(&self) -> &HeaderMap {
+    /// The first header of this name, where it is text.
+    pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
         match self {
-            Self::Pooled(response) => response.headers(),
-            Self::Driven(driven) => &driven.0.headers,
+            Self::Pooled(response) => response.headers().get(name)?.to_str().ok(),
+            Self::Driven(head, _) => head.header(name),
+        }
+    }
+
+    /// All of them, which may have to be collected first.
+    pub(super) fn headers(&self) -> Cow<'_, HeaderMap> {
+        match self {
+            Self::Pooled(response) => Cow::Borrowed(response.headers()),
+            Self::Driven(head, _) => Cow::Owned(head.headers()),
         }
     }
 
@@ -65,16 +75,7 @@ impl Answer {
     fn announced(&self) -> Option<u64> {
         match self {
             Self::Pooled(response) => response.content_length(),
-            Self::Driven(driven) => driven.1.announced(),
-        }
-    }
-
-    async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
-        match self {
-            Self::Pooled(response) => response.chunk().await.map_err(HttpFault::network),
-            Self::Driven(driven) => {
-                driven.1.chunk().await.map_err(|error| HttpFault::Network(Arc::new(error)))
-            }
+            Self::Driven(_, rest) => rest.announced(),
         }
     }
 }
@@ -86,19 +87,51 @@ impl Body {
 
     /// The next piece; none at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFault> {
-        unless_silent(self.silence, self.answer.chunk()).await?
+        let rest = match &mut self.answer {
+            Answer::Driven(_, rest) => rest,
+            Answer::Pooled(response) => {
+                let chunk = unless_silent(self.silence, response.chunk()).await?;
+                return chunk.map_err(HttpFault::network);
+            }
+        };
+        loop {
+            // What has come already needs no clock.
+            if let Poll::Ready(chunk) = rest.chunk_at_hand() {
+                return chunk.map_err(broken);
+            }
+            unless_silent(self.silence, rest.more()).await?.map_err(broken)?;
+        }
     }
 
     pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
-        let announced = self.answer.announced().and_then(|size| usize::try_from(size).ok());
-        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(ANNOUNCED.min(limit)));
-        while let Some(chunk) = self.chunk().await? {
-            if body.len() + chunk.len() > limit {
+        let announced = self.answer.announced().unwrap_or(0);
+        if announced > limit as u64 {
+            return Err(HttpFault::TooLarge { limit });
+        }
+        let mut body = Vec::with_capacity((announced as usize).min(ANNOUNCED));
+        loop {
+            let goes_on = self.add_to(&mut body).await?;
+            if body.len() > limit {
                 return Err(HttpFault::TooLarge { limit });
             }
-            body.extend_from_slice(&chunk);
+            if !goes_on {
+                return Ok(body);
+            }
         }
-        Ok(body)
+    }
+
+    /// Whether there was more. It is not copied from piece to piece where that can be avoided.
+    async fn add_to(&mut self, body: &mut Vec<u8>) -> Result<bool, HttpFault> {
+        let Answer::Driven(_, rest) = &mut self.answer else {
+            let chunk = Box::pin(self.chunk()).await?;
+            body.extend_from_slice(chunk.as_deref().unwrap_or_default());
+            return Ok(chunk.is_some());
+        };
+        if let Poll::Ready(end) = rest.take_into(body) {
+            return end.map(|()| false).map_err(broken);
+        }
+        unless_silent(self.silence, rest.more_into(body)).await?.map_err(broken)?;
+        Ok(true)
     }
 
     /// Reads what is not wanted: a connection on which nothing is left can be used again, so its end is waited for.
@@ -124,8 +157,7 @@ impl Content {
         if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Self::Nothing;
         }
-        let named = response.headers().get(CONTENT_TYPE);
-        let named = named.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let named = response.header(&CONTENT_TYPE).unwrap_or_default();
         let kind = named.split(';').next().unwrap_or_default().trim();
         match kind {
             _ if kind.eq_ignore_ascii_case("application/json") => Self::Json,
@@ -134,6 +166,10 @@ impl Content {
             _ => Self::Other(named.to_owned()),
         }
     }
+}
+
+fn broken(fault: impl Into<Fault>) -> HttpFault {
+    HttpFault::Network(fault.into().into())
 }
 
 /// The beginning of what a server said beside a status, where it is text.

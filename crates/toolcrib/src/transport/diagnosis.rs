@@ -4,15 +4,17 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::{Id, build, method};
 
 use super::answer::Answer;
-use super::http::{Http, SCHEMES, Waiting};
+use super::http::{Http, Post, SCHEMES};
 use super::http_fault::HttpFault;
 use super::open::Opening;
 use super::remote::{Target, remote_of};
+use super::waiting::Waiting;
 
 /// One look takes no longer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -54,7 +56,9 @@ pub(crate) async fn look(transport: &Transport, opening: &Opening<'_>) -> Option
     let http =
         Http::new(Target::of(remote_of(transport)?, SCHEMES, opening).ok()?, opening).ok()?;
     let ping = build::request(&Id::Number(0), method::PING, None);
-    let post = http.post(http.url(), http.headers(), &ping, Waiting::NOBODY);
+    let posting = http.posting(http.url(), http.headers());
+    let post = Post { url: http.url(), posting: &posting, own: HeaderMap::new(), message: &ping };
+    let post = http.post(post, Waiting::NOBODY);
     let health = http.url().join(HEALTH).ok()?;
     let (post, health) = tokio::join!(found(post), found(http.get(health)));
     Some(Sight { post, health })

@@ -8,19 +8,20 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode, Url};
-use tokio::sync::mpsc;
 use toolcrib_config::Hidden;
 use toolcrib_wire::header::Header;
-use toolcrib_wire::{Id, Limits, Raw};
+use toolcrib_wire::{Limits, Raw};
 
 use super::answer::{Answer, Body, Content, unless_silent};
 use super::http_fault::HttpFault;
-use super::lane::Lanes;
-use super::link::Incoming;
+use super::lane::Fault;
+use super::lanes::Lanes;
 use super::open::{OpenError, Opening};
+use super::posting::Posting;
 use super::remote::{Target, within};
 use super::tls::Tls;
 use super::tokens::{Denial, Tokens};
+use super::waiting::{Waiting, limit};
 
 pub(super) const AGENT: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
 pub(crate) const SCHEMES: [&str; 2] = ["http", "https"];
@@ -51,23 +52,24 @@ pub(super) struct Http {
     silence: Option<Duration>,
 }
 
+/// Something to be posted.
+pub(super) struct Post<'a> {
+    pub(super) url: &'a Url,
+    pub(super) posting: &'a Posting,
+    /// Headers of its own, which are set over the common ones.
+    pub(super) own: HeaderMap,
+    pub(super) message: &'a Raw,
+}
+
 /// One request, which may be sent more than once.
 struct Ask<'a> {
     method: Method,
     url: Cow<'a, Url>,
     headers: HeaderMap,
-    body: Bytes,
+    /// What is posted, and what it has in common with all that is: more headers, for one.
+    posts: Option<(&'a Posting, &'a Raw)>,
     /// How long the head of its answer may take, where that is bounded.
     silence: Option<Duration>,
-}
-
-/// Who waits for a request, so that he can be told that it is not the server that takes its time.
-#[derive(Clone, Copy)]
-pub(super) struct Waiting<'a> {
-    request: Option<(&'a mpsc::Sender<Incoming>, &'a Id)>,
-    /// How long the server may take to begin its answer, each time that the request is sent. What a token takes is
-    /// not the server's time.
-    limit: Option<Duration>,
 }
 
 impl Http {
@@ -110,26 +112,32 @@ impl Http {
         self.target.headers.clone()
     }
 
-    /// The same for whatever is posted, once for many requests.
-    pub(super) fn posting(&self, mut headers: HeaderMap) -> HeaderMap {
+    /// The same for whatever is posted there, once for many requests.
+    pub(super) fn posting(&self, url: &Url, mut headers: HeaderMap) -> Posting {
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, JSON_OR_EVENTS);
         if let Some(lanes) = &self.lanes {
             lanes.dress(&mut headers);
         }
-        headers
+        Posting::to(url, headers)
     }
 
-    /// The headers are those that are made up for posting.
     pub(super) async fn post(
         &self,
-        url: &Url,
-        headers: HeaderMap,
-        message: &Raw,
+        post: Post<'_>,
         waiting: Waiting<'_>,
     ) -> Result<Answer, HttpFault> {
-        let body = Bytes::from_owner(Shared(message.clone()));
-        self.send(Ask { body, ..Ask::new(Method::POST, url, headers) }, waiting).await
+        let is_simple = self.target.tokens.is_none() && waiting.limit.is_none();
+        let Some(lanes) = self.lanes.as_ref().filter(|_| is_simple) else {
+            return Box::pin(self.send(Ask::of(post), waiting)).await;
+        };
+        // Most calls go this way, so it is short, and what the others need does not make it larger.
+        let head = post.posting.head(post.url, &post.own);
+        let answer = lanes.post(&head, post.message.as_bytes()).await.map_err(broken)?;
+        match keeps(answer.status()) {
+            true => Box::pin(follow(lanes, &Ask::of(post), answer)).await,
+            false => Ok(answer),
+        }
     }
 
     /// Keeps the connections in order, for ever.
@@ -162,9 +170,7 @@ impl Http {
         let Some(tokens) = &self.target.tokens else { return self.send_once(&ask, waiting).await };
         let token = match tokens.at_hand() {
             Some(token) => token,
-            None => Box::pin(waiting.while_standing(tokens.token()))
-                .await
-                .map_err(HttpFault::NoToken)?,
+            None => waiting.while_standing(tokens.token()).await.map_err(HttpFault::NoToken)?,
         };
         if let Some(token) = &token {
             self.show(&**tokens, token, &mut ask)?;
@@ -186,7 +192,7 @@ impl Http {
         waiting: Waiting<'_>,
     ) -> Result<Answer, HttpFault> {
         for _ in 1..TRIES {
-            let denial = Denial::of(answer.status().as_u16(), answer.headers());
+            let denial = Denial::of(answer.status().as_u16(), &answer.headers());
             let instead = tokens.instead(token.as_ref(), &denial);
             let instead = waiting.while_standing(instead).await.map_err(HttpFault::NoToken)?;
             let Some(instead) = instead else { return Ok(answer) };
@@ -219,20 +225,17 @@ impl Http {
     }
 
     async fn send_once(&self, ask: &Ask<'_>, waiting: Waiting<'_>) -> Result<Answer, HttpFault> {
-        match (waiting.limit, ask.silence) {
-            (None, None) => self.go(ask).await,
-            // What is rare does not make every call large.
-            (limit, silence) => {
-                let going = async { unless_silent(silence, self.go(ask)).await? };
-                Box::pin(within(limit.unwrap_or_default(), going)).await
-            }
-        }
+        let going = async { unless_silent(ask.silence, self.go(ask)).await? };
+        within(waiting.limit.unwrap_or_default(), going).await
     }
 
     async fn go(&self, ask: &Ask<'_>) -> Result<Answer, HttpFault> {
         match &self.lanes {
-            Some(lanes) if ask.method == Method::POST => post_plainly(lanes, ask).await,
-            _ => Box::pin(ask.over(&self.client)).await,
+            Some(lanes) if ask.posts.is_some() => {
+                let first = ask.plainly(lanes, &ask.url).await?;
+                follow(lanes, ask, first).await
+            }
+            _ => ask.over(&self.client).await,
         }
     }
 
@@ -256,7 +259,7 @@ impl Http {
 
     /// What an answer without success means. It is read as far as that gives its connection back.
     pub(super) async fn refusal(&self, answer: Answer, had_session: bool) -> HttpFault {
-        let fault = HttpFault::of(answer.status(), answer.headers(), had_session, self.url());
+        let fault = HttpFault::of(answer.status(), &answer.headers(), had_session, self.url());
         self.body(answer).finish().await;
         fault
     }
@@ -266,46 +269,30 @@ impl Http {
     }
 }
 
-impl<'a> Waiting<'a> {
-    pub(super) const NOBODY: Self = Self { request: None, limit: None };
-
-    pub(super) fn for_answer(inbox: &'a mpsc::Sender<Incoming>, id: &'a Id) -> Self {
-        Self { request: Some((inbox, id)), limit: None }
-    }
-
-    /// The shorter time counts; zero means without limit.
-    pub(super) fn at_most(self, time: Duration) -> Self {
-        let limit = self.limit.into_iter().chain(limit(time)).min();
-        Self { limit, ..self }
-    }
-
-    /// The time that a token takes is not the request's.
-    async fn while_standing<T>(self, work: impl Future<Output = T>) -> T {
-        self.say(true).await;
-        let done = work.await;
-        self.say(false).await;
-        done
-    }
-
-    async fn say(self, stands: bool) {
-        if let Some((inbox, id)) = self.request {
-            // What nobody takes any more is dropped.
-            let _ = inbox.send(Incoming::Standing { request: id.clone(), stands }).await;
-        }
-    }
-}
-
 impl<'a> Ask<'a> {
     fn new(method: Method, url: &'a Url, headers: HeaderMap) -> Self {
-        Self { method, url: Cow::Borrowed(url), headers, body: Bytes::new(), silence: None }
+        Self { method, url: Cow::Borrowed(url), headers, posts: None, silence: None }
+    }
+
+    fn of(post: Post<'a>) -> Self {
+        let posts = Some((post.posting, post.message));
+        Self { posts, ..Self::new(Method::POST, post.url, post.own) }
+    }
+
+    /// Posts over a plain connection.
+    async fn plainly(&self, lanes: &Lanes, url: &Url) -> Result<Answer, HttpFault> {
+        let Some((posting, message)) = self.posts else { return Err(HttpFault::NoAnswer) };
+        let head = posting.head(url, &self.headers);
+        lanes.post(&head, message.as_bytes()).await.map_err(broken)
     }
 
     async fn over(&self, client: &Client) -> Result<Answer, HttpFault> {
         let request = client.request(self.method.clone(), Url::clone(&self.url));
-        let request = request.headers(self.headers.clone());
-        let request = match self.body.is_empty() {
-            true => request,
-            false => request.body(self.body.clone()),
+        let request = match self.posts {
+            None => request.headers(self.headers.clone()),
+            Some((posting, message)) => request
+                .headers(posting.headers(&self.headers))
+                .body(Bytes::from_owner(Shared(message.clone()))),
         };
         request.send().await.map(Answer::Pooled).map_err(HttpFault::network)
     }
@@ -323,29 +310,26 @@ pub(super) fn put(headers: &mut HeaderMap, header: &Header) -> Result<(), HttpFa
     Ok(())
 }
 
-fn limit(time: Duration) -> Option<Duration> {
-    (!time.is_zero()).then_some(time)
-}
-
-async fn post_plainly(lanes: &Lanes, ask: &Ask<'_>) -> Result<Answer, HttpFault> {
-    let mut url = Cow::Borrowed(&*ask.url);
-    let mut followed = 0;
-    loop {
-        let posted = lanes.post(&url, &ask.headers, ask.body.clone()).await;
-        let (head, rest) = posted.map_err(|error| HttpFault::Network(error.into()))?;
-        match moved(&url, head.status, &head.headers).filter(|_| followed < REDIRECTS) {
-            Some(to) => url = Cow::Owned(to),
-            None => return Ok(Answer::Driven(Box::new((head, rest)))),
-        }
-        followed += 1;
+/// Posts again where the server wants it instead, as long as that may be.
+async fn follow(lanes: &Lanes, ask: &Ask<'_>, first: Answer) -> Result<Answer, HttpFault> {
+    let (mut url, mut answer) = (Cow::Borrowed(&*ask.url), first);
+    for _ in 0..REDIRECTS {
+        let Some(to) = moved(&url, &answer) else { break };
+        answer = ask.plainly(lanes, &to).await?;
+        url = Cow::Owned(to);
     }
+    Ok(answer)
 }
 
 /// Where a request is to be made again, if it may be.
-fn moved(from: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
-    let location = headers.get(LOCATION).filter(|_| keeps(status))?;
-    let to = from.join(location.to_str().ok()?).ok()?;
+fn moved(from: &Url, answer: &Answer) -> Option<Url> {
+    let location = answer.header(&LOCATION).filter(|_| keeps(answer.status()))?;
+    let to = from.join(location).ok()?;
     (to.origin() == from.origin()).then_some(to)
+}
+
+fn broken(fault: Fault) -> HttpFault {
+    HttpFault::Network(fault.into())
 }
 
 /// Whether a redirect keeps method and body.

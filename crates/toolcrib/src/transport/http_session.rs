@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::header::{self, Header};
@@ -16,10 +16,12 @@ use toolcrib_wire::{Id, Message, Packet, Version, method};
 use super::answer::{self, Answer, Content, LINGER};
 use super::event_stream::{Cursor, EventStream, answers, incoming, message};
 use super::exchange::{Alone, Went, Work};
-use super::http::{self, Http, Waiting};
+use super::http::{self, Http, Post};
 use super::http_fault::HttpFault;
 use super::known::{Known, SESSION_ID};
 use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
+use super::posting::Posting;
+use super::waiting::Waiting;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 
@@ -194,7 +196,10 @@ impl Session {
         id: &Id,
         arrives: oneshot::Sender<()>,
     ) -> Result<Went, HttpFault> {
-        let (answer, had_session) = self.post(request).await?;
+        let (answer, had_session) = match is_opening(request) {
+            true => Box::pin(self.post_opening(request)).await?,
+            false => self.post(request).await?,
+        };
         // Nobody has to want to know.
         let _ = arrives.send(());
         if !answer.status().is_success() {
@@ -344,23 +349,17 @@ impl Session {
         }
     }
 
-    /// Sends one message. Tells besides whether the request named a session.
-    async fn post(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
-        let is_opening = matches!(&message.what, What::Request { method, .. } if &**method == method::INITIALIZE);
-        if is_opening {
-            // What was spoken before, to find out the era, is not what this begins.
-            self.known().speaks(None);
-        } else if let Some(version) = &message.version {
-            self.known().speaks(Some(version));
-        }
-        let (mut response, mut had_session) = self.post_once(message).await?;
-        if is_opening && had_session && response.status() == StatusCode::NOT_FOUND {
-            // The session that was configured is gone, so this begins another. It has had no effect yet.
+    /// Sends the message that opens the conversation, and begins another session if the configured one is gone.
+    async fn post_opening(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
+        // What was spoken before, to find out the era, is not what this begins.
+        self.known().speaks(None);
+        let (mut response, mut had_session) = self.post_as_known(message).await?;
+        if had_session && response.status() == StatusCode::NOT_FOUND {
+            // It has had no effect yet.
             self.known().is_in(None);
-            (response, had_session) = Box::pin(self.post_once(message)).await?;
+            (response, had_session) = self.post_as_known(message).await?;
         }
-        if is_opening
-            && response.status().is_success()
+        if response.status().is_success()
             && let Some(given) = response.headers().get(SESSION_ID)
         {
             self.known().is_in(Some(sensitive(given.clone())));
@@ -368,22 +367,38 @@ impl Session {
         Ok((response, had_session))
     }
 
-    async fn post_once(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
-        let (mut headers, had_session) = self.known().posting(&self.http);
-        for header in of_message(message) {
-            http::put(&mut headers, &header)?;
+    /// Sends any other message. Tells besides whether the request named a session.
+    async fn post(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
+        if let Some(version) = &message.version {
+            self.known().speaks(Some(version));
         }
+        self.post_as_known(message).await
+    }
+
+    async fn post_as_known(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
+        let mut own = HeaderMap::new();
+        for header in of_message(message) {
+            http::put(&mut own, &header)?;
+        }
+        let (posting, had_session, waiting) = self.prepared(message);
+        let post = Post { url: self.http.url(), posting: &posting, own, message: &message.raw };
+        let response = self.http.post(post, waiting).await?;
+        self.known().heard(response.status());
+        Ok((response, had_session))
+    }
+
+    /// What a message goes with, whether a session is in it, and how long its answer may take.
+    fn prepared<'a>(&'a self, message: &'a Outward) -> (Arc<Posting>, bool, Waiting<'a>) {
         let waiting = match &message.what {
             What::Request { id, .. } => Waiting::for_answer(&self.incoming, id),
             What::Notification { .. } | What::Answer => Waiting::NOBODY.at_most(DELIVERY),
         };
-        let waiting = match self.known().answered {
-            true => waiting,
-            false => waiting.at_most(self.http.connect_timeout),
-        };
-        let response = self.http.post(self.http.url(), headers, &message.raw, waiting).await?;
-        self.known().heard(response.status());
-        Ok((response, had_session))
+        let mut known = self.known();
+        let (posting, had_session) = known.posting(&self.http);
+        match known.answered {
+            true => (posting, had_session, waiting),
+            false => (posting, had_session, waiting.at_most(self.http.connect_timeout)),
+        }
     }
 
     async fn get(&self, cursor: &Cursor) -> Result<Answer, HttpFault> {
@@ -400,7 +415,7 @@ impl Session {
     }
 
     fn fault(&self, response: &Answer, had_session: bool) -> HttpFault {
-        HttpFault::of(response.status(), response.headers(), had_session, self.http.url())
+        HttpFault::of(response.status(), &response.headers(), had_session, self.http.url())
     }
 
     /// The first reason counts.
@@ -426,6 +441,10 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
+}
+
+fn is_opening(message: &Outward) -> bool {
+    matches!(&message.what, What::Request { method, .. } if &**method == method::INITIALIZE)
 }
 
 /// What is left of some work, if it is not done at once: mostly the end of a stream comes with its last event.

@@ -1,11 +1,14 @@
 //! What is known of a server over HTTP, and goes into every request to it.
 
+use std::sync::Arc;
+
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::oneshot;
 use toolcrib_wire::{Version, header};
 
 use super::http::Http;
+use super::posting::Posting;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 
@@ -14,8 +17,8 @@ pub(super) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSIO
 pub(super) struct Known {
     session: Option<HeaderValue>,
     version: Option<Version>,
-    /// The headers of whatever is posted in the conversation, as long as neither of them changes.
-    posting: Option<(HeaderMap, bool)>,
+    /// What all that is posted in the conversation has in common, as long as neither of them changes.
+    posting: Option<(Arc<Posting>, bool)>,
     /// It has answered at least once: connecting is over.
     pub(super) answered: bool,
     /// Tells whoever listens, and may be denied it, that a request was not denied.
@@ -64,12 +67,15 @@ impl Known {
         (headers, has_session)
     }
 
-    pub(super) fn posting(&mut self, http: &Http) -> (HeaderMap, bool) {
-        if self.posting.is_none() {
-            let (headers, has_session) = self.headers(http);
-            self.posting = Some((http.posting(headers), has_session));
+    /// The same for whatever is posted.
+    pub(super) fn posting(&mut self, http: &Http) -> (Arc<Posting>, bool) {
+        if let Some((posting, has_session)) = &self.posting {
+            return (Arc::clone(posting), *has_session);
         }
-        self.posting.clone().unwrap_or_default()
+        let (headers, has_session) = self.headers(http);
+        let posting = Arc::new(http.posting(http.url(), headers));
+        self.posting = Some((Arc::clone(&posting), has_session));
+        (posting, has_session)
     }
 }
 

@@ -1,270 +1,281 @@
-//! Plain HTTP connections that are driven by whoever uses them: a request over one needs no other task.
+//! One plain HTTP connection, driven by whoever uses it: a request over it needs no other task, and wakes nobody but
+//! the one who waits for its answer.
 
-use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper::header::{HOST, HeaderValue, USER_AGENT};
-use hyper::http::response::Parts;
-use hyper::{HeaderMap, Method, Request, Uri};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
-use tower::Service;
-use url::{Position, Url};
 
-use super::http::{AGENT, IDLE, IDLE_CONNECTIONS};
+use super::decoder::{Decoder, Step};
+use super::garbled::Garbled;
+use super::head::Head;
+use super::lanes::Idle;
 
-type Fault = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// The connections to one server.
-#[derive(Debug)]
-pub(super) struct Lanes {
-    connector: HttpConnector,
-    origin: Uri,
-    host: HeaderValue,
-    /// The address that nearly everything is posted to, and how a request names it.
-    usual: (Url, Uri),
-    idle: Arc<Idle>,
+/// Room for what comes: for most answers at first, and more for those that fill it.
+const ROOM: usize = 8 * 1024;
+const MOST_ROOM: usize = 256 * 1024;
+
+pub(super) struct Lane {
+    stream: TcpStream,
+    buffer: BytesMut,
+    room: usize,
 }
 
-/// Connections that nobody uses, the newest last.
-#[derive(Debug, Default)]
-struct Idle {
-    lanes: Mutex<Vec<(Box<Lane>, Instant)>>,
-    returned: Notify,
+/// A request, as far as it is not written.
+pub(super) struct Sending<'a> {
+    parts: [IoSlice<'a>; PARTS],
+    next: usize,
+    has_begun: bool,
+    fault: Option<io::Error>,
 }
 
-struct Lane {
-    sender: SendRequest<Full<Bytes>>,
-    connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
+/// The head but for its last line, that line, and the body.
+const PARTS: usize = 3;
+
+/// A request that got no answer.
+pub(super) enum Failed {
+    /// Nothing of it was sent, so it can be sent on another connection.
+    Unsent(Fault),
+    Lost(Fault),
 }
 
 /// The rest of an answer. Read to its end, it gives its connection back; dropped before, it closes it.
-#[derive(Debug)]
 pub(super) struct Rest {
-    body: Incoming,
-    lane: Option<Box<Lane>>,
+    lane: Option<Lane>,
+    decoder: Decoder,
+    keeps: bool,
+    /// What is still to be written of the request, where the server did not wait for it.
+    unsent: Bytes,
     idle: Arc<Idle>,
 }
 
-/// A request that got no answer.
-enum Failed {
-    /// It was not sent, so it can be sent on another connection.
-    Unsent(Box<Request<Full<Bytes>>>),
-    Lost(hyper::Error),
-}
-
-impl Lanes {
-    /// None where more is needed than a plain connection.
-    pub(super) fn to(url: &Url, connect_timeout: Option<Duration>) -> Option<Self> {
-        let is_plain = url.scheme() == "http" && url.username().is_empty();
-        if !is_plain || url.password().is_some() {
-            return None;
-        }
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(connect_timeout);
-        Some(Lanes {
-            connector,
-            origin: url[..Position::BeforePath].parse().ok()?,
-            host: HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?,
-            usual: (url.clone(), in_request(url)?),
-            idle: Arc::default(),
-        })
+impl<'a> Sending<'a> {
+    pub(super) fn of(parts: [&'a [u8]; PARTS]) -> Self {
+        Self { parts: parts.map(IoSlice::new), next: 0, has_begun: false, fault: None }
     }
 
-    /// What every request has to say besides: nothing adds it on the way.
-    pub(super) fn dress(&self, headers: &mut HeaderMap) {
-        headers.insert(HOST, self.host.clone());
-        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+    fn is_done(&self) -> bool {
+        self.next == PARTS
     }
 
-    /// Posts once. The address is one of the server that these lead to, the headers are dressed.
-    pub(super) async fn post(
-        &self,
-        url: &Url,
-        headers: &HeaderMap,
-        body: Bytes,
-    ) -> Result<(Parts, Rest), Fault> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = match *url == self.usual.0 {
-            true => self.usual.1.clone(),
-            false => in_request(url).ok_or("the address cannot be used")?,
-        };
-        *request.headers_mut() = headers.clone();
-        while let Some(lane) = self.idle.take() {
-            match lane.send(request, &self.idle).await {
-                Ok(answer) => return Ok(answer),
-                // The server has closed it meanwhile.
-                Err(Failed::Unsent(again)) => request = *again,
-                Err(Failed::Lost(error)) => return Err(error.into()),
-            }
-        }
-        match Box::pin(self.connect()).await?.send(request, &self.idle).await {
-            Ok(answer) => Ok(answer),
-            Err(Failed::Lost(error)) => Err(error.into()),
-            Err(Failed::Unsent(_)) => Err("the server closed the connection at once".into()),
-        }
-    }
-
-    async fn connect(&self) -> Result<Box<Lane>, Fault> {
-        let mut connector = self.connector.clone();
-        std::future::poll_fn(|cx| connector.poll_ready(cx)).await?;
-        let stream = connector.call(self.origin.clone()).await?;
-        let (sender, connection) = http1::handshake(stream).await?;
-        Ok(Box::new(Lane { sender, connection }))
-    }
-
-    /// Closes what was idle for too long, for ever.
-    pub(super) async fn tidy(&self) {
-        loop {
-            match self.idle.oldest() {
-                Some(since) => {
-                    sleep_until(since + IDLE).await;
-                    self.idle.close_old();
+    /// Ready when it is written, or cannot be.
+    fn poll_write(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.is_done() && self.fault.is_none() {
+            let mut parts = &mut self.parts[self.next..];
+            match ready!(Pin::new(&mut *stream).poll_write_vectored(cx, parts)) {
+                Ok(0) => self.fault = Some(io::ErrorKind::WriteZero.into()),
+                Ok(size) => {
+                    IoSlice::advance_slices(&mut parts, size);
+                    self.next = PARTS - parts.len();
+                    self.has_begun = true;
                 }
-                None => self.idle.returned.notified().await,
+                Err(fault) => self.fault = Some(fault),
             }
         }
+        Poll::Ready(())
     }
-}
 
-fn in_request(url: &Url) -> Option<Uri> {
-    url[Position::BeforePath..Position::AfterQuery].parse().ok()
+    fn failed(&mut self, fault: Fault) -> Failed {
+        // What kept it from being written also kept it from being answered.
+        let fault = self.fault.take().map_or(fault, Fault::from);
+        if self.has_begun { Failed::Lost(fault) } else { Failed::Unsent(fault) }
+    }
+
+    fn unsent(&self) -> Bytes {
+        let mut unsent = BytesMut::new();
+        if self.fault.is_none() {
+            self.parts[self.next..].iter().for_each(|part| unsent.extend_from_slice(part));
+        }
+        unsent.freeze()
+    }
 }
 
 impl Lane {
-    async fn send(
-        mut self: Box<Self>,
-        request: Request<Full<Bytes>>,
-        idle: &Arc<Idle>,
-    ) -> Result<(Parts, Rest), Failed> {
-        if !self.is_open().await {
-            return Err(Failed::Unsent(Box::new(request)));
+    pub(super) fn over(stream: TcpStream) -> Self {
+        Self { stream, buffer: BytesMut::new(), room: ROOM }
+    }
+
+    /// Whether a request can be sent. An idle connection learns only here that the server has closed it, or has said
+    /// what nobody asked for.
+    pub(super) fn is_open(&self) -> bool {
+        // Nothing is asked of the system unless something has come.
+        let read = self.stream.try_read(&mut [0]);
+        matches!(read, Err(fault) if fault.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Sends a request and waits for the head of its answer, even if the server does not wait for all of the request.
+    pub(super) async fn ask(&mut self, sending: &mut Sending<'_>) -> Result<Head, Failed> {
+        poll_fn(|cx| self.poll_ask(sending, cx)).await
+    }
+
+    fn poll_ask(
+        &mut self,
+        sending: &mut Sending<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Head, Failed>> {
+        let _ = sending.poll_write(&mut self.stream, cx);
+        if let Some(fault) = sending.fault.take_if(|_| !sending.has_begun) {
+            return Poll::Ready(Err(sending.failed(fault.into())));
         }
-        let mut answer = pin!(self.sender.try_send_request(request));
-        let mut is_over = false;
-        let answer = std::future::poll_fn(|cx| {
-            is_over = is_over || Pin::new(&mut self.connection).poll(cx).is_ready();
-            answer.as_mut().poll(cx)
-        });
-        match answer.await {
-            Ok(answer) => {
-                let (head, body) = answer.into_parts();
-                let mut lane = (!is_over).then_some(self);
-                if body.is_end_stream() {
-                    idle.put(lane.take());
-                }
-                Ok((head, Rest { body, lane, idle: Arc::clone(idle) }))
+        loop {
+            let read = match ready!(self.poll_fill(cx)) {
+                Ok(0) => Err(Fault::from(Garbled::CutShort)),
+                Ok(_) => Head::take(&mut self.buffer).map_err(Fault::from),
+                Err(fault) => Err(fault.into()),
+            };
+            if let Some(head) = read.transpose() {
+                return Poll::Ready(head.map_err(|fault| sending.failed(fault)));
             }
-            Err(mut failed) => Err(match failed.take_message() {
-                Some(request) => Failed::Unsent(Box::new(request)),
-                None => Failed::Lost(failed.into_error()),
-            }),
         }
     }
 
-    /// Whether a request can be sent. An idle connection learns only here that the server has closed it.
-    async fn is_open(&mut self) -> bool {
-        // Mostly that is known at once, and then sending must not wake whoever sends.
-        let at_once = self.poll_open(&mut Context::from_waker(Waker::noop()));
-        match at_once {
-            Poll::Ready(is_open) => is_open,
-            Poll::Pending => std::future::poll_fn(|cx| self.poll_open(cx)).await,
+    /// Reads into the buffer; nothing at the end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.buffer.reserve(self.room);
+        let had = self.buffer.capacity() - self.buffer.len();
+        let read = ready!(pin!(self.stream.read_buf(&mut self.buffer)).poll(cx));
+        if matches!(read, Ok(size) if size == had) {
+            self.room = (self.room * 2).min(MOST_ROOM);
+        }
+        Poll::Ready(read)
+    }
+
+    /// Reads past the buffer, no more than there is still to come.
+    fn poll_read(
+        &mut self,
+        into: &mut Vec<u8>,
+        left: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if into.len() == into.capacity() {
+            into.reserve(left.min(MOST_ROOM));
+        }
+        pin!(self.stream.read_buf(&mut into.limit(left))).poll(cx)
+    }
+
+    /// Writes what is left of a request, as far as the server takes it.
+    fn poll_write_on(&mut self, unsent: &mut Bytes, cx: &mut Context<'_>) {
+        while !unsent.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, unsent) {
+                Poll::Ready(Ok(size)) if size > 0 => unsent.advance(size),
+                // It has answered without it.
+                Poll::Ready(_) => unsent.clear(),
+                Poll::Pending => return,
+            }
         }
     }
 
-    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        match Pin::new(&mut self.connection).poll(cx) {
-            Poll::Ready(_) => Poll::Ready(false),
-            Poll::Pending => self.sender.poll_ready(cx).map(|ready| ready.is_ok()),
+    /// A large answer leaves no large buffer behind.
+    fn rested(mut self) -> Self {
+        if self.room > ROOM || self.buffer.capacity() > ROOM {
+            self.buffer = BytesMut::new();
+            self.room = ROOM;
         }
+        self
     }
 }
 
 impl Rest {
-    /// How long it is, where the server has said so.
+    pub(super) fn of(lane: Lane, head: &Head, sending: &Sending<'_>, idle: &Arc<Idle>) -> Self {
+        let mut rest = Self {
+            lane: Some(lane),
+            decoder: Decoder::of(head.framing),
+            // Whoever answers before he has heard all may take what is left for another request.
+            keeps: head.keeps && sending.is_done(),
+            unsent: sending.unsent(),
+            idle: Arc::clone(idle),
+        };
+        if rest.decoder.is_over() {
+            rest.give_back();
+        }
+        rest
+    }
+
+    /// How much is still to come, where the server has said so.
     pub(super) fn announced(&self) -> Option<u64> {
-        self.body.size_hint().exact()
+        self.decoder.left()
     }
 
-    /// The next piece; none at the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, hyper::Error> {
+    /// The next piece, if it has come already; none at the end.
+    pub(super) fn chunk_at_hand(&mut self) -> Poll<Result<Option<Bytes>, Garbled>> {
+        let step = self.step()?;
+        let Some(lane) = &mut self.lane else { return Poll::Ready(Ok(None)) };
+        let Step::Data(size) = step else { return Poll::Pending };
+        let chunk = lane.buffer.split_to(size).freeze();
+        if self.decoder.is_over() {
+            self.give_back();
+        }
+        Poll::Ready(Ok(Some(chunk)))
+    }
+
+    /// All that has come already; ready at the end.
+    pub(super) fn take_into(&mut self, body: &mut Vec<u8>) -> Poll<Result<(), Garbled>> {
         loop {
-            let Some(frame) = std::future::poll_fn(|cx| self.poll_frame(cx)).await else {
-                return Ok(None);
-            };
-            // Anything else is a trailer, which says nothing here.
-            if let Ok(data) = frame?.into_data() {
-                return Ok(Some(data));
+            let step = self.step()?;
+            let Some(lane) = &mut self.lane else { return Poll::Ready(Ok(())) };
+            let Step::Data(size) = step else { return Poll::Pending };
+            body.extend_from_slice(&lane.buffer[..size]);
+            lane.buffer.advance(size);
+        }
+    }
+
+    /// Waits until there is more at hand.
+    pub(super) async fn more(&mut self) -> Result<(), Fault> {
+        poll_fn(|cx| self.poll_more(None, cx)).await
+    }
+
+    /// The same, but what is known to be of the body goes there at once.
+    pub(super) async fn more_into(&mut self, body: &mut Vec<u8>) -> Result<(), Fault> {
+        poll_fn(|cx| self.poll_more(Some(&mut *body), cx)).await
+    }
+
+    fn poll_more(
+        &mut self,
+        body: Option<&mut Vec<u8>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        let Some(lane) = &mut self.lane else { return Poll::Ready(Ok(())) };
+        lane.poll_write_on(&mut self.unsent, cx);
+        let read = match (body, self.decoder.left()) {
+            (Some(body), Some(left)) if lane.buffer.is_empty() => {
+                let left = usize::try_from(left).unwrap_or(usize::MAX);
+                let read = ready!(lane.poll_read(body, left, cx));
+                self.decoder.passed(*read.as_ref().unwrap_or(&0));
+                read
             }
+            _ => ready!(lane.poll_fill(cx)),
+        };
+        let more = match read {
+            Ok(0) => self.decoder.closed().map_err(Fault::from),
+            read => read.map(drop).map_err(Fault::from),
+        };
+        Poll::Ready(more.inspect_err(|_| self.lane = None))
+    }
+
+    /// What the bytes at hand are. The connection is gone after the last.
+    fn step(&mut self) -> Result<Step, Garbled> {
+        let Some(lane) = &mut self.lane else { return Ok(Step::End) };
+        let step = self.decoder.step(&mut lane.buffer);
+        match step {
+            Ok(Step::End) => self.give_back(),
+            Ok(_) => {}
+            Err(_) => self.lane = None,
         }
+        step
     }
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame>>> {
-        let mut frame = Pin::new(&mut self.body).poll_frame(cx);
-        if frame.is_pending()
-            && let Some(lane) = &mut self.lane
-        {
-            // What came with its end is in the body by then.
-            if Pin::new(&mut lane.connection).poll(cx).is_ready() {
-                self.lane = None;
-            }
-            frame = Pin::new(&mut self.body).poll_frame(cx);
+    fn give_back(&mut self) {
+        // What comes behind the end is no answer to anything.
+        let lane = self.lane.take().filter(|lane| self.keeps && lane.buffer.is_empty());
+        if let Some(lane) = lane {
+            self.idle.put(lane.rested());
         }
-        if matches!(frame, Poll::Ready(None)) {
-            self.idle.put(self.lane.take());
-        }
-        frame
-    }
-}
-
-type Frame = hyper::body::Frame<Bytes>;
-
-impl Idle {
-    fn take(&self) -> Option<Box<Lane>> {
-        let (lane, since) = self.lanes().pop()?;
-        (since.elapsed() < IDLE).then_some(lane)
-    }
-
-    fn put(&self, lane: Option<Box<Lane>>) {
-        let Some(lane) = lane else { return };
-        let mut lanes = self.lanes();
-        if lanes.len() < IDLE_CONNECTIONS {
-            lanes.push((lane, Instant::now()));
-        }
-        let is_first = lanes.len() == 1;
-        drop(lanes);
-        if is_first {
-            self.returned.notify_one();
-        }
-    }
-
-    fn oldest(&self) -> Option<Instant> {
-        self.lanes().first().map(|(_, since)| *since)
-    }
-
-    fn close_old(&self) {
-        self.lanes().retain(|(_, since)| since.elapsed() < IDLE);
-    }
-
-    fn lanes(&self) -> MutexGuard<'_, Vec<(Box<Lane>, Instant)>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").field("sender", &self.sender).finish_non_exhaustive()
     }
 }

@@ -3,19 +3,24 @@
 //! One file each. A transport's reader may wait for the inbox of its link and for nothing else.
 
 mod answer;
+mod decoder;
 mod diagnosis;
 mod docker_exec;
 mod encoding;
 mod event_stream;
 mod exchange;
 mod fetch;
+mod garbled;
+mod head;
 mod http;
 mod http_fault;
 mod http_session;
 mod known;
 mod lane;
+mod lanes;
 mod link;
 mod open;
+mod posting;
 mod remote;
 mod sse;
 mod stdio;
@@ -23,6 +28,7 @@ mod stream;
 mod streamable_http;
 mod tls;
 mod tokens;
+mod waiting;
 mod websocket;
 
 pub(crate) use diagnosis::{diagnose, look};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
+use reqwest::header::HeaderMap;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -12,11 +13,12 @@ use toolcrib_config::model::transport::Remote;
 use toolcrib_wire::{Channel, Id, Limits, method};
 
 use super::event_stream::{Cursor, EventStream, incoming};
-use super::http::{Http, SCHEMES, Waiting, put};
+use super::http::{Http, Post, SCHEMES, put};
 use super::http_fault::HttpFault;
 use super::link::{CloseReason, Ends, Facts, Incoming, Link, Outgoing, Outward, What};
 use super::open::{OpenError, Opening};
 use super::remote::{Target, without_secrets};
+use super::waiting::Waiting;
 
 /// Messages on their way at once.
 const DELIVERIES: usize = 64;
@@ -196,12 +198,13 @@ async fn post(
     message: &Outward,
     waiting: Waiting<'_>,
 ) -> Result<(), HttpFault> {
-    let mut headers = http.posting(http.headers());
+    let posting = http.posting(endpoint, http.headers());
+    let mut own = HeaderMap::new();
     for header in &message.headers {
-        put(&mut headers, header)?;
+        put(&mut own, header)?;
     }
-    let waiting = waiting.at_most(DELIVERY);
-    let response = http.post(endpoint, headers, &message.raw, waiting).await?;
+    let post = Post { url: endpoint, posting: &posting, own, message: &message.raw };
+    let response = http.post(post, waiting.at_most(DELIVERY)).await?;
     if response.status().is_success() {
         http.body(response).finish().await;
         return Ok(());
