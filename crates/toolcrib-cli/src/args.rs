@@ -125,7 +125,7 @@ pub(crate) enum Command {
     #[command(
         subcommand,
         disable_help_subcommand = true,
-        after_help = "Examples:\n  toolcrib token new --agent reviewer --name ci\n  toolcrib token list\n  toolcrib token revoke ci\n\nOnly hashes are kept, in the state folder of this workspace. A host that runs knows of a change at once."
+        after_help = "Examples:\n  toolcrib token new --agent reviewer --name ci\n  toolcrib token list\n  toolcrib token revoke ci\n\nOnly hashes are kept, in the state folder of this workspace. A host that runs knows of a change within a moment."
     )]
     Token(Token),
     /// Log in to a server that wants it, with a browser

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, Result, Row, params};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, Result, Row, params, params_from_iter};
 
 use super::limits::Limits;
 use super::time::{from_millis, to_millis};
@@ -54,25 +55,47 @@ pub(super) fn write(
     now: SystemTime,
 ) -> Result<()> {
     let change = db.unchecked_transaction()?;
-    let mut insert = change.prepare(
-        "INSERT INTO calls (agent, dialog, server, tool, started, micros, ended, arguments)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?;
-    for call in calls {
-        insert.execute(params![
-            &*call.agent,
-            call.dialog.as_deref(),
-            call.server.as_deref(),
-            &*call.tool,
-            to_millis(call.started),
-            i64::try_from(call.duration.as_micros()).unwrap_or(i64::MAX),
-            &*call.ended,
-            call.arguments.as_deref(),
-        ])?;
+    let mut many = change.prepare(&insert(TOGETHER))?;
+    let (whole, rest) = calls.as_chunks::<TOGETHER>();
+    for some in whole {
+        many.execute(params_from_iter(some.iter().flat_map(row)))?;
     }
-    drop(insert);
+    drop(many);
+    if !rest.is_empty() {
+        change.execute(&insert(rest.len()), params_from_iter(rest.iter().flat_map(row)))?;
+    }
     prune(&change, limits, now)?;
     change.commit()
+}
+
+/// Records that are written by one statement: each of those keeps account of the numbers that it gives.
+const TOGETHER: usize = 32;
+
+fn insert(rows: usize) -> String {
+    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    let names = "agent, dialog, server, tool, started, micros, ended, arguments";
+    format!("INSERT INTO calls ({names}) VALUES {values}")
+}
+
+/// Nothing is copied for it.
+fn text(text: Option<&str>) -> ToSqlOutput<'_> {
+    match text {
+        Some(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        None => ToSqlOutput::Owned(Value::Null),
+    }
+}
+
+fn row(call: &CallRecord) -> [ToSqlOutput<'_>; 8] {
+    [
+        text(Some(&call.agent)),
+        text(call.dialog.as_deref()),
+        text(call.server.as_deref()),
+        text(Some(&call.tool)),
+        to_millis(call.started).into(),
+        i64::try_from(call.duration.as_micros()).unwrap_or(i64::MAX).into(),
+        text(Some(&call.ended)),
+        text(call.arguments.as_deref()),
+    ]
 }
 
 /// The newest first, from below a number where one is given.
