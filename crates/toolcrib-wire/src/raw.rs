@@ -80,6 +80,24 @@ impl Raw {
         self.json().get(key).map(|json| self.part(json))
     }
 
+    /// The value and what is written around it. Where nobody else has its text and that is long enough, it stays where
+    /// it is.
+    pub(crate) fn between(mut self, before: &str, after: &str) -> Raw {
+        let Span { start, end } = self.span.clone();
+        let span = start.checked_sub(before.len()).map(|start| start..end + after.len());
+        let fits = |text: &String, span: &Span| {
+            text.is_char_boundary(span.start) && text.is_char_boundary(span.end)
+        };
+        if let Some(span) = span
+            && let Some(text) = Arc::get_mut(&mut self.text).filter(|text| fits(text, &span))
+        {
+            text.replace_range(span.start..start, before);
+            text.replace_range(end..span.end, after);
+            return Raw { text: self.text, span };
+        }
+        Raw::trusted([before, self.text(), after].concat())
+    }
+
     /// The same value in a text of its own, so that a small part kept for long does not keep a large
     /// message alive.
     pub fn detach(&self) -> Raw {
@@ -157,6 +175,37 @@ mod tests {
         assert!(Arc::ptr_eq(&whole.text, &part.text));
         assert!(!Arc::ptr_eq(&whole.text, &part.detach().text));
         assert_eq!(whole.part(Json::NULL).text(), "null");
+    }
+
+    #[test]
+    fn what_is_written_around_a_value_leaves_it_in_its_place_or_copies_it() {
+        let part = |text: &str, has_other: bool| {
+            let whole = raw(text);
+            let part = whole.get("a").unwrap();
+            let place = part.text().as_ptr();
+            let other = has_other.then_some(whole);
+            let (around, is_same) = {
+                let around = part.between("<<", ">");
+                let is_same = around.text()[2..].as_ptr() == place;
+                (around.text().to_owned(), is_same)
+            };
+            drop(other);
+            (around, is_same)
+        };
+        for (text, has_other, is_same) in [
+            (r#"{"a":[1, 2]}"#, false, true),
+            (r#"{"a":[1, 2] }"#, false, true),
+            (r#"{"a":[1, 2]}"#, true, false),
+            ("{\"ü\":0,\"a\":[1, 2]}", false, true),
+        ] {
+            assert_eq!(part(text, has_other), ("<<[1, 2]>".to_owned(), is_same), "{text}");
+        }
+        // No room before it, none behind it, and none that could be cut there.
+        let long = "-".repeat(9);
+        for (before, after) in [(long.as_str(), ">"), ("<", ">>"), ("<<<", ">")] {
+            let value = raw("{\"ü\":7}").get("ü").unwrap();
+            assert_eq!(value.between(before, after).text(), format!("{before}7{after}"));
+        }
     }
 
     #[test]

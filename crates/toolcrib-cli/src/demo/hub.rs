@@ -194,7 +194,7 @@ async fn take_time(slow: &Slow, out: &mpsc::Sender<Raw>) -> Result<Raw, RpcError
 
 pub(crate) fn message_of(id: &Id, answer: Result<Raw, RpcError>) -> Raw {
     match answer {
-        Ok(result) => build::response(id, result.json()),
+        Ok(result) => build::response(id, result),
         Err(error) => build::error(Some(id), &error),
     }
 }

@@ -135,7 +135,7 @@ impl Client {
         // It is large, and handed on several times before it is first polled.
         let (answer, handle) = abortable(Box::pin(async move {
             match client.answer(&request, &out).await {
-                Ok(result) => build::response(&request.id, result.json()),
+                Ok(result) => build::response(&request.id, result),
                 Err(error) => build::error(Some(&request.id), &error),
             }
         }));

@@ -213,7 +213,7 @@ impl Inner {
             return Ok(());
         };
         let result = Raw::of(result).map_err(io::Error::other)?;
-        self.send(&build::response(&request.id, result.json()))
+        self.send(&build::response(&request.id, result))
     }
 
     fn send(&self, message: &Raw) -> io::Result<()> {

@@ -103,15 +103,17 @@ impl Body {
         }
     }
 
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
+    /// All of it, behind so many blanks: room in which something can be written before it without moving it.
+    pub(super) async fn whole(mut self, limit: usize, room: usize) -> Result<Vec<u8>, HttpFault> {
         let announced = self.answer.announced().unwrap_or(0);
         if announced > limit as u64 {
             return Err(HttpFault::TooLarge { limit });
         }
-        let mut body = Vec::with_capacity((announced as usize).min(ANNOUNCED));
+        let mut body = Vec::with_capacity(room + (announced as usize).min(ANNOUNCED));
+        body.resize(room, b' ');
         loop {
             let goes_on = self.add_to(&mut body).await?;
-            if body.len() > limit {
+            if body.len() - room > limit {
                 return Err(HttpFault::TooLarge { limit });
             }
             if !goes_on {

@@ -126,6 +126,22 @@ pub(super) fn message(bytes: Vec<u8>, on: Option<Id>, limits: &Limits) -> Incomi
     }
 }
 
+/// Room before an answer, so that another can be written around its result where that is: as much as the id of a
+/// client's request may be longer than that of ours.
+pub(super) const ROOM: usize = 40;
+
+/// A message behind that room, which nobody is told of.
+pub(super) fn behind_room(bytes: Vec<u8>, on: &Id, limits: &Limits) -> Incoming {
+    let limits = Limits { size: limits.size.saturating_add(ROOM), ..*limits };
+    let mut item = message(bytes, Some(on.clone()), &limits);
+    if let Incoming::Malformed { fault, .. } = &mut item
+        && let Fault::NotUtf8 { at } = &mut fault.fault
+    {
+        *at = at.saturating_sub(ROOM);
+    }
+    item
+}
+
 /// Whether this settles a request, well or badly. What names no request is, on the stream of one, about that one.
 pub(super) fn answers(incoming: &Incoming, request: &Id) -> bool {
     let is_own = |id: &Option<Id>| id.as_ref().is_none_or(|id| id == request);
@@ -152,6 +168,22 @@ mod tests {
 
     fn arrived(text: &str) -> Incoming {
         message(text.as_bytes().to_vec(), None, &Limits::default())
+    }
+
+    #[test]
+    fn nobody_is_told_of_the_room_before_a_message() {
+        let answer = br#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+        let limits = Limits { size: answer.len(), ..Limits::default() };
+        let behind =
+            |text: &[u8]| behind_room([&[b' '; ROOM], text].concat(), &Id::from(7), &limits);
+        let Incoming::Packet { packet: Packet::One(message), .. } = behind(answer) else {
+            panic!("no message")
+        };
+        assert_eq!(message.raw().as_bytes(), answer);
+        let Incoming::Malformed { fault, .. } = behind(b"{\"a\":\"\xff\"}") else {
+            panic!("it is no text")
+        };
+        assert_eq!(fault.fault, Fault::NotUtf8 { at: 6 });
     }
 
     #[test]

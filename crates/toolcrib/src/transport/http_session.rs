@@ -14,7 +14,7 @@ use toolcrib_wire::header::{self, Header};
 use toolcrib_wire::{Id, Message, Packet, Version, method};
 
 use super::answer::{self, Answer, Content, LINGER};
-use super::event_stream::{Cursor, EventStream, answers, incoming, message};
+use super::event_stream::{Cursor, EventStream, ROOM, answers, behind_room, incoming, message};
 use super::exchange::{Alone, Went, Work};
 use super::http::{self, Http, Post};
 use super::http_fault::HttpFault;
@@ -207,8 +207,8 @@ impl Session {
         }
         match Content::of(&answer) {
             Content::Json => {
-                let body = self.http.body(answer).whole(self.http.limits.size).await?;
-                let item = message(body, Some(id.clone()), &self.http.limits);
+                let body = self.http.body(answer).whole(self.http.limits.size, ROOM).await?;
+                let item = behind_room(body, id, &self.http.limits);
                 // Nothing else can come: what is no answer must not leave the call waiting.
                 let settles = answers(&item, id);
                 let found = self.found(item, id, None).await;

@@ -45,7 +45,7 @@ async fn hear(stream: &mut TcpStream, body: &str) {
 
 async fn whole(answer: Result<Answer, Fault>) -> Result<String, HttpFault> {
     let answer = answer.map_err(|fault| HttpFault::Network(fault.into()))?;
-    let body = Body::new(answer, None).whole(LIMIT).await?;
+    let body = Body::new(answer, None).whole(LIMIT, 0).await?;
     Ok(String::from_utf8(body).unwrap())
 }
 
@@ -261,7 +261,7 @@ async fn no_answer_is_larger_than_it_may_be_however_it_comes() {
             stream
         };
         let (answer, _stream) = tokio::join!(lanes.post(HEAD, b"{}"), answering);
-        let read = Body::new(answer.unwrap(), None).whole(1).await;
+        let read = Body::new(answer.unwrap(), None).whole(1, 0).await;
         assert!(matches!(read, Err(HttpFault::TooLarge { limit: 1 })), "{said}");
     }
 }

@@ -136,7 +136,7 @@ pub(crate) fn is_about_a_second(time: Duration) -> bool {
 /// A result with one member, `n`.
 pub(crate) fn result(id: i64, n: i64) -> String {
     let result = Raw::of(&BTreeMap::from([("n", n)])).unwrap();
-    build::response(&Id::from(id), result.json()).text().to_owned()
+    build::response(&Id::from(id), result).text().to_owned()
 }
 
 pub(crate) async fn next(link: &mut Link) -> Incoming {

@@ -93,7 +93,7 @@ impl Asks {
         clocks: Vec<Arc<Clock>>,
     ) -> Taken {
         if request.method == method::PING {
-            return Taken::Now(build::response(&ticket.id, toolcrib_wire::Json::EMPTY));
+            return Taken::Now(build::response(&ticket.id, toolcrib_wire::Json::EMPTY.into()));
         }
         if self.running.len() >= AT_ONCE {
             let refusal = RpcError::internal("too many requests at once");
@@ -127,7 +127,7 @@ impl Asks {
                 continue;
             };
             let answer = outcome.map(|outcome| match outcome {
-                Ok(result) => build::response(&ticket.id, result.json()),
+                Ok(result) => build::response(&ticket.id, result),
                 Err(error) => build::error(Some(&ticket.id), &error),
             });
             return (ticket, answer);
