@@ -14,9 +14,9 @@ use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Json, ObjectWriter, Raw, RpcError, method};
 use url::Url;
 
+use super::desk::Desk;
 use super::dialog::Inner;
 use super::events::Event;
-use super::serving::Desk;
 use crate::conn::Caller;
 use crate::conn::peer::{Answering, Asked, Handler};
 

@@ -13,6 +13,7 @@ use toolcrib_config::model::host::Pins;
 use toolcrib_config::{Config, Hash, Problem, Workspace};
 
 use super::asking::Answers;
+use super::desk::Desk;
 use super::dialogs::Dialogs;
 use super::ears::Ears;
 use super::events::{Event, Events};
@@ -21,7 +22,7 @@ use super::meters::Meter;
 use super::pinning::ChangedDefinition;
 use super::problems::{Changed, Problems};
 use super::reload::Reload;
-use super::serving::{Desk, Serving};
+use super::serving::Serving;
 use super::slot::{Slot, Standing};
 use super::steward::Order;
 use super::tally::Tally;

@@ -11,6 +11,7 @@ mod builder;
 mod call;
 mod catalogs;
 mod core;
+mod desk;
 mod dialog;
 mod dialogs;
 mod documents;

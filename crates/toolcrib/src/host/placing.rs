@@ -7,8 +7,9 @@ use toolcrib_config::model::policy::{Replace, Scope as Sight};
 use toolcrib_config::{Action, ServerSpec};
 
 use super::catalogs;
+use super::desk::Desk;
 use super::meters::Meter;
-use super::serving::{Desk, Serving};
+use super::serving::Serving;
 use super::slot::{Slot, must_prove_itself, recalls};
 use super::steward::{Steward, slots, slots_mut};
 use crate::conn;

@@ -1,8 +1,7 @@
-//! A server at work: its connections, the leases of its sessions, and who answers what it asks.
+//! A server at work: its connections and the leases of its sessions.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -12,15 +11,15 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::Era;
 
-use super::asking::{self, Answers, During};
+use super::asking::{self, During};
 use super::core::Core;
+use super::desk::{Calling, Desk};
 use super::dialog::Inner;
 use super::memory::Results;
 use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
-use crate::conn::peer::{Answering, Asked, Handler};
-use crate::conn::{Caller, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
+use crate::conn::{Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Other, Server, Spare};
 
@@ -436,98 +435,8 @@ async fn opened(spare: Spare) -> Result<Arc<Spare>, Failure> {
     }
 }
 
-/// Answers what a server asks on its main connection: for the dialog that has it, or that alone is calling on it.
-pub(super) struct Desk {
-    spec: Arc<ServerSpec>,
-    cwd: PathBuf,
-    who: Mutex<Who>,
-}
-
-#[derive(Default)]
-struct Who {
-    lessee: Option<Weak<Inner>>,
-    /// Calls under way, the oldest first.
-    calling: BTreeMap<u64, Arc<Inner>>,
-}
-
-/// While it lives, the dialog may be asked.
-pub(super) struct Calling {
-    desk: Arc<Desk>,
-    call: u64,
-}
-
-impl Desk {
-    pub(super) fn new(spec: Arc<ServerSpec>, cwd: PathBuf) -> Arc<Self> {
-        Arc::new(Desk { spec, cwd, who: Mutex::default() })
-    }
-
-    /// As the server's main connection sees the host.
-    pub(super) fn caller(self: &Arc<Self>, answers: Answers) -> Caller {
-        let capabilities = asking::capabilities(&self.spec.policy.client, answers);
-        Caller { capabilities, handler: Arc::clone(self) as _ }
-    }
-
-    fn lend_to(&self, dialog: Option<&Arc<Inner>>) {
-        self.who().lessee = dialog.map(Arc::downgrade);
-    }
-
-    fn calling(self: &Arc<Self>, dialog: &Arc<Inner>, call: u64) -> Calling {
-        self.who().calling.insert(call, Arc::clone(dialog));
-        Calling { desk: Arc::clone(self), call }
-    }
-
-    /// The oldest call of a dialog that is under way.
-    pub(super) fn call_of(&self, dialog: &Arc<Inner>) -> Option<u64> {
-        let who = self.who();
-        let mut calls = who.calling.iter().filter(|(_, of)| Arc::ptr_eq(of, dialog));
-        calls.next().map(|(call, _)| *call)
-    }
-
-    /// Whose question it must be; nobody's where several could have caused it.
-    fn whose(&self, asked: &Asked) -> Option<Arc<Inner>> {
-        let who = self.who();
-        if asked.on.is_some() {
-            // The stream tells. If its call has gone, nobody is left to be asked.
-            return asked.tag.and_then(|call| who.calling.get(&call).cloned());
-        }
-        if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
-            return Some(lessee);
-        }
-        let first = who.calling.values().next()?;
-        who.calling.values().all(|other| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
-    }
-
-    fn who(&self) -> MutexGuard<'_, Who> {
-        self.who.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Calling {
-    fn drop(&mut self) {
-        // What may be the last of a dialog is dropped outside of the lock.
-        let done = self.desk.who().calling.remove(&self.call);
-        drop(done);
-    }
-}
-
-impl Handler for Desk {
-    fn take(&self, asked: Asked) -> Option<Answering> {
-        let dialog = self.whose(&asked);
-        let cwd = dialog.as_ref().map_or(&*self.cwd, |dialog| &dialog.cwd);
-        let call = |dialog| asked.tag.or_else(|| self.call_of(dialog));
-        let whose = dialog.as_ref().map(|dialog| (dialog, call(dialog)));
-        asking::take(whose, cwd, &self.spec, asked)
-    }
-}
-
 impl std::fmt::Debug for Serving {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Serving").field("server", &self.server).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Desk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("server", &self.spec.id).finish_non_exhaustive()
     }
 }

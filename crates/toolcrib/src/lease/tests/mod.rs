@@ -96,6 +96,30 @@ fn short(effect: &Effect) -> String {
 const NOTHING: [&str; 0] = [];
 
 #[test]
+fn what_a_dialog_has_is_taken_at_once_unless_it_is_full_or_somebody_waits() {
+    let mut desk = Desk::new(Terms { max_in_flight: 2, ..per_dialog(0) });
+    let take = |desk: &mut Desk, dialog: &str| {
+        desk.book.take_held(&dialog.into(), ERA, desk.begin + desk.now)
+    };
+    assert_eq!(take(&mut desk, "a"), None, "nobody has opened it");
+    desk.take(1, "a");
+    assert_eq!(take(&mut desk, "a"), None, "it is being opened, and somebody waits");
+    desk.made(1);
+    assert_eq!(take(&mut desk, "b"), None, "it is another's");
+    assert_eq!(take(&mut desk, "a"), Some(InstanceId(1)));
+    assert_eq!(take(&mut desk, "a"), None, "two are in flight");
+    desk.take(2, "a");
+    assert_eq!(desk.done(1), ["2 gets #1"], "who waits comes first");
+    desk.done(1);
+    assert_eq!(take(&mut desk, "a"), Some(InstanceId(1)));
+    desk.step(Event::Retire);
+    desk.done(1);
+    assert_eq!(take(&mut desk, "a"), None, "nothing new on what is retired");
+    let mut each = Desk::new(terms(SessionScope::PerCall));
+    assert_eq!(take(&mut each, "a"), None, "each call has its own");
+}
+
+#[test]
 fn dom_59_to_61_each_dialog_has_a_session_of_its_own_and_keeps_it() {
     let mut desk = Desk::new(per_dialog(0));
     assert_eq!(desk.take(1, "a"), ["make #1"]);
