@@ -31,21 +31,26 @@ pub fn report(words: &[String]) -> Fallible {
         let some: Vec<Way> = all.iter().filter(named).copied().collect();
         if some.is_empty() { all.to_vec() } else { some }
     };
+    // A number is how many calls are in flight, and then only those loads are measured.
+    let numbers: Vec<usize> = words.iter().filter_map(|it| it.parse().ok()).collect();
+    let is_wanted = |in_flight: usize| numbers.is_empty() || numbers.contains(&in_flight);
     if wants("http") {
         let upstream = Upstream::start(Over::Http)?;
         let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
-        for (size, in_flight, calls) in [
+        let loads = [
             (Size::Small, 1, 3_000),
             (Size::Small, 16, 12_800),
             (Size::Small, 64, 25_600),
             (Size::Large, 1, 100),
             (Size::Large, 16, 320),
-        ] {
+        ];
+        for (size, in_flight, calls) in loads.into_iter().filter(|it| is_wanted(it.1)) {
             table("HTTP", size, in_flight, calls, &ways(&Way::OVER_HTTP), Behind::Http(url))?;
         }
     }
     if wants("stdio") {
-        for (in_flight, calls) in [(1, 1_000), (16, 6_400), (64, 12_800)] {
+        let loads = [(1, 1_000), (16, 6_400), (64, 12_800)];
+        for (in_flight, calls) in loads.into_iter().filter(|it| is_wanted(it.0)) {
             table("stdio", Size::Small, in_flight, calls, &ways(&Way::OVER_STDIO), Behind::Stdio)?;
         }
     }
