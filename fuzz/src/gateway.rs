@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use toolcrib::Host;
-use toolcrib_server::front::Front;
+use toolcrib_server::front::{Front, Loops};
 use toolcrib_server::identity::Identity;
 use toolcrib_testkit::foreign;
 
@@ -47,7 +47,7 @@ impl Crib {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("an address");
             let address = listener.local_addr().expect("an address");
             let front = Front::new(host, Identity::default());
-            serving.spawn(async move { front.serve(listener).await });
+            serving.spawn(async move { front.serve(listener, &Loops::default()).await });
             address
         });
         let session = runtime.block_on(open(address));

@@ -1,5 +1,6 @@
 //! `toolcrib serve`: the host of a root for everybody who asks, or a pipe to the one that runs already.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use toolcrib::host::Answers;
 use toolcrib::signals::chain;
 use toolcrib_config::Lookup;
 use toolcrib_config::model::host::Gateway;
-use toolcrib_server::front::Front;
+use toolcrib_server::front::{Front, Loops};
 use toolcrib_server::identity::{Identity, check_listen};
 use toolcrib_server::trace::Traces;
 
@@ -33,7 +34,7 @@ use crate::trust;
 const CLIENTS: Answers = Answers { elicitation: true, sampling: true, roots: false };
 
 /// Threads that serve connections, at most: each has memory of its own, and calls are mostly waited for.
-const WORKERS: usize = 4;
+const LOOPS: usize = 4;
 
 /// How long after the last server the start is over: the first lists have been asked for by then.
 const STARTED: Duration = Duration::from_secs(1);
@@ -60,10 +61,18 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
 }
 
 fn runtime() -> Result<Runtime, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(cannot_start)
+}
+
+/// One thread for each core, this one among them.
+fn loops() -> Result<Loops, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime =
-        Builder::new_multi_thread().worker_threads(cores.min(WORKERS)).enable_all().build();
-    runtime.map_err(|error| format!("cannot start: {error}"))
+    Loops::start(cores.min(LOOPS) - 1).map_err(cannot_start)
+}
+
+fn cannot_start(error: io::Error) -> String {
+    format!("cannot start: {error}")
 }
 
 async fn serve(settings: &Settings, out: &Out, args: &Serve) -> Result<(), String> {
@@ -136,7 +145,10 @@ async fn be_the_host(
     let (mut doors, mut client) = (JoinSet::new(), JoinSet::new());
     let (at_socket, at_address) = (Arc::clone(&front), Arc::clone(&front));
     doors.spawn(async move { at_socket.serve_socket(socket).await });
-    listener.map(|listener| doors.spawn(async move { at_address.serve(listener).await }));
+    // What was begun on their threads may go on until servers have ended.
+    let loops = Arc::new(loops()?);
+    let threads = Arc::clone(&loops);
+    listener.map(|listener| doors.spawn(async move { at_address.serve(listener, &threads).await }));
     if args.stdio {
         client.spawn(serve_client(Arc::clone(&front)));
     }

@@ -1,13 +1,10 @@
 //! The head of the usual request: a message posted to the gateway, of a length that is said. What is not exactly that
 //! is left as it is, for hyper to judge.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use httparse::{EMPTY_HEADER, Header, Status};
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Request, Uri};
 
-use crate::gateway::PATH;
+use super::headers::Headers;
 
 /// How the usual request begins.
 const LINE: &[u8] = b"POST /mcp HTTP/1.1\r\n";
@@ -36,22 +33,48 @@ pub(super) struct Usual {
     pub(super) closes: bool,
 }
 
+/// The headers of a usual request, as they came, but for their names, which are in lower case.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    text: String,
+    places: Vec<Place>,
+}
+
 /// Where a header is in its head.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
     name: (usize, usize),
     value: (usize, usize),
 }
 
-/// What all usual heads have in common.
-pub(super) fn usual() -> Parts {
-    let (mut head, ()) = Request::new(()).into_parts();
-    (head.method, head.uri) = (Method::POST, Uri::from_static(PATH));
-    head
+impl Headers for Lines {
+    fn text(&self, name: &str) -> Option<&str> {
+        let at = |(start, end): (usize, usize)| self.text.get(start..end);
+        let is_named = |place: &&Place| {
+            place.name.1 - place.name.0 == name.len() && at(place.name) == Some(name)
+        };
+        // What others take for text, too; what cannot be seen is in no head that was read.
+        at(self.places.iter().find(is_named)?.value).filter(|value| value.is_ascii())
+    }
+}
+
+impl Lines {
+    /// Keeps a head in which the places are. False where it is no text at all.
+    fn keep(&mut self, head: &[u8]) -> bool {
+        self.text.clear();
+        let Ok(head) = str::from_utf8(head) else { return false };
+        self.text.push_str(head);
+        for Place { name: (start, end), .. } in &self.places {
+            if let Some(name) = self.text.get_mut(*start..*end) {
+                name.make_ascii_lowercase();
+            }
+        }
+        true
+    }
 }
 
 /// Takes a usual head off. Where there is none, everything stays; so many of the bytes were looked at before.
-pub(super) fn take(bytes: &mut BytesMut, seen: usize, headers: &mut HeaderMap) -> Found {
+pub(super) fn take(bytes: &mut BytesMut, seen: usize, lines: &mut Lines) -> Found {
     if bytes.len() < LINE.len() {
         return if LINE.starts_with(bytes) { Found::Part } else { Found::Other };
     }
@@ -61,18 +84,14 @@ pub(super) fn take(bytes: &mut BytesMut, seen: usize, headers: &mut HeaderMap) -
     if !may_be_whole(bytes, seen) {
         return if bytes.len() <= LONGEST { Found::Part } else { Found::Other };
     }
-    let mut places = [Place::default(); HEADERS];
-    let (length, count, usual) = match read(bytes, &mut places) {
-        Ok(read) => read,
-        Err(found) => return found,
-    };
-    let head = bytes.split_to(length).freeze();
-    if fill(&head, places.get(..count).unwrap_or_default(), headers).is_none() {
-        headers.clear();
-        put_back(&head, bytes);
-        return Found::Other;
+    match read(bytes, &mut lines.places) {
+        Ok((length, usual)) if lines.keep(bytes.get(..length).unwrap_or_default()) => {
+            bytes.advance(length);
+            Found::Usual(usual)
+        }
+        Ok(_) => Found::Other,
+        Err(found) => found,
     }
-    Found::Usual(usual)
 }
 
 /// Whoever sends a head byte by byte does not have it read as often.
@@ -82,8 +101,8 @@ fn may_be_whole(bytes: &[u8], seen: usize) -> bool {
     seen == 0 || ends(b"\n\r\n") || ends(b"\n\n")
 }
 
-/// How long a head is, how many headers it has, and what they say.
-fn read(bytes: &[u8], places: &mut [Place; HEADERS]) -> Result<(usize, usize, Usual), Found> {
+/// How long a head is, and what its headers say.
+fn read(bytes: &[u8], places: &mut Vec<Place>) -> Result<(usize, Usual), Found> {
     let mut lines = [EMPTY_HEADER; HEADERS];
     let rest = bytes.get(LINE.len()..).unwrap_or_default();
     let (length, lines) = match httparse::parse_headers(rest, &mut lines) {
@@ -97,18 +116,20 @@ fn read(bytes: &[u8], places: &mut [Place; HEADERS]) -> Result<(usize, usize, Us
     let end = locate(bytes, lines, places).ok_or(Found::Other)?;
     let is_exact = bytes.get(end..length) == Some(b"\r\n");
     let usual = judge(lines).filter(|_| is_exact).ok_or(Found::Other)?;
-    Ok((length, lines.len(), usual))
+    Ok((length, usual))
 }
 
 /// Where the headers are, and where they end; nothing where one does not end with its value and a whole line feed.
-fn locate(bytes: &[u8], lines: &[Header<'_>], places: &mut [Place]) -> Option<usize> {
+fn locate(bytes: &[u8], lines: &[Header<'_>], places: &mut Vec<Place>) -> Option<usize> {
     let at = |part: &[u8]| {
         let start = (part.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
         Some((start, start.checked_add(part.len())?))
     };
     let mut end = LINE.len();
-    for (line, place) in lines.iter().zip(places) {
-        *place = Place { name: at(line.name.as_bytes())?, value: at(line.value)? };
+    places.clear();
+    for line in lines {
+        let place = Place { name: at(line.name.as_bytes())?, value: at(line.value)? };
+        places.push(place);
         let is_next = place.name.0 == end;
         end = place.value.1 + 2;
         if !is_next || bytes.get(place.value.1..end) != Some(b"\r\n") {
@@ -144,29 +165,14 @@ fn number(text: &[u8]) -> Option<usize> {
     str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn fill(head: &Bytes, places: &[Place], headers: &mut HeaderMap) -> Option<()> {
-    headers.reserve(places.len());
-    for Place { name, value } in places {
-        let name = HeaderName::from_bytes(head.get(name.0..name.1)?).ok()?;
-        // A part of what was read, and no copy.
-        let value = HeaderValue::from_maybe_shared(head.slice(value.0..value.1)).ok()?;
-        headers.append(name, value);
-    }
-    Some(())
-}
-
-fn put_back(head: &[u8], bytes: &mut BytesMut) {
-    let rest = std::mem::replace(bytes, BytesMut::from(head));
-    bytes.extend_from_slice(&rest);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::PATH;
 
-    fn found(text: &str) -> (Found, HeaderMap, BytesMut) {
-        let (mut bytes, mut headers) = (BytesMut::from(text), HeaderMap::new());
-        (take(&mut bytes, 0, &mut headers), headers, bytes)
+    fn found(text: &str) -> (Found, Lines, BytesMut) {
+        let (mut bytes, mut lines) = (BytesMut::from(text), Lines::default());
+        (take(&mut bytes, 0, &mut lines), lines, bytes)
     }
 
     fn posted(headers: &str) -> String {
@@ -183,21 +189,56 @@ mod tests {
         ] {
             let (found, filled, rest) = found(&(posted(headers) + "{}POST"));
             assert_eq!(found, Found::Usual(Usual { body, closes }), "{headers}");
-            assert_eq!(filled.len(), headers.lines().count(), "{headers}");
+            assert_eq!(filled.places.len(), headers.lines().count(), "{headers}");
             assert_eq!(&rest[..], b"{}POST", "{headers}");
         }
     }
 
     #[test]
-    fn what_the_headers_say_is_kept_each_time_it_is_said() {
-        let (_, filled, _) =
-            found(&posted("A: 1\r\nContent-Length: 2\r\na: \"b c\"\r\nB: \u{fc}\r\n"));
-        let all: Vec<_> = filled.get_all("a").iter().map(HeaderValue::as_bytes).collect();
-        assert_eq!(all, [&b"1"[..], b"\"b c\""]);
-        assert_eq!(
-            (&filled["content-length"], filled["b"].as_bytes()),
-            (&"2".parse().unwrap(), "ü".as_bytes())
-        );
+    fn a_header_says_what_it_says_first_where_that_is_text() {
+        let (_, lines, _) = found(&posted(
+            "A: 1\r\nContent-Length: 2\r\na: 2\r\nB: \u{fc}\r\nc:\r\nX-Long: \"b\tc\" \r\n",
+        ));
+        for (name, said) in [
+            ("a", Some("1")),
+            ("content-length", Some("2")),
+            ("b", None),
+            ("c", Some("")),
+            ("x-long", Some("\"b\tc\"")),
+            ("x-lon", None),
+            ("host", None),
+        ] {
+            assert_eq!(lines.text(name), said, "{name}");
+        }
+    }
+
+    #[test]
+    fn headers_of_the_request_before_are_forgotten() {
+        let mut lines = Lines::default();
+        for (headers, said) in
+            [("A: 1\r\nContent-Length: 0\r\n", Some("1")), ("Content-Length: 0\r\n", None)]
+        {
+            let mut bytes = BytesMut::from(&*posted(headers));
+            assert!(matches!(take(&mut bytes, 0, &mut lines), Found::Usual(_)));
+            assert_eq!(lines.text("a"), said);
+        }
+    }
+
+    /// What a request says must not depend on who reads it.
+    #[test]
+    fn headers_are_found_as_others_find_them() {
+        let values = ["", "1", "a b", "\t", "~", "\u{7f}", "\u{fc}", "\"", "a\tb"];
+        for value in values {
+            let text = posted(&format!("X-One: {value}\r\nContent-Length: 0\r\nx-one: other\r\n"));
+            let (found, lines, _) = found(&text);
+            if found == Found::Other {
+                continue;
+            }
+            let mut map = hyper::HeaderMap::new();
+            let value = hyper::header::HeaderValue::from_bytes(value.trim().as_bytes()).unwrap();
+            map.append("x-one", value);
+            assert_eq!(lines.text("x-one"), Headers::text(&map, "x-one"), "{text:?}");
+        }
     }
 
     #[test]
@@ -261,14 +302,14 @@ mod tests {
     #[test]
     fn a_part_of_a_head_is_waited_for_wherever_it_ends() {
         let whole = posted("Host: here\r\nContent-Length: 5\r\n");
-        let (mut bytes, mut headers) = (BytesMut::new(), HeaderMap::new());
+        let (mut bytes, mut lines) = (BytesMut::new(), Lines::default());
         let last = whole.len() - 1;
         for (seen, byte) in whole.bytes().enumerate() {
             bytes.extend_from_slice(&[byte]);
-            let found = take(&mut bytes, seen, &mut headers);
+            let found = take(&mut bytes, seen, &mut lines);
             assert_eq!(found == Found::Part, seen < last, "{seen}: {found:?}");
         }
-        assert!(bytes.is_empty() && headers.len() == 2);
+        assert!(bytes.is_empty() && lines.places.len() == 2);
     }
 
     #[test]
@@ -276,20 +317,13 @@ mod tests {
         let long = posted("").trim_end().to_owned() + "\r\na: " + &"a".repeat(LONGEST);
         assert_eq!(found(&long[..LONGEST]).0, Found::Part);
         check_other(&long);
-        let (mut bytes, mut headers) = (BytesMut::from(&*long), HeaderMap::new());
-        assert_eq!(take(&mut bytes, LONGEST, &mut headers), Found::Other);
-    }
-
-    #[test]
-    fn what_was_taken_off_can_be_put_back() {
-        let mut rest = BytesMut::from("rest");
-        put_back(b"head and ", &mut rest);
-        assert_eq!(&rest[..], b"head and rest");
+        let mut bytes = BytesMut::from(&*long);
+        assert_eq!(take(&mut bytes, LONGEST, &mut Lines::default()), Found::Other);
     }
 
     fn check_other(text: &str) {
-        let (found, headers, rest) = found(text);
+        let (found, _, rest) = found(text);
         assert_eq!(found, Found::Other, "{text}");
-        assert!(headers.is_empty() && rest[..] == *text.as_bytes(), "{text}");
+        assert!(rest[..] == *text.as_bytes(), "{text}");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
+use std::net::{self, IpAddr};
+use std::os::unix;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::loops::Loops;
 use super::patient::Patient;
 use super::{Front, quick, route};
 use crate::identity::Door;
@@ -39,42 +41,67 @@ pub(super) type Origin = (Door, Peer);
 /// Where connections come from.
 pub(super) trait Listener {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// A connection that no thread has yet.
+    type Fresh: Send + 'static;
 
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Fresh, Peer)>> + Send;
+
+    /// From now on it is this thread's.
+    fn settle(fresh: Self::Fresh) -> io::Result<Self::Stream>;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
+    type Fresh = net::TcpStream;
 
-    async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
+    async fn accept(&self) -> io::Result<(net::TcpStream, Peer)> {
         let (stream, peer) = TcpListener::accept(self).await?;
         // It only costs speed.
         let _ = stream.set_nodelay(true);
-        Ok((stream, Peer(Some(peer.ip()))))
+        Ok((stream.into_std()?, Peer(Some(peer.ip()))))
+    }
+
+    fn settle(fresh: net::TcpStream) -> io::Result<TcpStream> {
+        TcpStream::from_std(fresh)
     }
 }
 
 impl Listener for UnixListener {
     type Stream = UnixStream;
+    type Fresh = unix::net::UnixStream;
 
-    async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
-        Ok((UnixListener::accept(self).await?.0, Peer(None)))
+    async fn accept(&self) -> io::Result<(unix::net::UnixStream, Peer)> {
+        Ok((UnixListener::accept(self).await?.0.into_std()?, Peer(None)))
+    }
+
+    fn settle(fresh: unix::net::UnixStream) -> io::Result<UnixStream> {
+        UnixStream::from_std(fresh)
     }
 }
 
-pub(super) async fn serve(front: &Arc<Front>, listener: impl Listener, door: Door) {
+pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Door, loops: &Loops) {
     let router = route::router(front);
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok((stream, peer)) => {
+                Ok((fresh, peer)) => {
                     let limits = front.limits();
                     // Whoever has too many is hung up on: left unaccepted he would hold up others.
                     let Some(place) = front.crowd.enter(peer.0, limits.connections) else { continue };
-                    let stream = Patient::new(stream, limits.write, place);
-                    let origin = (door, peer);
-                    connections.spawn(connection(stream, Arc::clone(front), router.clone(), origin));
+                    let (front, router, origin) = (Arc::clone(front), router.clone(), (door, peer));
+                    let (seat, thread) = loops.seat();
+                    let serving = async move {
+                        let _seat = seat;
+                        if let Ok(stream) = L::settle(fresh) {
+                            let stream = Patient::new(stream, limits.write, place);
+                            connection(stream, front, router, origin).await;
+                        }
+                    };
+                    match thread {
+                        Some(thread) => connections.spawn_on(serving, thread),
+                        None => connections.spawn(serving),
+                    };
                 }
                 // The usual reason, too many open files, passes.
                 Err(_) => sleep(Duration::from_millis(50)).await,

@@ -2,7 +2,9 @@
 
 mod crowd;
 mod head;
+pub mod headers;
 mod listen;
+mod loops;
 mod page;
 mod patient;
 pub mod pipe;
@@ -28,6 +30,7 @@ use crate::gateway::Gateway;
 use crate::identity::{Door, Identity, Limits};
 use crate::trace::Traces;
 use crowd::Crowd;
+pub use loops::Loops;
 
 /// How often is looked for those who have gone without a word.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -70,8 +73,8 @@ impl Front {
         &self.identity
     }
 
-    /// Serves an address until the front closes.
-    pub async fn serve(self: &Arc<Self>, listener: TcpListener) {
+    /// Serves an address until the front closes, on these threads.
+    pub async fn serve(self: &Arc<Self>, listener: TcpListener, loops: &Loops) {
         // Whatever cannot be told is taken for what others can reach.
         let door = match listener.local_addr().map(|address| address.ip()) {
             Ok(address) if address.is_loopback() => Door::Tcp,
@@ -79,15 +82,16 @@ impl Front {
             Err(_) => Door::Net(std::net::Ipv4Addr::UNSPECIFIED.into()),
         };
         tokio::select! {
-            () = listen::serve(self, listener, door) => {}
+            () = listen::serve(self, listener, door, loops) => {}
             () = self.sweep() => {}
         }
     }
 
     /// Serves the owner's socket until the front closes.
     pub async fn serve_socket(self: &Arc<Self>, listener: UnixListener) {
+        let here = Loops::default();
         tokio::select! {
-            () = listen::serve(self, listener, Door::Socket) => {}
+            () = listen::serve(self, listener, Door::Socket, &here) => {}
             () = self.sweep() => {}
         }
         self.pipes_ended().await;

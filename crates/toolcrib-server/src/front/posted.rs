@@ -12,6 +12,7 @@ use hyper::{HeaderMap, StatusCode};
 use tokio::time::timeout;
 use toolcrib_wire::{Limits, Malformed, Packet, parse};
 
+use super::headers::Headers;
 use super::reply::{self, Reply};
 use crate::lines::refusal;
 
@@ -26,7 +27,7 @@ pub enum Unread {
 
 /// A message, which has to come within some time.
 pub async fn read<B>(
-    head: &Parts,
+    headers: &dyn Headers,
     body: B,
     limits: &Limits,
     longest: Duration,
@@ -35,27 +36,37 @@ where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    check(head, 0, limits)?;
+    check(headers, 0, limits)?;
     let body = whole(body, limits.size, longest).await.map_err(unread)?;
     parse(body, limits).map_err(malformed)
 }
 
 /// A message that is here already.
-pub fn understand(head: &Parts, body: Bytes, limits: &Limits) -> Result<Packet, Box<Reply>> {
-    check(head, body.len(), limits)?;
+pub fn understand(
+    headers: &dyn Headers,
+    body: Bytes,
+    limits: &Limits,
+) -> Result<Packet, Box<Reply>> {
+    check(headers, body.len(), limits)?;
     parse(body, limits).map_err(malformed)
 }
 
 /// Whether a message of some length is taken, before it is read.
-pub fn check(head: &Parts, length: usize, limits: &Limits) -> Result<(), Box<Reply>> {
-    let kind = header(head, CONTENT_TYPE).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+pub fn check(headers: &dyn Headers, length: usize, limits: &Limits) -> Result<(), Box<Reply>> {
+    if !is_json(headers.text(CONTENT_TYPE.as_str()).unwrap_or_default()) {
         return Err(Box::new(reply::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
     }
     match length > limits.size {
         true => Err(unread(Unread::TooLarge)),
         false => Ok(()),
+    }
+}
+
+fn is_json(kind: &str) -> bool {
+    // As nearly everybody writes it; to take words apart is dear.
+    kind == "application/json" || {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
     }
 }
 

@@ -9,14 +9,14 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
-use hyper::HeaderMap;
-use hyper::http::request::Parts;
+use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
+use toolcrib_wire::Raw;
 
-use super::head::{self, Found, Usual};
+use super::head::{self, Found, Lines, Usual};
 use super::listen::Origin;
 use super::replay::Replay;
-use super::reply::Reply;
+use super::reply::{Answered, Reply};
 use super::route::{self, Asked};
 use super::speak::{self, Date, Size};
 use super::wire::{Came, Wire};
@@ -31,16 +31,14 @@ where
     let longest = front.limits().read;
     let wire = Wire::new(stream, longest);
     let mut quick = Quick { front, origin, longest, wire, date: Date::default() };
-    let mut head = head::usual();
+    let mut lines = Lines::default();
     let mut closing = pin!(front.closing());
     loop {
-        match quick.next(&mut head.headers, closing.as_mut()).await {
-            Next::Usual(usual) => quick.answer(&head, usual).await?,
+        match quick.next(&mut lines, closing.as_mut()).await {
+            Next::Usual(usual) => quick.answer(&lines, usual).await?,
             Next::Other => return Some(quick.wire.replay()),
             Next::End => return None,
         }
-        // With that goes the last that is known of the request, and its memory can be used again.
-        head.headers.clear();
     }
 }
 
@@ -64,13 +62,13 @@ enum Next {
 impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
     async fn next(
         &mut self,
-        headers: &mut HeaderMap,
+        lines: &mut Lines,
         mut closing: Pin<&mut impl Future<Output = ()>>,
     ) -> Next {
         self.wire.begin(self.longest);
         let mut seen = 0;
         loop {
-            match head::take(&mut self.wire.bytes, seen, headers) {
+            match head::take(&mut self.wire.bytes, seen, lines) {
                 Found::Usual(usual) => return Next::Usual(usual),
                 Found::Other => return Next::Other,
                 Found::Part => seen = self.wire.bytes.len(),
@@ -87,28 +85,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
         }
     }
 
-    async fn answer(&mut self, head: &Parts, usual: Usual) -> Option<()> {
-        let asked = Asked::new(&head.headers, gateway::PATH, self.origin);
+    async fn answer(&mut self, lines: &Lines, usual: Usual) -> Option<()> {
+        let asked = Asked::new(lines, gateway::PATH, self.origin);
         let admitting = pin!(route::admit(self.front, asked));
         let principal = match self.wire.unless_gone(admitting).await? {
             Ok(principal) => principal,
             Err(refused) => return self.refuse(*refused, usual).await,
         };
-        let body = match self.body(head, usual.body).await {
+        let body = match self.body(lines, usual.body).await {
             Ok(body) => body,
             Err(refused) => return self.refuse(*refused, usual).await,
         };
         let (door, _) = self.origin;
-        let answering = pin!(gateway::serve_whole(self.front, &principal, door, head, body));
-        let reply = self.wire.unless_gone(answering).await?;
-        self.say(reply, usual.closes).await
+        let answering = pin!(gateway::serve_whole(self.front, &principal, door, lines, body));
+        match self.wire.unless_gone(answering).await? {
+            Answered::Message(status, message) => self.tell(status, &message, usual.closes).await,
+            Answered::Reply(reply) => self.say(reply, usual.closes).await,
+        }
     }
 
     /// The body, which is nearly always there already.
-    async fn body(&mut self, head: &Parts, length: usize) -> Result<Bytes, Box<Reply>> {
+    async fn body(&mut self, lines: &Lines, length: usize) -> Result<Bytes, Box<Reply>> {
         if self.wire.bytes.len() < length {
             let (limits, longest) = self.front.gateway.bounds();
-            posted::check(head, length, &limits)?;
+            posted::check(lines, length, &limits)?;
             self.wire.gather(length, longest).await.map_err(posted::unread)?;
         }
         Ok(self.wire.take(length))
@@ -127,6 +127,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
         said
     }
 
+    /// One message, which is nearly every answer.
+    async fn tell(&mut self, status: StatusCode, message: &Raw, closes: bool) -> Option<()> {
+        let closes = closes || self.front.is_closing();
+        let size = Size::Known(message.as_bytes().len() as u64);
+        speak::status(&mut self.wire.out, status);
+        speak::line(&mut self.wire.out, "content-type", b"application/json");
+        speak::end(&mut self.wire.out, size, closes, self.date.at(SystemTime::now()));
+        self.wire.put(message.as_bytes()).await.ok()?;
+        self.end(closes).await
+    }
+
     async fn say(&mut self, reply: Reply, closes: bool) -> Option<()> {
         let closes = closes || self.front.is_closing();
         let (head, body) = reply.into_parts();
@@ -134,8 +145,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
         let date = self.date.at(SystemTime::now());
         speak::head(&mut self.wire.out, &head, size, closes, date);
         if size != Size::Nothing {
-            self.say_all(body, size).await?;
+            // Boxed, so that messages do not carry the room for it.
+            Box::pin(self.say_all(body, size)).await?;
         }
+        self.end(closes).await
+    }
+
+    /// The end of an answer, which may be that of the connection.
+    async fn end(&mut self, closes: bool) -> Option<()> {
         self.wire.flush().await.ok()?;
         if closes {
             self.wire.finish().await;

@@ -18,6 +18,28 @@ pub type Reply = Response<Body>;
 /// A silent stream says that it is alive this often.
 const ALIVE: Duration = Duration::from_secs(15);
 
+/// What a request is answered with: nearly always one message, and then nothing else has to be made of it.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    Message(StatusCode, Raw),
+    Reply(Reply),
+}
+
+impl From<Reply> for Answered {
+    fn from(reply: Reply) -> Self {
+        Answered::Reply(reply)
+    }
+}
+
+impl From<Answered> for Reply {
+    fn from(answered: Answered) -> Self {
+        match answered {
+            Answered::Message(status, message) => json(status, &message),
+            Answered::Reply(reply) => reply,
+        }
+    }
+}
+
 pub fn empty(status: StatusCode) -> Reply {
     with_status(status, Response::new(Body::empty()))
 }

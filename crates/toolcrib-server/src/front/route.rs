@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -12,8 +12,8 @@ use axum::{Json, Router};
 use toolcrib_config::model::host::GatewayOAuth;
 use tower::Service;
 
+use super::headers::Headers;
 use super::listen::{Origin, Peer};
-use super::posted::text;
 use super::reply::{self, Reply};
 use super::{Front, page, pipe};
 use crate::api::Fail;
@@ -74,8 +74,8 @@ pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, 
 }
 
 /// Pages of elsewhere are kept out, whoever shows them.
-fn is_meant(front: &Front, headers: &HeaderMap, door: Door) -> bool {
-    let said = |name| text(headers, name);
+fn is_meant(front: &Front, headers: &dyn Headers, door: Door) -> bool {
+    let said = |name: HeaderName| headers.text(name.as_str());
     let address = match door {
         Door::Socket => return true,
         Door::Tcp => None,
@@ -108,14 +108,14 @@ pub(crate) async fn identify(
 
 /// What of a request says who asks.
 pub(super) struct Asked<'a> {
-    headers: &'a HeaderMap,
+    headers: &'a dyn Headers,
     path: &'a str,
     door: Door,
     peer: Option<IpAddr>,
 }
 
 impl<'a> Asked<'a> {
-    pub(super) fn new(headers: &'a HeaderMap, path: &'a str, (door, Peer(peer)): Origin) -> Self {
+    pub(super) fn new(headers: &'a dyn Headers, path: &'a str, (door, Peer(peer)): Origin) -> Self {
         Asked { headers, path, door, peer }
     }
 
@@ -153,7 +153,7 @@ fn refuse(oauth: &GatewayOAuth, asked: &Asked<'_>, refused: &Refused) -> Reply {
             (header::RETRY_AFTER, seconds.to_string())
         }
         _ => {
-            let host = text(asked.headers, header::HOST).unwrap_or("localhost");
+            let host = asked.headers.text(header::HOST.as_str()).unwrap_or("localhost");
             (header::WWW_AUTHENTICATE, challenge(oauth, host, refused))
         }
     };
@@ -176,7 +176,7 @@ fn challenge(oauth: &GatewayOAuth, host: &str, refused: &Refused) -> String {
 
 /// Whose tokens are taken.
 async fn resource(State(front): State<Arc<Front>>, headers: HeaderMap) -> Reply {
-    let host = text(&headers, header::HOST).unwrap_or("localhost");
+    let host = headers.text(header::HOST.as_str()).unwrap_or("localhost");
     match Metadata::of(&front.host.config().gateway.oauth, host) {
         Some(metadata) => Json(metadata).into_response(),
         None => reply::empty(StatusCode::NOT_FOUND),

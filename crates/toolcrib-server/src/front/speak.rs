@@ -51,18 +51,28 @@ impl Size {
 
 /// The head of an answer. What is said of the body's size and the connection is said here and nowhere else.
 pub(super) fn head(out: &mut Vec<u8>, head: &Parts, size: Size, closes: bool, date: &str) {
-    match head.status {
+    status(out, head.status);
+    for (name, value) in &head.headers {
+        if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, DATE].contains(name) {
+            line(out, name.as_str(), value.as_bytes());
+        }
+    }
+    end(out, size, closes, date);
+}
+
+/// How a head begins.
+pub(super) fn status(out: &mut Vec<u8>, status: StatusCode) {
+    match status {
         StatusCode::OK => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
         status => {
             let reason = status.canonical_reason().unwrap_or("<none>");
             put(out, format_args!("HTTP/1.1 {} {reason}\r\n", status.as_str()));
         }
     }
-    for (name, value) in &head.headers {
-        if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, DATE].contains(name) {
-            line(out, name.as_str(), value.as_bytes());
-        }
-    }
+}
+
+/// How it ends.
+pub(super) fn end(out: &mut Vec<u8>, size: Size, closes: bool, date: &str) {
     match size {
         Size::Nothing => {}
         Size::Known(length) => put(out, format_args!("content-length: {length}\r\n")),
@@ -75,7 +85,7 @@ pub(super) fn head(out: &mut Vec<u8>, head: &Parts, size: Size, closes: bool, da
     out.extend_from_slice(b"\r\n");
 }
 
-fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     for part in [name.as_bytes(), b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use toolcrib::host::Subscription;
 use toolcrib::shape::{CallError, ErrorKind};
 use toolcrib_wire::handshake::{DiscoverResult, Initialize, InitializeResult};
@@ -15,6 +14,7 @@ use super::caller::{Caller, Opened};
 use super::changes::{self, Wants};
 use super::client::Client;
 use super::lists::List;
+use super::outlet::Outlet;
 use super::parked::Parked;
 use crate::version::spoken;
 
@@ -23,7 +23,7 @@ impl Client {
     pub(super) async fn answer(
         self: &Arc<Self>,
         request: &Request,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Result<Raw, RpcError> {
         let caller = Caller::of(request, self.opened().as_ref())?;
         caller.check_method(&request.method)?;
@@ -38,7 +38,7 @@ impl Client {
         self: &Arc<Self>,
         caller: &Caller,
         request: &Request,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Result<Raw, RpcError> {
         let params = &request.params;
         let called = request.method.as_str();
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Tells of changes until the client, the gateway or whoever asked ends it.
-    async fn hear_changes(self: &Arc<Self>, id: &Id, params: &Body, out: &mpsc::Sender<Raw>) {
+    async fn hear_changes(self: &Arc<Self>, id: &Id, params: &Body, out: &Outlet) {
         let wanted = SubscriptionFilter::read(params.get("notifications").unwrap_or(Json::EMPTY));
         let (agreed, _followed) = self.follow_all(wanted).await;
         // A client that has gone ends this elsewhere.

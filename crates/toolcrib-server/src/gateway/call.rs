@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 use toolcrib::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib::host::{Besides, Question};
@@ -24,6 +23,7 @@ use toolcrib_wire::{
 use super::answer::{empty, refusal, unknown_state};
 use super::caller::Caller;
 use super::client::Client;
+use super::outlet::Outlet;
 use super::parked::Parked;
 
 /// Remarks that wait for a client; then the oldest are dropped.
@@ -61,7 +61,7 @@ pub(super) struct Conduct<'a> {
     pub(super) dialog: &'a Dialog,
     params: &'a Body,
     token: Option<ProgressToken>,
-    out: &'a mpsc::Sender<Raw>,
+    out: &'a Outlet,
 }
 
 impl Client {
@@ -69,7 +69,7 @@ impl Client {
         self: &Arc<Self>,
         caller: &Caller,
         params: &Body,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Result<Raw, RpcError> {
         let conduct = self.conduct(caller, params, out).await?;
         let begin = |besides: Besides| -> Running {
@@ -98,7 +98,7 @@ impl Client {
         &'a self,
         caller: &'a Caller,
         params: &'a Body,
-        out: &'a mpsc::Sender<Raw>,
+        out: &'a Outlet,
     ) -> Result<Conduct<'a>, RpcError> {
         let (dialog, token) = (self.dialog(caller).await?, params.progress_token());
         Ok(Conduct { client: self, caller, dialog, params, token, out })

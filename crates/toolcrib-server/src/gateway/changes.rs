@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use toolcrib::Dialog;
 use toolcrib::host::{Event, Listening};
 use toolcrib_wire::notice::LogMessage;
@@ -11,6 +10,7 @@ use toolcrib_wire::{Id, ObjectWriter, Raw, build, method};
 
 use super::client::Client;
 use super::lists::{List, Prints};
+use super::outlet::Outlet;
 
 /// What somebody wants to be told.
 #[derive(Clone, Debug)]
@@ -26,11 +26,11 @@ struct Ear<'a> {
     client: &'a Client,
     dialog: &'a Dialog,
     wants: Wants,
-    out: mpsc::Sender<Raw>,
+    out: Outlet,
 }
 
 /// Tells until the client or the host has ended. What it saw before its first request is nothing.
-pub(super) async fn tell(client: Arc<Client>, wants: Wants, out: mpsc::Sender<Raw>) {
+pub(super) async fn tell(client: Arc<Client>, wants: Wants, out: Outlet) {
     let dialog = client.begins().await;
     let mut events = dialog.host().listen();
     let ear = Ear { client: &client, dialog, wants, out };

@@ -15,6 +15,7 @@ use toolcrib_wire::{Id, Malformed, Message, Raw, Response, RpcError, build};
 use super::Gateway;
 use super::caller::{Caller, Opened};
 use super::lists::{List, Listed, Prints};
+use super::outlet::Outlet;
 use super::parked::Parking;
 
 /// Requests of one client that are under way at once; more are refused.
@@ -257,7 +258,7 @@ impl Client {
         &self,
         method: &str,
         params: &Raw,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Option<Result<Raw, RpcError>> {
         let (sender, answer) = oneshot::channel();
         let id = {

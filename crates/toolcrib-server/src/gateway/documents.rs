@@ -1,6 +1,5 @@
 //! Resources, prompts and completions for a client, on the same way as calls.
 
-use tokio::sync::mpsc;
 use toolcrib::Turn;
 use toolcrib::host::Besides;
 use toolcrib::shape::CallError;
@@ -10,13 +9,14 @@ use super::answer::{empty, refusal, uri};
 use super::call::{Running, Said, handed_on};
 use super::caller::Caller;
 use super::client::Client;
+use super::outlet::Outlet;
 
 impl Client {
     pub(super) async fn read(
         &self,
         caller: &Caller,
         params: &Body,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Result<Raw, RpcError> {
         let (uri, server, era) = (uri(params)?, self.who.server.clone(), caller.era());
         let conduct = self.conduct(caller, params, out).await?;
@@ -34,7 +34,7 @@ impl Client {
         &self,
         caller: &Caller,
         params: &Body,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Result<Raw, RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
         let (name, server) = (name.into_owned(), self.who.server.clone());
@@ -56,7 +56,7 @@ impl Client {
         &self,
         caller: &Caller,
         params: &Body,
-        out: &mpsc::Sender<Raw>,
+        out: &Outlet,
     ) -> Result<Raw, RpcError> {
         let (asked, server) = (params.raw().unwrap_or_else(empty), self.who.server.clone());
         let conduct = self.conduct(caller, params, out).await?;

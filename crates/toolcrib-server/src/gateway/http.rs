@@ -6,36 +6,32 @@ use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::{Path, Query, Request as HttpRequest, State};
 use bytes::Bytes;
-use hyper::header::{self as http, HeaderName};
-use hyper::http::request::Parts;
+use hyper::header::ACCEPT;
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
+    Id, Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
 };
 
 use super::answer::empty;
 use super::changes::{self, Wants};
 use super::client::Client;
 use super::clients::TooMany;
+use super::outlet::outlet;
 use super::respond::{Work, respond};
 use super::stream::too_many;
 use super::{DIALOG, DIALOG_HEADER, Gateway, LIMITS, QUEUE, Who};
 use crate::front::Front;
-use crate::front::posted::{self, header as text};
-use crate::front::reply::{self, Reply};
+use crate::front::headers::Headers;
+use crate::front::posted;
+use crate::front::reply::{self, Answered, Reply};
 use crate::front::route;
 use crate::identity::{Door, Principal};
 use crate::lines::refusal;
 use crate::trace;
-
-// A name that is a constant is not read again for every request.
-const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
-const SESSION: HeaderName = HeaderName::from_static(header::SESSION_ID);
-const PARENT: HeaderName = HeaderName::from_static(trace::PARENT);
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
@@ -57,7 +53,7 @@ pub(crate) async fn all(
         return reply::refuse(StatusCode::BAD_REQUEST, "the query of the address cannot be read");
     };
     match who(principal, &asked, None) {
-        Ok(who) => answer(&front.gateway, who, door, request).await,
+        Ok(who) => answer(&front.gateway, who, door, request).await.into(),
         Err(refused) => *refused,
     }
 }
@@ -67,17 +63,17 @@ pub(crate) async fn whole(
     front: &Arc<Front>,
     principal: &Principal,
     door: Door,
-    head: &Parts,
+    headers: &dyn Headers,
     body: Bytes,
-) -> Reply {
+) -> Answered {
     let gateway = &front.gateway;
     let read = who(principal, &Asked { agent: None }, None).and_then(|who| {
-        let packet = posted::understand(head, body, &gateway.bounds().0)?;
+        let packet = posted::understand(headers, body, &gateway.bounds().0)?;
         Ok((counted(gateway, &who, door, packet)?, who))
     });
     match read {
-        Ok((packet, who)) => post(gateway, who, head, packet).await,
-        Err(refused) => *refused,
+        Ok((packet, who)) => post(gateway, who, headers, packet).await,
+        Err(refused) => Answered::Reply(*refused),
     }
 }
 
@@ -95,7 +91,7 @@ pub(super) async fn one(
     match who(&principal, &asked, Some(server.into())) {
         Ok(who) => {
             let door = route::door(request.extensions());
-            answer(&front.gateway, who, door, request).await
+            answer(&front.gateway, who, door, request).await.into()
         }
         Err(refused) => *refused,
     }
@@ -113,48 +109,52 @@ pub(super) fn who(
     Ok(Who { principal: Some(Arc::clone(&principal.id)), agent, server, dialog: None })
 }
 
-async fn answer(gateway: &Arc<Gateway>, who: Who, door: Door, request: HttpRequest) -> Reply {
+async fn answer(gateway: &Arc<Gateway>, who: Who, door: Door, request: HttpRequest) -> Answered {
     let (head, body) = request.into_parts();
+    let headers = &head.headers;
     match head.method {
-        Method::POST => match read(gateway, &who, door, &head, body).await {
-            Ok(packet) => post(gateway, who, &head, packet).await,
-            Err(refused) => *refused,
+        Method::POST => match read(gateway, &who, door, headers, body).await {
+            Ok(packet) => post(gateway, who, headers, packet).await,
+            Err(refused) => Answered::Reply(*refused),
         },
-        Method::GET => listen(gateway, &who, &head),
-        Method::DELETE => delete(gateway, &who, &head).await,
-        _ => reply::not_allowed("GET, POST, DELETE"),
+        Method::GET => listen(gateway, &who, headers).into(),
+        Method::DELETE => delete(gateway, &who, headers).await.into(),
+        _ => reply::not_allowed("GET, POST, DELETE").into(),
     }
 }
 
-async fn post(gateway: &Arc<Gateway>, who: Who, head: &Parts, packet: Packet) -> Reply {
-    let version = text(head, VERSION).map(Version::from);
+async fn post(gateway: &Arc<Gateway>, who: Who, headers: &dyn Headers, packet: Packet) -> Answered {
+    let version = headers.text(header::PROTOCOL_VERSION).map(Version::from);
     let is_modern = version.as_ref().is_some_and(Version::is_modern);
     match packet {
         Packet::One(Message::Request(request)) if is_modern || says_modern(&request) => {
-            modern(gateway, who, head, request).await
+            modern(gateway, who, headers, request).await
         }
-        Packet::One(Message::Notification(_)) if is_modern => reply::empty(StatusCode::ACCEPTED),
-        _ if is_modern => {
-            reply::refuse(StatusCode::BAD_REQUEST, "a request or a notification is wanted")
-        }
+        Packet::One(Message::Notification(_)) if is_modern => accepted(),
+        _ if is_modern => bad("a request or a notification is wanted"),
         _ if matches!(version, Some(Version::Unknown(_))) => {
-            reply::refuse(StatusCode::BAD_REQUEST, "this protocol version is not spoken here")
+            bad("this protocol version is not spoken here")
         }
-        packet => legacy(gateway, who, head, packet).await,
+        packet => legacy(gateway, who, headers, packet).await,
     }
 }
 
 /// A request that stands for itself.
-async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) -> Reply {
+async fn modern(
+    gateway: &Arc<Gateway>,
+    who: Who,
+    headers: &dyn Headers,
+    request: Request,
+) -> Answered {
     let checked = says_all(&request).and_then(|()| {
-        header::check_standard(&request, |name| text(head, name))
+        header::check_standard(&request, |name| headers.text(name))
             .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
     });
     if let Err(error) = checked {
-        return reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error));
+        return refused(&request, &error);
     }
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
-    let named = text(head, DIALOG_HEADER).map(Into::into);
+    let named = headers.text(DIALOG_HEADER).map(Into::into);
     let named = named.or_else(|| Some(meta.get(DIALOG)?.as_str()?.as_ref().into()));
     let named: Option<Arc<str>> = named.filter(|name: &Arc<str>| name.len() <= HANDLE);
     let client = meta.get(CLIENT_INFO).and_then(|client| client.get("name"));
@@ -165,81 +165,91 @@ async fn modern(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request
     let Ok(client) = gateway.clients.handle(gateway, who, handle) else {
         return full(&request);
     };
-    match client.check_headers(&request, |name| text(head, name)).await {
-        Ok(()) => run(&client, head, request, true).await,
-        Err(error) => {
-            reply::json(reply::status_of(&error), &build::error(Some(&request.id), &error))
-        }
+    match client.check_headers(&request, |name| headers.text(name)).await {
+        Ok(()) => run(&client, headers, request, true).await,
+        Err(error) => refused(&request, &error),
     }
 }
 
 /// Whatever belongs to a session, or opens one.
-async fn legacy(gateway: &Arc<Gateway>, who: Who, head: &Parts, packet: Packet) -> Reply {
-    let Some(id) = text(head, SESSION) else {
+async fn legacy(
+    gateway: &Arc<Gateway>,
+    who: Who,
+    headers: &dyn Headers,
+    packet: Packet,
+) -> Answered {
+    let Some(id) = headers.text(header::SESSION_ID) else {
         return match packet {
             Packet::One(Message::Request(request)) if request.method == method::INITIALIZE => {
-                open(gateway, who, head, request).await
+                open(gateway, who, headers, request).await
             }
-            _ => reply::refuse(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing"),
+            _ => bad("the header `Mcp-Session-Id` is missing"),
         };
     };
     let Some(client) = gateway.clients.session(id, &who) else {
-        return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
+        return no_session().into();
     };
     match packet {
-        Packet::One(Message::Request(request)) => run(&client, head, request, false).await,
+        Packet::One(Message::Request(request)) => run(&client, headers, request, false).await,
         Packet::One(Message::Notification(told)) => {
             client.heed(&told);
-            reply::empty(StatusCode::ACCEPTED)
+            accepted()
         }
         Packet::One(Message::Response(response)) => {
             client.answered(response);
-            reply::empty(StatusCode::ACCEPTED)
+            accepted()
         }
-        batch => together(&client, head, batch).await,
+        batch => together(&client, headers, batch).await,
     }
 }
 
-async fn open(gateway: &Arc<Gateway>, who: Who, head: &Parts, request: Request) -> Reply {
+async fn open(
+    gateway: &Arc<Gateway>,
+    who: Who,
+    headers: &dyn Headers,
+    request: Request,
+) -> Answered {
     let client = Client::new(gateway, who);
     let id = request.id.clone();
-    let answer = run(&client, head, request, false).await;
+    let answer = run(&client, headers, request, false).await;
     if client.opened().is_none() {
         return answer;
     }
     match gateway.clients.keep(gateway, &client) {
-        Ok(session) => reply::with_session(answer, &session),
+        Ok(session) => reply::with_session(answer.into(), &session).into(),
         Err(TooMany) => {
             let error = RpcError::internal("too many sessions; end one, or wait until one ends");
-            reply::json(StatusCode::TOO_MANY_REQUESTS, &build::error(Some(&id), &error))
+            too_much(&id, &error)
         }
     }
 }
 
 /// One request of a client.
-async fn run(client: &Arc<Client>, head: &Parts, request: Request, is_modern: bool) -> Reply {
-    let request = traced(head, request);
+async fn run(
+    client: &Arc<Client>,
+    headers: &dyn Headers,
+    request: Request,
+    is_modern: bool,
+) -> Answered {
+    let (request, streams) = (traced(headers, request), takes_events(headers));
     // The answer to that has no end, and is all events.
-    if request.method == method::SUBSCRIPTIONS_LISTEN && !takes_events(head) {
-        return reply::empty(StatusCode::NOT_ACCEPTABLE);
+    if request.method == method::SUBSCRIPTIONS_LISTEN && !streams {
+        return reply::empty(StatusCode::NOT_ACCEPTABLE).into();
     }
     if !client.has_room() {
-        return reply::json(
-            StatusCode::TOO_MANY_REQUESTS,
-            &build::error(Some(&request.id), &too_many()),
-        );
+        return too_much(&request.id, &too_many());
     }
-    let (out, queue) = mpsc::channel(QUEUE);
+    let (out, heard) = outlet();
     let answering = client.answering(request, out);
     let answer = Box::pin(async move {
         let message = answering.await?;
         Some((status(&message, is_modern), message))
     });
-    respond(Work { answer, queue, streams: takes_events(head), _open: client.busy() }).await
+    respond(Work { answer, heard, streams, _open: client.busy() }).await
 }
 
 /// Several messages at once, as an early version of the protocol had it.
-async fn together(client: &Arc<Client>, head: &Parts, batch: Packet) -> Reply {
+async fn together(client: &Arc<Client>, headers: &dyn Headers, batch: Packet) -> Answered {
     let (out, queue) = mpsc::channel(QUEUE);
     let mut tasks = JoinSet::new();
     for message in batch.into_messages() {
@@ -249,7 +259,7 @@ async fn together(client: &Arc<Client>, head: &Parts, batch: Packet) -> Reply {
                 tasks.spawn(async move { say(&out, Some(said)).await });
             }
             Ok(Message::Request(request)) => {
-                let (answering, out) = (client.answering(request, out.clone()), out.clone());
+                let (answering, out) = (client.answering(request, out.clone().into()), out.clone());
                 tasks.spawn(async move { say(&out, answering.await).await });
             }
             Ok(Message::Notification(told)) => client.heed(&told),
@@ -261,15 +271,15 @@ async fn together(client: &Arc<Client>, head: &Parts, batch: Packet) -> Reply {
         }
     }
     if tasks.is_empty() {
-        return reply::empty(StatusCode::ACCEPTED);
+        return accepted();
     }
     drop(out);
     let answer = Box::pin(async move {
         while tasks.join_next().await.is_some() {}
         None
     });
-    let streams = takes_events(head);
-    respond(Work { answer, queue, streams, _open: client.busy() }).await
+    let streams = takes_events(headers);
+    respond(Work { answer, heard: queue.into(), streams, _open: client.busy() }).await
 }
 
 async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {
@@ -280,14 +290,14 @@ async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {
 }
 
 /// The stream on which a session of the legacy era is told what it did not ask for.
-fn listen(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
-    let Some(id) = text(head, SESSION) else {
+fn listen(gateway: &Arc<Gateway>, who: &Who, headers: &dyn Headers) -> Reply {
+    let Some(id) = headers.text(header::SESSION_ID) else {
         return reply::not_allowed("POST");
     };
     let Some(client) = gateway.clients.session(id, who) else {
-        return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
+        return no_session();
     };
-    if !takes_events(head) {
+    if !takes_events(headers) {
         return reply::empty(StatusCode::NOT_ACCEPTABLE);
     }
     let (out, queue) = mpsc::channel(QUEUE);
@@ -297,7 +307,7 @@ fn listen(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
     tasks.spawn(async move {
         let _open = open;
         tokio::select! {
-            () = changes::tell(Arc::clone(&client), Wants::All, out) => {}
+            () = changes::tell(Arc::clone(&client), Wants::All, out.into()) => {}
             () = client.gone() => {}
             () = gateway.closing() => {}
         }
@@ -305,8 +315,8 @@ fn listen(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
     reply::events(None, queue, tasks)
 }
 
-async fn delete(gateway: &Arc<Gateway>, who: &Who, head: &Parts) -> Reply {
-    let Some(id) = text(head, SESSION) else {
+async fn delete(gateway: &Arc<Gateway>, who: &Who, headers: &dyn Headers) -> Reply {
+    let Some(id) = headers.text(header::SESSION_ID) else {
         return reply::not_allowed("POST");
     };
     let own = gateway.clients.session(id, who).and_then(|_| gateway.clients.remove(id));
@@ -324,11 +334,11 @@ pub(super) async fn read(
     gateway: &Gateway,
     who: &Who,
     door: Door,
-    head: &Parts,
+    headers: &dyn Headers,
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
     let (limits, longest) = gateway.bounds();
-    let packet = posted::read(head, body, &limits, longest).await?;
+    let packet = posted::read(headers, body, &limits, longest).await?;
     counted(gateway, who, door, packet)
 }
 
@@ -344,14 +354,14 @@ fn counted(gateway: &Gateway, who: &Who, door: Door, packet: Packet) -> Result<P
 }
 
 /// Where only the head says of which trace a request is, the body does from now on: servers are told what it says.
-fn traced(head: &Parts, request: Request) -> Request {
-    let Some(parent) = text(head, PARENT) else { return request };
+fn traced(headers: &dyn Headers, request: Request) -> Request {
+    let Some(parent) = headers.text(trace::PARENT) else { return request };
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     if !is_handed_on(&request.method) || meta.get(trace::PARENT).is_some() {
         return request;
     }
     let mut said = vec![(trace::PARENT, Some(Raw::string(parent)))];
-    said.extend(text(head, trace::STATE).map(|state| (trace::STATE, Some(Raw::string(state)))));
+    said.extend(headers.text(trace::STATE).map(|state| (trace::STATE, Some(Raw::string(state)))));
     let meta = Raw::from(meta).with_members(said);
     let params = request.params.raw().unwrap_or_else(empty).with_members([("_meta", Some(meta))]);
     let message = build::request(&request.id, &request.method, Some(params.json()));
@@ -391,13 +401,32 @@ fn status(message: &Raw, is_modern: bool) -> StatusCode {
     code.map_or(StatusCode::OK, |code| reply::status_of(&RpcError::new(code, "")))
 }
 
-fn full(request: &Request) -> Reply {
-    let error = RpcError::internal("too many dialogs; end one, or wait until one ends");
-    reply::json(StatusCode::TOO_MANY_REQUESTS, &build::error(Some(&request.id), &error))
+fn full(request: &Request) -> Answered {
+    too_much(&request.id, &RpcError::internal("too many dialogs; end one, or wait until one ends"))
 }
 
-fn takes_events(head: &Parts) -> bool {
-    let accepted = text(head, http::ACCEPT);
+fn too_much(id: &Id, error: &RpcError) -> Answered {
+    Answered::Message(StatusCode::TOO_MANY_REQUESTS, build::error(Some(id), error))
+}
+
+fn refused(request: &Request, error: &RpcError) -> Answered {
+    Answered::Message(reply::status_of(error), build::error(Some(&request.id), error))
+}
+
+fn bad(reason: &str) -> Answered {
+    reply::refuse(StatusCode::BAD_REQUEST, reason).into()
+}
+
+fn no_session() -> Reply {
+    reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more")
+}
+
+fn accepted() -> Answered {
+    reply::empty(StatusCode::ACCEPTED).into()
+}
+
+fn takes_events(headers: &dyn Headers) -> bool {
+    let accepted = headers.text(ACCEPT.as_str());
     accepted.is_none_or(|kinds| {
         // As every client writes it; looking for words in a text is dear.
         kinds == "application/json, text/event-stream"

@@ -15,6 +15,7 @@ mod clients;
 mod documents;
 mod http;
 mod lists;
+mod outlet;
 mod parked;
 mod respond;
 mod sse;

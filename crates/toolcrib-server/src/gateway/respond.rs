@@ -8,12 +8,12 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use hyper::{Response, StatusCode};
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 use toolcrib_wire::{KEEP_ALIVE, Raw};
 
 use super::client::Open;
-use crate::front::reply::{self, Reply};
+use super::outlet::Heard;
+use crate::front::reply::{self, Answered, Reply};
 
 /// A silent answer becomes a stream, and a silent stream says that it is alive, this often.
 const ALIVE: Duration = Duration::from_secs(15);
@@ -25,45 +25,45 @@ pub(super) type Answer = (StatusCode, Raw);
 pub(super) struct Work {
     pub(super) answer: Pin<Box<dyn Future<Output = Option<Answer>> + Send>>,
     /// What comes before it.
-    pub(super) queue: mpsc::Receiver<Raw>,
+    pub(super) heard: Heard,
     /// Whether the client takes events.
     pub(super) streams: bool,
     pub(super) _open: Open,
 }
 
 /// Waits for the first thing that is said, which decides how all is.
-pub(super) async fn respond(mut work: Work) -> Reply {
+pub(super) async fn respond(mut work: Work) -> Answered {
     if !work.streams {
         return plain(work).await;
     }
     tokio::select! {
         biased;
-        Some(first) = work.queue.recv() => events(work, Some(first)),
-        answer = &mut work.answer => match (work.queue.try_recv(), answer) {
-            (Ok(first), answer) => {
+        Some(first) = work.heard.next() => events(work, Some(first)).into(),
+        answer = &mut work.answer => match (work.heard.try_next(), answer) {
+            (Some(first), answer) => {
                 work.answer = Box::pin(std::future::ready(answer));
-                events(work, Some(first))
+                events(work, Some(first)).into()
             }
-            (Err(_), answer) => whole(answer),
+            (None, answer) => whole(answer),
         },
-        () = sleep(ALIVE) => events(work, None),
+        () = sleep(ALIVE) => events(work, None).into(),
     }
 }
 
 /// Who takes no events hears only the answer.
-async fn plain(mut work: Work) -> Reply {
+async fn plain(mut work: Work) -> Answered {
     loop {
         tokio::select! {
-            Some(_) = work.queue.recv() => {}
+            Some(_) = work.heard.next() => {}
             answer = &mut work.answer => return whole(answer),
         }
     }
 }
 
-fn whole(answer: Option<Answer>) -> Reply {
+fn whole(answer: Option<Answer>) -> Answered {
     match answer {
-        Some((status, message)) => reply::json(status, &message),
-        None => reply::empty(StatusCode::ACCEPTED),
+        Some((status, message)) => Answered::Message(status, message),
+        None => reply::empty(StatusCode::ACCEPTED).into(),
     }
 }
 
@@ -78,8 +78,8 @@ fn events(work: Work, first: Option<Raw>) -> Reply {
         let mut work = work?;
         let (bytes, work) = tokio::select! {
             biased;
-            Some(message) = work.queue.recv() => (reply::event(&message), Some(work)),
-            answer = &mut work.answer => (last(&mut work.queue, answer), None),
+            Some(message) = work.heard.next() => (reply::event(&message), Some(work)),
+            answer = &mut work.answer => (last(&mut work.heard, answer), None),
             () = sleep(ALIVE) => (KEEP_ALIVE.to_vec(), Some(work)),
         };
         Some((Ok(Bytes::from(bytes)), (work, Vec::new())))
@@ -88,9 +88,9 @@ fn events(work: Work, first: Option<Raw>) -> Reply {
 }
 
 /// What was said just before the answer, and the answer.
-fn last(queue: &mut mpsc::Receiver<Raw>, answer: Option<Answer>) -> Vec<u8> {
+fn last(heard: &mut Heard, answer: Option<Answer>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while let Ok(message) = queue.try_recv() {
+    while let Some(message) = heard.try_next() {
         bytes.extend(reply::event(&message));
     }
     if let Some((_, message)) = answer {

@@ -93,7 +93,7 @@ async fn post(gateway: &Arc<Gateway>, who: &Who, session: &str, request: HttpReq
         return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
     };
     let (head, body) = request.into_parts();
-    let packet = match read(gateway, who, door(&head.extensions), &head, body).await {
+    let packet = match read(gateway, who, door(&head.extensions), &head.headers, body).await {
         Ok(packet) => packet,
         Err(refused) => return *refused,
     };

@@ -16,6 +16,7 @@ use toolcrib_wire::{
 
 use super::changes::{self, Wants};
 use super::client::{Client, Open};
+use super::outlet::Outlet;
 use super::{Gateway, LIMITS, QUEUE, Who};
 use crate::identity::Refused;
 use crate::lines::{Lines, write};
@@ -69,7 +70,7 @@ impl Talk {
         tasks.spawn(async move {
             // In the modern era whoever wants to be told has to ask.
             telling.opens().await;
-            changes::tell(telling, Wants::All, told).await;
+            changes::tell(telling, Wants::All, told.into()).await;
         });
         let open = client.busy();
         Talk { client, out, tasks, is_paced: false, _open: open }
@@ -106,7 +107,7 @@ impl Talk {
             return self.say(build::error(Some(&request.id), &too_fast(&refused))).await;
         }
         let (client, out) = (Arc::clone(&self.client), self.out.clone());
-        let answering = self.client.answering(request, out.clone());
+        let answering = self.client.answering(request, out.clone().into());
         self.tasks.spawn(async move {
             if let Some(message) = answering.await {
                 // A client that has gone ends this elsewhere.
@@ -128,7 +129,7 @@ impl Client {
     pub(super) fn answering(
         self: &Arc<Self>,
         request: Request,
-        out: mpsc::Sender<Raw>,
+        out: Outlet,
     ) -> impl Future<Output = Option<Raw>> + Send + 'static + use<> {
         let client = Arc::clone(self);
         let id = request.id.clone();

@@ -26,6 +26,10 @@ impl Names<'_> {
     /// be made to point elsewhere, so any will do where any is listened on.
     fn are(self, authority: &str) -> bool {
         let Some(name) = name_of(authority) else { return false };
+        // As nearly everybody calls it; to read an address is dear.
+        if name == "127.0.0.1" {
+            return true;
+        }
         if let Ok(address) = name.parse::<IpAddr>() {
             return address.is_loopback()
                 || self.address.is_some_and(|own| own.is_unspecified() || own == address);

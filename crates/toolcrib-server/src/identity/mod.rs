@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::signals::chain;
 use toolcrib_config::model::host::Gateway;
@@ -32,6 +32,7 @@ pub use secret::random_name;
 pub(crate) use strikes::block;
 pub use tokens::{Issued, Tokens, TokensError};
 
+use crate::front::headers::Headers;
 use oauth::Issuers;
 use secret::Hash;
 use strikes::Strikes;
@@ -123,7 +124,7 @@ impl Identity {
     pub async fn who(
         &self,
         gateway: &Gateway,
-        headers: &HeaderMap,
+        headers: &dyn Headers,
         door: Door,
         peer: Option<IpAddr>,
     ) -> Result<Principal, Refused> {
@@ -249,7 +250,7 @@ impl Default for Principal {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+fn bearer(headers: &dyn Headers) -> Option<&str> {
+    let (scheme, token) = headers.text(header::AUTHORIZATION.as_str())?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use toolcrib_server::front::Front;
+use toolcrib_server::front::{Front, Loops};
 use toolcrib_server::identity::Identity;
 use toolcrib_server::trace::Traces;
 
@@ -34,7 +34,9 @@ impl Served {
         let front = Front::traced(scene.host.clone(), Identity::default(), traces);
         let mut tasks = JoinSet::new();
         let serving = Arc::clone(&front);
-        tasks.spawn(async move { serving.serve(listener).await });
+        // Some are served on this thread and some on another.
+        let loops = Loops::start(1).unwrap();
+        tasks.spawn(async move { serving.serve(listener, &loops).await });
         Served { address, front, tasks }
     }
 

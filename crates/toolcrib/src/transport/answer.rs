@@ -160,6 +160,10 @@ impl Content {
             return Self::Nothing;
         }
         let named = response.header(&CONTENT_TYPE).unwrap_or_default();
+        // As nearly every server writes it; to take words apart is dear.
+        if named == "application/json" {
+            return Self::Json;
+        }
         let kind = named.split(';').next().unwrap_or_default().trim();
         match kind {
             _ if kind.eq_ignore_ascii_case("application/json") => Self::Json,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -127,16 +128,38 @@ impl Http {
         post: Post<'_>,
         waiting: Waiting<'_>,
     ) -> Result<Answer, HttpFault> {
-        let is_simple = self.target.tokens.is_none() && waiting.limit.is_none();
-        let Some(lanes) = self.lanes.as_ref().filter(|_| is_simple) else {
+        let Some(lanes) = self.lanes.as_ref().filter(|_| self.needs_nothing(waiting)) else {
             return Box::pin(self.send(Ask::of(post), waiting)).await;
         };
         // Most calls go this way, so it is short, and what the others need does not make it larger.
         let head = post.posting.head(post.url, &post.own);
         let answer = lanes.post(&head, post.message.as_bytes()).await.map_err(broken)?;
-        match keeps(answer.status()) {
-            true => Box::pin(follow(lanes, &Ask::of(post), answer)).await,
+        match keeps(answer.status()) || is_denied(&answer) {
+            true => Box::pin(self.go_on(lanes, Ask::of(post), answer, waiting)).await,
             false => Ok(answer),
+        }
+    }
+
+    /// Whether a request goes as it is: no token is shown, and nobody looks at the clock.
+    fn needs_nothing(&self, waiting: Waiting<'_>) -> bool {
+        let shows_none = |tokens: &Arc<dyn Tokens>| matches!(tokens.at_hand(), Some(None));
+        self.target.tokens.as_ref().is_none_or(shows_none) && waiting.limit.is_none()
+    }
+
+    /// What becomes of a request that is not simply answered.
+    async fn go_on(
+        &self,
+        lanes: &Lanes,
+        ask: Ask<'_>,
+        first: Answer,
+        waiting: Waiting<'_>,
+    ) -> Result<Answer, HttpFault> {
+        let answer = follow(lanes, &ask, first).await?;
+        match &self.target.tokens {
+            Some(tokens) if is_denied(&answer) => {
+                self.send_again(&**tokens, None, answer, ask, waiting).await
+            }
+            _ => Ok(answer),
         }
     }
 

@@ -353,11 +353,11 @@ impl Session {
     async fn post_opening(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
         // What was spoken before, to find out the era, is not what this begins.
         self.known().speaks(None);
-        let (mut response, mut had_session) = self.post_as_known(message).await?;
+        let (mut response, mut had_session) = self.post_in(None, message).await?;
         if had_session && response.status() == StatusCode::NOT_FOUND {
             // It has had no effect yet.
             self.known().is_in(None);
-            (response, had_session) = self.post_as_known(message).await?;
+            (response, had_session) = self.post_in(None, message).await?;
         }
         if response.status().is_success()
             && let Some(given) = response.headers().get(SESSION_ID)
@@ -369,18 +369,20 @@ impl Session {
 
     /// Sends any other message. Tells besides whether the request named a session.
     async fn post(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
-        if let Some(version) = &message.version {
-            self.known().speaks(Some(version));
-        }
-        self.post_as_known(message).await
+        self.post_in(message.version.as_ref(), message).await
     }
 
-    async fn post_as_known(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
+    /// Sends a message in a version from now on, or in the one that is spoken.
+    async fn post_in(
+        &self,
+        version: Option<&Version>,
+        message: &Outward,
+    ) -> Result<(Answer, bool), HttpFault> {
         let mut own = HeaderMap::new();
         for header in of_message(message) {
             http::put(&mut own, &header)?;
         }
-        let (posting, had_session, waiting) = self.prepared(message);
+        let (posting, had_session, waiting) = self.prepared(version, message);
         let post = Post { url: self.http.url(), posting: &posting, own, message: &message.raw };
         let response = self.http.post(post, waiting).await?;
         self.known().heard(response.status());
@@ -388,12 +390,19 @@ impl Session {
     }
 
     /// What a message goes with, whether a session is in it, and how long its answer may take.
-    fn prepared<'a>(&'a self, message: &'a Outward) -> (Arc<Posting>, bool, Waiting<'a>) {
+    fn prepared<'a>(
+        &'a self,
+        version: Option<&Version>,
+        message: &'a Outward,
+    ) -> (Arc<Posting>, bool, Waiting<'a>) {
         let waiting = match &message.what {
             What::Request { id, .. } => Waiting::for_answer(&self.incoming, id),
             What::Notification { .. } | What::Answer => Waiting::NOBODY.at_most(DELIVERY),
         };
         let mut known = self.known();
+        if version.is_some() {
+            known.speaks(version);
+        }
         let (posting, had_session) = known.posting(&self.http);
         match known.answered {
             true => (posting, had_session, waiting),

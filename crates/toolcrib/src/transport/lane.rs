@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::{Handle, Id};
 
 use super::decoder::{Decoder, Step};
 use super::garbled::Garbled;
@@ -24,6 +25,8 @@ const MOST_ROOM: usize = 256 * 1024;
 
 pub(super) struct Lane {
     stream: TcpStream,
+    /// The runtime that hears of what comes: whoever used it on another would be woken from thread to thread.
+    pub(super) home: Id,
     buffer: BytesMut,
     room: usize,
 }
@@ -99,7 +102,7 @@ impl<'a> Sending<'a> {
 
 impl Lane {
     pub(super) fn over(stream: TcpStream) -> Self {
-        Self { stream, buffer: BytesMut::new(), room: ROOM }
+        Self { stream, home: Handle::current().id(), buffer: BytesMut::new(), room: ROOM }
     }
 
     /// Whether a request can be sent. An idle connection learns only here that the server has closed it, or has said

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use reqwest::header::{HOST, HeaderMap, HeaderValue, USER_AGENT};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tower::Service;
@@ -97,11 +98,13 @@ impl Lanes {
 }
 
 impl Idle {
-    /// The newest that is still open.
+    /// The newest that is still open, of those that this thread would be woken for.
     fn take(&self) -> Option<Lane> {
+        let here = Handle::current().id();
         let mut lanes = self.lanes();
         loop {
-            let (lane, since) = lanes.pop()?;
+            let newest = lanes.iter().rposition(|(lane, _)| lane.home == here)?;
+            let (lane, since) = lanes.remove(newest);
             if since.elapsed() >= IDLE {
                 return None;
             }
@@ -113,9 +116,11 @@ impl Idle {
 
     pub(super) fn put(&self, lane: Lane) {
         let mut lanes = self.lanes();
-        if lanes.len() < IDLE_CONNECTIONS {
-            lanes.push((lane, Instant::now()));
+        if lanes.len() >= IDLE_CONNECTIONS {
+            // It may be of a thread that has not called for long.
+            lanes.remove(0);
         }
+        lanes.push((lane, Instant::now()));
         let is_first = lanes.len() == 1;
         drop(lanes);
         if is_first {

@@ -108,6 +108,34 @@ async fn a_connection_is_used_again_after_every_answer_that_has_an_end() {
     assert!(server.is_left_alone().await);
 }
 
+/// Whoever used a connection of another runtime would be woken from thread to thread.
+#[test]
+fn a_connection_is_used_again_only_where_it_was_opened() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (here, there) = (runtime(), runtime());
+    let (server, lanes) = here.block_on(Server::start());
+    let (mut first, _) = here.block_on(begin(&server, &lanes, OK));
+    let listener = server.0.into_std().unwrap();
+    let server = there.block_on(async { Server(TcpListener::from_std(listener).unwrap()) });
+    assert_eq!(there.block_on(begin(&server, &lanes, OK)).1, "ok", "a second one");
+    assert_eq!(here.block_on(exchange(&lanes, &mut first, OK)).unwrap(), "ok", "the first");
+}
+
+#[tokio::test]
+async fn of_too_many_idle_connections_the_oldest_is_closed() {
+    let (server, lanes) = Server::start().await;
+    let mut streams = Vec::new();
+    for _ in 0..=IDLE_CONNECTIONS {
+        let stream = TcpStream::connect(server.0.local_addr().unwrap()).await.unwrap();
+        streams.push(server.accept().await);
+        lanes.idle.put(Lane::over(stream));
+    }
+    assert_eq!(lanes.idle.lanes().len(), IDLE_CONNECTIONS);
+    assert_eq!(streams[0].read(&mut [0]).await.unwrap(), 0, "the first has gone");
+    let last = streams.last_mut().unwrap();
+    assert_eq!(exchange(&lanes, last, OK).await.unwrap(), "ok", "the newest is used first");
+}
+
 #[tokio::test]
 async fn a_connection_that_may_not_be_used_again_is_not() {
     for said in [

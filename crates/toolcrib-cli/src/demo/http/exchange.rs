@@ -57,7 +57,7 @@ impl Shop {
     }
 
     async fn post(&self, head: &Parts, body: Incoming) -> Reply {
-        match posted::read(head, body, &LIMITS, BODY).await {
+        match posted::read(&head.headers, body, &LIMITS, BODY).await {
             Ok(packet) => self.take(head, packet),
             Err(refusal) => *refusal,
         }

@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use toolcrib::Host;
-use toolcrib_server::front::Front;
+use toolcrib_server::front::{Front, Loops};
 use toolcrib_server::identity::Identity;
 use toolcrib_testkit::scripted::Script;
 
@@ -70,7 +70,7 @@ impl Crib {
         let unix = UnixListener::bind(&socket).unwrap();
         let mut serving = JoinSet::new();
         let (by_tcp, by_socket) = (Arc::clone(&front), Arc::clone(&front));
-        serving.spawn(async move { by_tcp.serve(listener).await });
+        serving.spawn(async move { by_tcp.serve(listener, &Loops::default()).await });
         serving.spawn(async move { by_socket.serve_socket(unix).await });
         Crib { scene, front, address, socket, serving }
     }
