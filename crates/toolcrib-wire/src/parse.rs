@@ -9,10 +9,15 @@ use crate::malformed::{Fault, Malformed, Shape};
 use crate::member::Member;
 use crate::raw::{Raw, utf8};
 use crate::scan::{Scanner, Span};
+use crate::wrong::Wrong;
 
 /// Reads one frame: a message, or a batch of them.
 pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Packet, Malformed> {
-    let raw = whole(bytes.into(), limits)?;
+    packet(bytes.into(), limits)
+}
+
+fn packet(bytes: Vec<u8>, limits: &Limits) -> Result<Packet, Malformed> {
+    let raw = whole(bytes, limits)?;
     if raw.as_bytes().first() == Some(&b'[') {
         return batch(&raw, limits).map(Packet::Batch);
     }
@@ -31,10 +36,10 @@ pub fn recover_id(head: &[u8]) -> Option<Id> {
 /// The text without the white space around it.
 fn whole(bytes: Vec<u8>, limits: &Limits) -> Result<Raw, Malformed> {
     let text = utf8(bytes, limits).map_err(unknown)?;
-    let trimmed = text.trim_matches([' ', '\t', '\r', '\n']);
-    let start = trimmed.as_ptr() as usize - text.as_ptr() as usize;
-    let span = start..start + trimmed.len();
-    Ok(Raw::trusted(text).slice(span))
+    let is_content = |byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = text.bytes().position(is_content).unwrap_or(text.len());
+    let end = text.bytes().rposition(is_content).map_or(start, |last| last + 1);
+    Ok(Raw::within(start..end, text))
 }
 
 fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, Malformed> {
@@ -44,38 +49,55 @@ fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, 
 
 fn batch_spans(text: &str, limits: &Limits) -> Result<Vec<Span>, Fault> {
     let mut scanner = Scanner::new(text, limits.depth.saturating_add(1));
+    let spans = item_spans(&mut scanner, limits.batch);
+    match spans.map_err(|wrong| scanner.fault(wrong))? {
+        None => Err(Fault::BatchTooLong { limit: limits.batch }),
+        Some(spans) if spans.is_empty() => Err(Fault::EmptyBatch),
+        Some(spans) => Ok(spans),
+    }
+}
+
+/// None if there are more than so many.
+fn item_spans(scanner: &mut Scanner<'_>, limit: usize) -> Result<Option<Vec<Span>>, Wrong> {
     let mut spans = Vec::new();
     let mut first = true;
     scanner.enter(b'[')?;
     while scanner.next_item(&mut first)? {
-        if spans.len() == limits.batch {
-            return Err(Fault::BatchTooLong { limit: limits.batch });
+        if spans.len() == limit {
+            return Ok(None);
         }
         spans.push(scanner.value()?);
     }
     scanner.end()?;
-    if spans.is_empty() { Err(Fault::EmptyBatch) } else { Ok(spans) }
+    Ok(Some(spans))
 }
 
+#[inline]
 fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
     let mut draft = Draft::default();
     let walked = draft.walk(raw.text(), limits);
     let fault = match walked.and_then(|()| draft.check(&raw)) {
-        Ok(sound) => return Ok(finish(raw, draft, sound)),
+        Ok(sound) => return Ok(finish(raw, &draft, sound)),
         Err(fault) => fault,
     };
+    Err(malformed(&raw, &draft, fault))
+}
+
+#[cold]
+fn malformed(raw: &Raw, draft: &Draft, fault: Fault) -> Malformed {
     let shape = draft.shape();
     let id = draft.id(raw.text()).and_then(Result::ok);
     let id = id.or_else(|| trailing_id(raw.text(), &fault, shape));
-    Err(Malformed { fault, id, shape })
+    Malformed { fault, id, shape }
 }
 
 fn unknown(fault: Fault) -> Malformed {
     Malformed { fault, id: None, shape: Shape::Unknown }
 }
 
-fn finish(message: Raw, draft: Draft, sound: Sound) -> Message {
-    let body = |member| Body { places: draft.into_places(member), message };
+#[inline]
+fn finish(message: Raw, draft: &Draft, sound: Sound) -> Message {
+    let body = |member| Body { places: draft.places(member), message };
     match sound {
         Sound::Call { id, method } => {
             let params = body(Member::Params);
