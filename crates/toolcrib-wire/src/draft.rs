@@ -89,6 +89,7 @@ impl Draft {
         }
     }
 
+    #[inline]
     fn check_call(&self, text: &str, method: Json<'_>) -> Result<Sound, Fault> {
         let Some(name) = method.as_str() else {
             let found = method.kind();
@@ -103,6 +104,7 @@ impl Draft {
         Ok(Sound::Call { id, method })
     }
 
+    #[inline]
     fn check_answer(&self, message: &Raw, answer: Answer) -> Result<Sound, Fault> {
         let id = match self.id(message.text()) {
             None | Some(Err(BadId::Null)) => None,

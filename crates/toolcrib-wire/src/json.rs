@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::key::Key;
 use crate::limits::Limits;
 use crate::malformed::Fault;
-use crate::scan::{Key, Scanner, Span};
+use crate::scan::{Scanner, Span};
 use crate::text::unquote;
 
 /// One JSON value as text. It is valid by construction, so reading it cannot fail, only find

@@ -24,6 +24,7 @@ mod envelope;
 mod frame;
 mod id;
 mod json;
+mod key;
 mod known;
 mod limits;
 mod long_string;

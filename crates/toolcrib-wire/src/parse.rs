@@ -72,7 +72,7 @@ fn item_spans(scanner: &mut Scanner<'_>, limit: usize) -> Result<Option<Vec<Span
     Ok(Some(spans))
 }
 
-#[inline]
+#[inline(always)]
 fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
     let mut draft = Draft::default();
     let walked = draft.walk(raw.text(), limits);
@@ -165,6 +165,62 @@ mod tests {
         }
         assert_eq!(params.request_state().as_deref(), Some("s"));
         assert!(params.message().text().ends_with(r#""jsonrpc":"2.0"}"#));
+    }
+
+    #[test]
+    fn however_a_request_is_written_the_same_is_found() {
+        let plain = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tool","uri":"a:b","arguments":{},"_meta":{"progressToken":3}}}"#;
+        let spaced = plain
+            .replace('{', " {\n")
+            .replace('}', "\t} ")
+            .replace(':', " : ")
+            .replace(',', "\r\n, ");
+        let spaced = spaced.replace("a : b", "a:b");
+        // The second letter of each key, and of the text of each value.
+        let escaped = [
+            "jsonrpc",
+            "id",
+            "method",
+            "params",
+            "name",
+            "uri",
+            "arguments",
+            "_meta",
+            "progressToken",
+            "2.0",
+            "tools",
+            "tool\"",
+            "a:b",
+        ];
+        let escaped = escaped.iter().fold(plain.to_owned(), |text, word| {
+            let letter = u32::from(word.as_bytes()[1]);
+            text.replace(
+                &format!("\"{word}"),
+                &format!("\"{}\\u{letter:04x}{}", &word[..1], &word[2..]),
+            )
+        });
+        for text in [plain, &spaced, &escaped, &format!("\r\n{plain} \t")] {
+            let request = request(text);
+            assert_eq!(
+                (request.id, request.method.as_str()),
+                (Id::from(7), "tools/call"),
+                "{text}"
+            );
+            let params = &request.params;
+            assert_eq!(params.name().as_deref(), Some("tool"), "{text}");
+            assert_eq!(params.uri().as_deref(), Some("a:b"), "{text}");
+            assert_eq!(params.arguments().map(Json::kind), Some(Kind::Object), "{text}");
+            assert_eq!(params.progress_token(), Some(Id::from(3)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_found_however_it_is_written() {
+        let keys = [r#""id":"#, r#""id" :"#, r#" "id":"#, r#""i\u0064":"#];
+        for (first, second) in keys.iter().flat_map(|first| keys.map(|second| (first, second))) {
+            let text = format!(r#"{{"jsonrpc":"2.0",{first}1,"method":"m",{second}2}}"#);
+            assert_eq!(one(&text).unwrap_err().fault, Fault::Duplicate { member: "id" }, "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ const BLOCK: usize = 16;
 /// Where the run of plain bytes that starts at `at` ends: at a byte that is not plain, or at the end.
 #[inline]
 pub(crate) fn run(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+    let (blocks, _) = bytes.get(at..).unwrap_or_default().as_chunks();
+    for block in blocks {
         let special = special_bits(block);
         if special != 0 {
             return at + special.trailing_zeros() as usize;
@@ -34,12 +35,25 @@ fn last_run(bytes: &[u8], at: usize) -> usize {
 /// Whether nothing in a text has to be escaped.
 #[inline]
 pub(crate) fn is_all(bytes: &[u8]) -> bool {
-    // Words that overlap: a short text costs the same, however long it is.
-    match (bytes.first_chunk(), bytes.last_chunk()) {
-        _ if bytes.len() >= BLOCK => run(bytes, 0) == bytes.len(),
-        (Some(first), Some(last)) => special_bytes(*first) | special_bytes(*last) == 0,
+    match bytes.len() {
+        BLOCK.. => run(bytes, 0) == bytes.len(),
+        8.. => is_all_of_word(bytes.first_chunk()) && is_all_of_word(bytes.last_chunk()),
+        4.. => is_all_of_word(outer_bytes(bytes).as_ref()),
         _ => bytes.iter().all(|byte| is_plain(*byte)),
     }
+}
+
+/// The first four and the last four, which may overlap.
+#[inline]
+fn outer_bytes(bytes: &[u8]) -> Option<[u8; 8]> {
+    let [a, b, c, d] = *bytes.first_chunk()?;
+    let [e, f, g, h] = *bytes.last_chunk()?;
+    Some([a, b, c, d, e, f, g, h])
+}
+
+#[inline]
+fn is_all_of_word(word: Option<&[u8; 8]>) -> bool {
+    word.is_some_and(|word| special_bytes(*word) == 0)
 }
 
 pub(crate) fn is_plain(byte: u8) -> bool {

@@ -1,21 +1,17 @@
 //! The one pass over JSON text that checks grammar and depth and says where things stand.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::key::Key;
 use crate::known;
 use crate::long_string;
 use crate::malformed::Fault;
 use crate::nest::Nest;
 use crate::plain;
-use crate::text::unquote;
 use crate::wrong::Wrong;
 
 /// Where a value or a key stands in the text it was found in.
 pub(crate) type Span = Range<usize>;
-
-/// Most keys and words are no longer; whole blocks of them would be looked at in vain.
-const SHORT: usize = 96;
 
 /// A cursor over JSON text. It never recurses: open brackets are bits, so a hostile message costs next to
 /// no memory until the depth limit ends it. It stays where it found something wrong.
@@ -24,29 +20,6 @@ pub(crate) struct Scanner<'a> {
     at: usize,
     entered: usize,
     depth_limit: usize,
-}
-
-/// Where a key stands, quotes included, and whether it is free of escapes, as nearly all are.
-pub(crate) struct Key {
-    pub(crate) span: Span,
-    is_plain: bool,
-}
-
-impl Key {
-    /// What it says, in the text it was found in.
-    #[inline]
-    pub(crate) fn read<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match self.plain(text) {
-            Some(plain) => Cow::Borrowed(plain),
-            None => unquote(&text[self.span.clone()]),
-        }
-    }
-
-    /// The same, unless it has escapes.
-    #[inline]
-    pub(crate) fn plain<'t>(&self, text: &'t str) -> Option<&'t str> {
-        text.get(self.span.start + 1..self.span.end - 1).filter(|_| self.is_plain)
-    }
 }
 
 impl<'a> Scanner<'a> {
@@ -121,6 +94,10 @@ impl<'a> Scanner<'a> {
         let first = self.peek();
         let start = self.at;
         match first {
+            Some(b'{') if self.rest().starts_with(b"{}") => {
+                self.at += 2;
+                self.check_depth(1)?;
+            }
             Some(b'{' | b'[') => self.container()?,
             first => self.scalar(first)?,
         }
@@ -217,13 +194,16 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub(crate) fn next_entry(&mut self, end: u8, first: &mut bool) -> Result<bool, Wrong> {
         let was_first = std::mem::replace(first, false);
-        if self.peek() == Some(end) {
-            self.at += 1;
-            self.entered -= 1;
-            return Ok(false);
-        }
-        if !was_first {
-            self.expect(b',', Wrong::NoCommaOrClosing)?;
+        match self.peek() {
+            Some(byte) if byte == end => {
+                self.at += 1;
+                self.entered -= 1;
+                return Ok(false);
+            }
+            _ if was_first => {}
+            Some(b',') => self.at += 1,
+            Some(_) => return Err(Wrong::NoCommaOrClosing),
+            None => return Err(Wrong::EndsTooEarly),
         }
         Ok(true)
     }
@@ -237,7 +217,7 @@ impl<'a> Scanner<'a> {
         let is_plain = self.string()?;
         let span = start..self.at;
         self.expect(b':', Wrong::NoColon)?;
-        Ok(Key { span, is_plain })
+        Ok(Key::new(span, is_plain))
     }
 
     /// Takes a string and says whether it is free of escapes.
@@ -250,7 +230,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             return Ok(true);
         }
-        let (end, wrong) = end_of_string(bytes, start, self.at);
+        let (end, wrong) = long_string::end(bytes, start, self.at);
         self.at = end;
         wrong.map_or(Ok(false), Err)
     }
@@ -328,137 +308,6 @@ fn end_of_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where a string ends, from its first byte that is not plain, or where something is wrong with it.
-#[inline(never)]
-fn end_of_string(bytes: &[u8], start: usize, mut at: usize) -> (usize, Option<Wrong>) {
-    let mut is_long = false;
-    loop {
-        if !is_long && at - start > SHORT {
-            is_long = true;
-            at = plain::run(bytes, long_string::pass(bytes, at));
-        }
-        let length = match bytes.get(at) {
-            Some(b'"') => return (at + 1, None),
-            Some(b'\\') => match escape_length(&bytes[at..]) {
-                Some(length) => length,
-                None => return (at, Some(Wrong::UnknownEscape)),
-            },
-            Some(_) => return (at, Some(Wrong::ControlCharacter)),
-            None => return (at, Some(Wrong::EndsTooEarly)),
-        };
-        at = plain::run(bytes, at + length);
-    }
-}
-
-/// Of the escape that the bytes begin with, if there is one.
-fn escape_length(bytes: &[u8]) -> Option<usize> {
-    match bytes.get(1)? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' if long_string::is_unicode_escape(&bytes[1..]) => Some(6),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scan(text: &str, depth: usize) -> Result<(), Fault> {
-        let mut scanner = Scanner::new(text, depth);
-        let scanned = scanner.value().and_then(|_| scanner.end());
-        scanned.map_err(|wrong| scanner.fault(wrong))
-    }
-
-    #[test]
-    fn what_is_json_is_decided_as_serde_json_decides() {
-        let texts = [
-            "{}",
-            "[]",
-            " [ ] ",
-            "{\"a\":1}",
-            "[1,2]",
-            "[1,]",
-            "[,1]",
-            "{\"a\":}",
-            "{\"a\" 1}",
-            "{a:1}",
-            "{\"a\":1,}",
-            "\"x",
-            "\"\\x\"",
-            "\"\\u00zz\"",
-            "\"\\u00e9\"",
-            "\"\\u00e\"",
-            "01",
-            "-",
-            "-0",
-            "1.",
-            "1.5",
-            "1e",
-            "1e+9",
-            ".5",
-            "+1",
-            "tru",
-            "true",
-            "nul",
-            "null",
-            "falsey",
-            "[true,false,null]",
-            "{\"a\":[{\"b\":[]}]}",
-            "\"tab\there\"",
-            "\"\u{1}\"",
-            "",
-            " ",
-            "}",
-            "[}",
-            "{]",
-            "1 2",
-            "[[[]]]",
-            "\"0123456\\n89abcdef\\\"\"",
-            "\"01234567\u{8}9\"",
-            "\"ünïcödé — long enough for two words\"",
-            "[\"a\":1]",
-            "{\"a\",1}",
-            "\"\\",
-        ];
-        for text in texts {
-            let theirs = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-            assert_eq!(scan(text, 128).is_ok(), theirs, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn depth_is_limited_and_a_million_brackets_are_an_error_not_a_crash() {
-        assert_eq!(scan("[[[]]]", 3), Ok(()));
-        assert_eq!(scan("[[{\"a\":[]}]]", 3), Err(Fault::TooDeep { limit: 3 }));
-        assert_eq!(scan(&"[".repeat(1_000_000), 128), Err(Fault::TooDeep { limit: 128 }));
-        assert_eq!(scan(&"{\"a\":".repeat(1_000_000), 128), Err(Fault::TooDeep { limit: 128 }));
-    }
-
-    #[test]
-    fn a_second_look_finds_the_same_end() {
-        for text in [
-            "{}",
-            "[ ]",
-            "\"a\"",
-            "\"\"",
-            r#""\\""#,
-            r#""\"""#,
-            r#""a\\\"b\\""#,
-            "-1.5e+3",
-            "true",
-            r#"{ "a" : [ 1 , "]}\"" , { "b" : null } ] , "c" : "\\" }"#,
-            "[[],[[]],{}]",
-        ] {
-            let first = Scanner::new(text, 9).value();
-            for rest in ["", " ", ",1", "]", "}"] {
-                let longer = format!(" {text}{rest}");
-                let found = Scanner::new(&longer, 9).known_value();
-                assert_eq!(first, Ok(found.start - 1..found.end - 1), "{longer}");
-            }
-        }
-        // Text that nobody has been over gives nonsense, and no panic.
-        for text in ["", "\"", "\"\\", "[", "]", "{\"a", ","] {
-            assert!(Scanner::new(text, 9).known_value().end <= text.len(), "{text}");
-        }
-    }
-}
+#[path = "scan_tests.rs"]
+mod tests;

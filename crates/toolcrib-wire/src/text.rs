@@ -55,7 +55,10 @@ pub(crate) fn push_integer(number: i64, out: &mut String) {
     if number < 0 {
         out.push('-');
     }
-    out.push_str(str::from_utf8(&digits[at..]).unwrap_or_default());
+    // One by one: to see that many digits are text takes longer.
+    for digit in &digits[at..] {
+        out.push((digit & 0x7f) as char);
+    }
 }
 
 fn escape(text: &str, out: &mut String) {
