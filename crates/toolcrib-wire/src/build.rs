@@ -2,40 +2,56 @@
 
 use crate::id::Id;
 use crate::json::Json;
-use crate::object::ObjectWriter;
 use crate::raw::Raw;
 use crate::rpc_error::RpcError;
+use crate::splice::push_with;
+use crate::text::quote;
+
+/// Room for what stands around params and results.
+const SMALL: usize = 112;
 
 pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> Raw {
-    start(params).id("id", id).string("method", method).json_if("params", params).finish()
+    let mut out = start_request(id, method, params.map_or(0, |params| params.text().len()));
+    push_params(params, &mut out);
+    finish(out)
 }
 
 /// The same with a member of the params that they are known not to have. What is no object has no members.
 pub fn request_with(id: &Id, method: &str, params: Json<'_>, new: (&str, Json<'_>)) -> Raw {
-    let writer = start(Some(params)).id("id", id).string("method", method);
-    writer.json_with("params", params, new).finish()
+    let (key, value) = new;
+    let size = params.text().len() + key.len() + value.text().len();
+    let mut out = start_request(id, method, size);
+    out.push_str(r#","params":"#);
+    push_with(params, new, &mut out);
+    finish(out)
 }
 
 pub fn notification(method: &str, params: Option<Json<'_>>) -> Raw {
-    start(params).string("method", method).json_if("params", params).finish()
+    let size = method.len() + params.map_or(0, |params| params.text().len());
+    let mut out = String::with_capacity(size + SMALL);
+    out.push_str(r#"{"jsonrpc":"2.0","method":"#);
+    quote(method, &mut out);
+    push_params(params, &mut out);
+    finish(out)
 }
 
 /// An answer. A result that nobody else has is not copied where there is room around it: it came in an answer, too.
 pub fn response(id: &Id, result: Raw) -> Raw {
-    let mut before = String::with_capacity(64);
-    before.push_str(r#"{"jsonrpc":"2.0","id":"#);
-    id.write(&mut before);
+    let mut before = start_with_id(id, 0);
     before.push_str(r#","result":"#);
     result.between(&before, "}")
 }
 
 /// An error answer. Without an id it says null, as JSON-RPC asks where the request's own could not be read.
 pub fn error(id: Option<&Id>, error: &RpcError) -> Raw {
-    let writer = match id {
-        Some(id) => start(None).id("id", id),
-        None => start(None).json("id", Json::NULL),
+    let error = error.to_raw();
+    let mut out = match id {
+        Some(id) => start_with_id(id, error.text().len()),
+        None => r#"{"jsonrpc":"2.0","id":null"#.to_owned(),
     };
-    writer.json("error", error.to_raw().json()).finish()
+    out.push_str(r#","error":"#);
+    out.push_str(error.text());
+    finish(out)
 }
 
 /// Several messages as one batch, for the one version that has them.
@@ -51,14 +67,35 @@ pub fn batch<'m>(messages: impl IntoIterator<Item = &'m Raw>) -> Raw {
     Raw::trusted(out)
 }
 
-fn start(content: Option<Json<'_>>) -> ObjectWriter {
-    let size = content.map_or(0, |content| content.text().len());
-    ObjectWriter::with_room(size).string("jsonrpc", "2.0")
+fn start_request(id: &Id, method: &str, size: usize) -> String {
+    let mut out = start_with_id(id, method.len() + size);
+    out.push_str(r#","method":"#);
+    quote(method, &mut out);
+    out
+}
+
+fn start_with_id(id: &Id, size: usize) -> String {
+    let mut out = String::with_capacity(size + SMALL);
+    out.push_str(r#"{"jsonrpc":"2.0","id":"#);
+    id.write(&mut out);
+    out
+}
+
+fn push_params(params: Option<Json<'_>>, out: &mut String) {
+    let Some(params) = params else { return };
+    out.push_str(r#","params":"#);
+    out.push_str(params.text());
+}
+
+fn finish(mut out: String) -> Raw {
+    out.push('}');
+    Raw::trusted(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::ObjectWriter;
 
     #[test]
     fn messages_look_as_the_protocol_says() {

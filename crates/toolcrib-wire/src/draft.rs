@@ -1,6 +1,6 @@
 //! One message under examination: a single walk that keeps what it saw, should it fail halfway.
 
-use crate::envelope::Places;
+use crate::envelope::{Place, Places};
 use crate::id::{BadId, Id};
 use crate::json::{Json, Kind};
 use crate::limits::Limits;
@@ -9,12 +9,12 @@ use crate::member::{Level, Member};
 use crate::raw::Raw;
 use crate::rpc_error::RpcError;
 use crate::scan::{Scanner, Span};
-use crate::text::unquote;
+use crate::wrong::Wrong;
 
 /// What the walk has seen so far.
 #[derive(Default)]
 pub(crate) struct Draft {
-    found: [Option<Span>; Member::COUNT],
+    found: [Option<Place>; Member::COUNT],
     /// Members whose key was seen, even if the walk failed inside their value.
     seen: [bool; Member::COUNT],
     /// A member that was given twice. The walk goes on, so that the rest can be made out.
@@ -38,37 +38,38 @@ impl Draft {
         if !matches!(scanner.peek(), Some(b'{') | None) {
             return Err(not_an_object(scanner));
         }
-        self.object(&mut scanner, Level::Message)?;
-        scanner.end()
+        let walked = self.object(&mut scanner, Level::Message).and_then(|_| scanner.end());
+        walked.map_err(|wrong| scanner.fault(wrong))
     }
 
     /// Walks one object whose members matter. It calls itself for such objects inside, which the levels
     /// bound to three.
-    fn object(&mut self, scanner: &mut Scanner<'_>, level: Level) -> Result<Span, Fault> {
+    fn object(&mut self, scanner: &mut Scanner<'_>, level: Level) -> Result<Span, Wrong> {
         let start = scanner.at();
         scanner.enter(b'{')?;
         let mut first = true;
-        while let Some(key) = scanner.next_key(&mut first)? {
-            match Member::named(level, &unquote(&scanner.text()[key])) {
-                Some(member) => self.member(scanner, member)?,
-                None => scanner.skip()?,
+        while let Some(member) = next_member(scanner, level, &mut first)? {
+            self.see(member);
+            let is_object = scanner.peek() == Some(b'{');
+            let span = match member.and_then(Member::inside) {
+                Some(level) if is_object => self.object(scanner, level)?,
+                _ => scanner.value()?,
+            };
+            if let Some(member) = member {
+                self.found[member as usize] = Place::of(span);
             }
         }
         Ok(start..scanner.at())
     }
 
-    fn member(&mut self, scanner: &mut Scanner<'_>, member: Member) -> Result<(), Fault> {
+    #[inline]
+    fn see(&mut self, member: Option<Member>) {
+        let Some(member) = member else { return };
         let was_seen = std::mem::replace(&mut self.seen[member as usize], true);
         // Of several the id is reported: it is the one that must not be relied on.
         if was_seen && member.is_unique() && (self.duplicate.is_none() || member == Member::Id) {
             self.duplicate = Some(member);
         }
-        let span = match (scanner.peek(), member.inside()) {
-            (Some(b'{'), Some(level)) => self.object(scanner, level)?,
-            _ => scanner.value()?,
-        };
-        self.found[member as usize] = Some(span);
-        Ok(())
     }
 
     /// Decides what the message is.
@@ -77,8 +78,7 @@ impl Draft {
         if let Some(member) = self.duplicate {
             return Err(Fault::Duplicate { member: member.path() });
         }
-        let version = self.json(text, Member::JsonRpc).and_then(Json::as_str);
-        if version.as_deref() != Some("2.0") {
+        if !self.json(text, Member::JsonRpc).is_some_and(is_version_2) {
             return Err(Fault::NotJsonRpc2);
         }
         match (self.json(text, Member::Method), self.answer(text)?) {
@@ -89,6 +89,7 @@ impl Draft {
         }
     }
 
+    #[inline]
     fn check_call(&self, text: &str, method: Json<'_>) -> Result<Sound, Fault> {
         let Some(name) = method.as_str() else {
             let found = method.kind();
@@ -103,6 +104,7 @@ impl Draft {
         Ok(Sound::Call { id, method })
     }
 
+    #[inline]
     fn check_answer(&self, message: &Raw, answer: Answer) -> Result<Sound, Fault> {
         let id = match self.id(message.text()) {
             None | Some(Err(BadId::Null)) => None,
@@ -153,42 +155,67 @@ impl Draft {
     }
 
     /// Where everything stands in a message whose body is the given member.
-    pub(crate) fn into_places(mut self, body: Member) -> Places {
-        let mut take = |member: Member| self.found[member as usize].take();
-        let meta = take(Member::ParamsMeta);
+    #[inline]
+    pub(crate) fn places(&self, body: Member) -> Places {
+        let at = |member: Member| self.found[member as usize];
         Places {
-            id: take(Member::Id),
-            body: take(body),
-            name: take(Member::Name),
-            uri: take(Member::Uri),
-            arguments: take(Member::Arguments),
-            request_state: take(Member::RequestState),
-            result_type: take(Member::ResultType),
-            content: take(Member::Content),
-            structured_content: take(Member::StructuredContent),
-            is_error: take(Member::IsError),
-            meta: meta.or_else(|| take(Member::ResultMeta)),
-            progress_token: take(Member::ProgressToken),
-            version: take(Member::Version),
+            id: at(Member::Id),
+            body: at(body),
+            name: at(Member::Name),
+            uri: at(Member::Uri),
+            arguments: at(Member::Arguments),
+            request_state: at(Member::RequestState),
+            result_type: at(Member::ResultType),
+            content: at(Member::Content),
+            structured_content: at(Member::StructuredContent),
+            is_error: at(Member::IsError),
+            meta: at(Member::ParamsMeta).or(at(Member::ResultMeta)),
+            progress_token: at(Member::ProgressToken),
+            version: at(Member::Version),
         }
     }
 
-    fn span(&self, member: Member) -> Option<&Span> {
-        self.found[member as usize].as_ref()
+    #[inline]
+    fn span(&self, member: Member) -> Option<Span> {
+        self.found[member as usize].map(Place::span)
     }
 
+    #[inline]
     fn json<'t>(&self, text: &'t str, member: Member) -> Option<Json<'t>> {
-        let span = self.span(member)?.clone();
-        Some(Json::trusted(&text[span]))
+        Some(Json::trusted(&text[self.span(member)?]))
     }
+}
+
+/// What the next key of the object stands for, if it matters, or the object's end.
+#[inline(always)]
+fn next_member(
+    scanner: &mut Scanner<'_>,
+    level: Level,
+    first: &mut bool,
+) -> Result<Option<Option<Member>>, Wrong> {
+    if !scanner.next_entry(b'}', first)? {
+        return Ok(None);
+    }
+    if let Some((member, length)) = Member::leading(level, scanner.rest()) {
+        scanner.advance(length);
+        return Ok(Some(Some(member)));
+    }
+    let key = scanner.key()?;
+    Ok(Some(Member::named(level, &key.read(scanner.text()))))
 }
 
 fn not_an_object(mut scanner: Scanner<'_>) -> Fault {
     let text = scanner.text();
     match scanner.value().and_then(|span| scanner.end().map(|()| span)) {
         Ok(span) => Fault::NotAnObject { found: Json::trusted(&text[span]).kind() },
-        Err(fault) => fault,
+        Err(wrong) => scanner.fault(wrong),
     }
+}
+
+/// As nearly all write it, or with escapes.
+#[inline]
+fn is_version_2(json: Json<'_>) -> bool {
+    json.text() == "\"2.0\"" || json.as_str().as_deref() == Some("2.0")
 }
 
 fn read_error(message: &Raw, error: Json<'_>) -> Result<RpcError, Fault> {

@@ -1,6 +1,7 @@
 //! One message as a peer sent it: the few members that routing needs, and the rest as bytes.
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 
 use crate::id::{Id, ProgressToken};
 use crate::json::Json;
@@ -62,19 +63,39 @@ pub struct Body {
 /// that no large message is walked twice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places {
-    pub(crate) id: Option<Span>,
-    pub(crate) body: Option<Span>,
-    pub(crate) name: Option<Span>,
-    pub(crate) uri: Option<Span>,
-    pub(crate) arguments: Option<Span>,
-    pub(crate) request_state: Option<Span>,
-    pub(crate) result_type: Option<Span>,
-    pub(crate) content: Option<Span>,
-    pub(crate) structured_content: Option<Span>,
-    pub(crate) is_error: Option<Span>,
-    pub(crate) meta: Option<Span>,
-    pub(crate) progress_token: Option<Span>,
-    pub(crate) version: Option<Span>,
+    pub(crate) id: Option<Place>,
+    pub(crate) body: Option<Place>,
+    pub(crate) name: Option<Place>,
+    pub(crate) uri: Option<Place>,
+    pub(crate) arguments: Option<Place>,
+    pub(crate) request_state: Option<Place>,
+    pub(crate) result_type: Option<Place>,
+    pub(crate) content: Option<Place>,
+    pub(crate) structured_content: Option<Place>,
+    pub(crate) is_error: Option<Place>,
+    pub(crate) meta: Option<Place>,
+    pub(crate) progress_token: Option<Place>,
+    pub(crate) version: Option<Place>,
+}
+
+/// Where one of them stands. There are many in each message, so they are small and copied freely.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    start: usize,
+    end: NonZeroUsize,
+}
+
+impl Place {
+    /// None only for what ends where the text begins, and no value does.
+    #[inline]
+    pub(crate) fn of(span: Span) -> Option<Place> {
+        NonZeroUsize::new(span.end).map(|end| Place { start: span.start, end })
+    }
+
+    #[inline]
+    pub(crate) fn span(self) -> Span {
+        self.start..self.end.get()
+    }
 }
 
 impl Packet {
@@ -146,13 +167,13 @@ impl Body {
 
     /// The value itself; `params: null` counts as none.
     pub fn raw(&self) -> Option<Raw> {
-        let body = self.places.body.clone().map(|span| self.message.slice(span));
+        let body = self.places.body.map(|place| self.message.slice(place.span()));
         body.filter(|raw| !raw.json().is_null())
     }
 
     /// The value itself, or an empty object where there is none.
     pub fn json(&self) -> Json<'_> {
-        let body = self.at(&self.places.body);
+        let body = self.at(self.places.body);
         body.filter(|json| !json.is_null()).unwrap_or(Json::EMPTY)
     }
 
@@ -163,44 +184,44 @@ impl Body {
 
     /// `params.name`: the tool or prompt that is meant.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        self.at(&self.places.name)?.as_str()
+        self.at(self.places.name)?.as_str()
     }
 
     /// `params.uri`: the resource that is meant.
     pub fn uri(&self) -> Option<Cow<'_, str>> {
-        self.at(&self.places.uri)?.as_str()
+        self.at(self.places.uri)?.as_str()
     }
 
     /// `params.arguments`: what the tool or prompt is given.
     pub fn arguments(&self) -> Option<Json<'_>> {
-        self.at(&self.places.arguments)
+        self.at(self.places.arguments)
     }
 
     /// `params.requestState`: what a client of the modern era comes back with.
     pub fn request_state(&self) -> Option<Cow<'_, str>> {
-        self.at(&self.places.request_state)?.as_str()
+        self.at(self.places.request_state)?.as_str()
     }
 
     pub fn meta(&self) -> Option<Json<'_>> {
-        self.at(&self.places.meta)
+        self.at(self.places.meta)
     }
 
     pub fn progress_token(&self) -> Option<ProgressToken> {
-        Id::read(self.at(&self.places.progress_token)?).ok()
+        Id::read(self.at(self.places.progress_token)?).ok()
     }
 
     /// The protocol version that a request of the modern era carries.
     pub fn version(&self) -> Option<Version> {
-        let version = self.at(&self.places.version)?.as_str()?;
+        let version = self.at(self.places.version)?.as_str()?;
         Some(Version::from(&*version))
     }
 
     /// `result.resultType` as it was written.
     pub fn result_type(&self) -> Option<Cow<'_, str>> {
-        self.at(&self.places.result_type)?.as_str()
+        self.at(self.places.result_type)?.as_str()
     }
 
-    pub(crate) fn at(&self, place: &Option<Span>) -> Option<Json<'_>> {
-        place.clone().map(|span| Json::trusted(&self.message.text()[span]))
+    pub(crate) fn at(&self, place: Option<Place>) -> Option<Json<'_>> {
+        place.map(|place| Json::trusted(&self.message.text()[place.span()]))
     }
 }

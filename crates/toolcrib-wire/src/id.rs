@@ -49,10 +49,10 @@ impl Id {
 }
 
 fn number(text: &str) -> Result<Id, BadId> {
-    if text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
-        return Err(BadId::Fraction);
-    }
-    text.parse().map(Id::Number).map_err(|_| BadId::Huge)
+    text.parse().map(Id::Number).map_err(|_| match text.contains(['.', 'e', 'E']) {
+        true => BadId::Fraction,
+        false => BadId::Huge,
+    })
 }
 
 impl From<i64> for Id {

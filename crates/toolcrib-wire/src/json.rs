@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::key::Key;
 use crate::limits::Limits;
 use crate::malformed::Fault;
 use crate::scan::{Scanner, Span};
@@ -32,9 +33,8 @@ impl<'a> Json<'a> {
     pub fn parse(text: &'a str, limits: &Limits) -> Result<Self, Fault> {
         limits.check_size(text.len())?;
         let mut scanner = Scanner::new(text, limits.depth);
-        let span = scanner.value()?;
-        scanner.end()?;
-        Ok(Json(&text[span]))
+        let span = scanner.value().and_then(|span| scanner.end().map(|()| span));
+        span.map(|span| Json(&text[span])).map_err(|wrong| scanner.fault(wrong))
     }
 
     /// For text that a scanner has already been over.
@@ -148,7 +148,7 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, value) = self.0.next_member()?;
-        Some((unquote(&self.0.text[key]), Json(&self.0.text[value])))
+        Some((key.read(self.0.text), Json(&self.0.text[value])))
     }
 }
 
@@ -193,7 +193,7 @@ impl<'a> Walk<'a> {
         Walk { text, scanner, first: true, done }
     }
 
-    pub(crate) fn next_member(&mut self) -> Option<(Span, Span)> {
+    pub(crate) fn next_member(&mut self) -> Option<(Key, Span)> {
         if self.done {
             return None;
         }

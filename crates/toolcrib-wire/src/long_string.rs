@@ -1,15 +1,53 @@
-//! Long strings sixty-four bytes at a time: most of a large message is one, and full of escapes.
+//! Strings that are not just plain; long ones sixty-four bytes at a time: most of a large message is one, and full of
+//! escapes.
 //!
 //! The idea is simdjson's: facts about a block are numbers with one bit a byte, and what is escaped follows
 //! from them without a branch for each backslash.
 
 use wide::u8x16;
 
+use crate::plain;
+use crate::wrong::Wrong;
+
 const BLOCK: usize = 64;
+
+/// Most keys and words are no longer; whole blocks of them would be looked at in vain.
+const SHORT: usize = 96;
+
+/// Where a string ends, from its first byte that is not plain, or where something is wrong with it.
+#[inline(never)]
+pub(crate) fn end(bytes: &[u8], start: usize, mut at: usize) -> (usize, Option<Wrong>) {
+    let mut is_long = false;
+    loop {
+        if !is_long && at - start > SHORT {
+            is_long = true;
+            at = plain::run(bytes, pass(bytes, at));
+        }
+        let length = match bytes.get(at) {
+            Some(b'"') => return (at + 1, None),
+            Some(b'\\') => match escape_length(&bytes[at..]) {
+                Some(length) => length,
+                None => return (at, Some(Wrong::UnknownEscape)),
+            },
+            Some(_) => return (at, Some(Wrong::ControlCharacter)),
+            None => return (at, Some(Wrong::EndsTooEarly)),
+        };
+        at = plain::run(bytes, at + length);
+    }
+}
+
+/// Of the escape that the bytes begin with, if there is one.
+fn escape_length(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' if is_unicode_escape(&bytes[1..]) => Some(6),
+        _ => None,
+    }
+}
 
 /// Passes over the blocks from `at`, inside a string and not inside an escape, that hold neither its end nor
 /// anything wrong. What remains begins there, and is at most a block and an escape longer than it has to be.
-pub(crate) fn pass(bytes: &[u8], mut at: usize) -> usize {
+fn pass(bytes: &[u8], mut at: usize) -> usize {
     let mut carry = false;
     while let Some(block) = bytes[at..].first_chunk() {
         let Some(next) = is_inside(bytes, at, &Block::of(block), carry) else { break };
@@ -48,7 +86,7 @@ fn is_inside(bytes: &[u8], at: usize, block: &Block, carry: bool) -> Option<bool
 
 /// What follows the backslash.
 #[inline]
-pub(crate) fn is_unicode_escape(bytes: &[u8]) -> bool {
+fn is_unicode_escape(bytes: &[u8]) -> bool {
     let Some([b'u', hex @ ..]) = bytes.first_chunk::<5>() else { return false };
     // All four without a branch: they nearly always are.
     hex.iter().fold(true, |all, byte| all & byte.is_ascii_hexdigit())

@@ -1,7 +1,5 @@
 //! The members of a message that routing looks at, and where each may stand.
 
-use crate::meta;
-
 /// One member, told apart by where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Member {
@@ -34,32 +32,48 @@ pub(crate) enum Level {
     Result,
 }
 
+/// Says once what the members of each level are called.
+macro_rules! members {
+    ($($level:ident: $($key:literal => $member:ident),*;)*) => {
+        impl Member {
+            pub(crate) fn named(level: Level, key: &str) -> Option<Member> {
+                match level {
+                    $(Level::$level => match key {
+                        $($key => Some(Member::$member),)*
+                        _ => None,
+                    },)*
+                }
+            }
+
+            /// The member that the bytes begin with, if its key and the colon are written as nearly all write them,
+            /// and how long those are: one comparison then does for a look at each byte.
+            #[inline]
+            pub(crate) fn leading(level: Level, bytes: &[u8]) -> Option<(Member, usize)> {
+                match level {
+                    $(Level::$level => {
+                        $(if bytes.starts_with(concat!('"', $key, "\":").as_bytes()) {
+                            return Some((Member::$member, $key.len() + 3));
+                        })*
+                    })*
+                }
+                None
+            }
+        }
+    };
+}
+
+members! {
+    Message: "jsonrpc" => JsonRpc, "id" => Id, "method" => Method, "params" => Params, "result" => Result,
+        "error" => Error;
+    Params: "name" => Name, "arguments" => Arguments, "_meta" => ParamsMeta, "uri" => Uri,
+        "requestState" => RequestState;
+    ParamsMeta: "progressToken" => ProgressToken, "io.modelcontextprotocol/protocolVersion" => Version;
+    Result: "content" => Content, "isError" => IsError, "structuredContent" => StructuredContent,
+        "_meta" => ResultMeta, "resultType" => ResultType;
+}
+
 impl Member {
     pub(crate) const COUNT: usize = Member::ResultMeta as usize + 1;
-
-    pub(crate) fn named(level: Level, key: &str) -> Option<Member> {
-        Some(match (level, key) {
-            (Level::Message, "jsonrpc") => Member::JsonRpc,
-            (Level::Message, "id") => Member::Id,
-            (Level::Message, "method") => Member::Method,
-            (Level::Message, "params") => Member::Params,
-            (Level::Message, "result") => Member::Result,
-            (Level::Message, "error") => Member::Error,
-            (Level::Params, "name") => Member::Name,
-            (Level::Params, "uri") => Member::Uri,
-            (Level::Params, "arguments") => Member::Arguments,
-            (Level::Params, "requestState") => Member::RequestState,
-            (Level::Params, "_meta") => Member::ParamsMeta,
-            (Level::ParamsMeta, meta::PROGRESS_TOKEN) => Member::ProgressToken,
-            (Level::ParamsMeta, meta::PROTOCOL_VERSION) => Member::Version,
-            (Level::Result, "resultType") => Member::ResultType,
-            (Level::Result, "content") => Member::Content,
-            (Level::Result, "structuredContent") => Member::StructuredContent,
-            (Level::Result, "isError") => Member::IsError,
-            (Level::Result, "_meta") => Member::ResultMeta,
-            _ => return None,
-        })
-    }
 
     /// The level that this member's own members are on.
     pub(crate) fn inside(self) -> Option<Level> {
@@ -98,5 +112,33 @@ impl Member {
             Member::IsError => "result.isError",
             Member::ResultMeta => "result._meta",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta;
+
+    #[test]
+    fn a_key_is_known_at_the_front_only_as_it_is_known_by_name() {
+        for (level, key) in [
+            (Level::Message, "jsonrpc"),
+            (Level::Message, "id"),
+            (Level::Params, "name"),
+            (Level::ParamsMeta, meta::PROGRESS_TOKEN),
+            (Level::ParamsMeta, meta::PROTOCOL_VERSION),
+            (Level::Result, "_meta"),
+        ] {
+            let named = Member::named(level, key);
+            assert!(named.is_some(), "{key}");
+            let written = format!("\"{key}\":");
+            let leading = Member::leading(level, format!("{written}1").as_bytes());
+            assert_eq!(leading, named.map(|member| (member, written.len())), "{key}");
+            for odd in [&written[1..], &written[..written.len() - 1], &format!("\"{key}\" :")] {
+                assert_eq!(Member::leading(level, odd.as_bytes()), None, "{odd}");
+            }
+        }
+        assert_eq!(Member::leading(Level::Params, b"\"id\":"), None);
     }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use crate::id::Id;
 use crate::json::Json;
 use crate::raw::Raw;
-use crate::splice::push_with;
 use crate::text::{push_integer, quote};
 
 /// Room for a few small members, so that most objects are written without growing.
@@ -38,12 +37,6 @@ impl ObjectWriter {
 
     pub fn json(mut self, key: &str, value: Json<'_>) -> Self {
         self.key(key).push_str(value.text());
-        self
-    }
-
-    /// An object with a member that it is known not to have, at its front.
-    pub(crate) fn json_with(mut self, key: &str, object: Json<'_>, new: (&str, Json<'_>)) -> Self {
-        push_with(object, new, self.key(key));
         self
     }
 

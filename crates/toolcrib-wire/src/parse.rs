@@ -9,10 +9,15 @@ use crate::malformed::{Fault, Malformed, Shape};
 use crate::member::Member;
 use crate::raw::{Raw, utf8};
 use crate::scan::{Scanner, Span};
+use crate::wrong::Wrong;
 
 /// Reads one frame: a message, or a batch of them.
 pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Packet, Malformed> {
-    let raw = whole(bytes.into(), limits)?;
+    packet(bytes.into(), limits)
+}
+
+fn packet(bytes: Vec<u8>, limits: &Limits) -> Result<Packet, Malformed> {
+    let raw = whole(bytes, limits)?;
     if raw.as_bytes().first() == Some(&b'[') {
         return batch(&raw, limits).map(Packet::Batch);
     }
@@ -31,10 +36,10 @@ pub fn recover_id(head: &[u8]) -> Option<Id> {
 /// The text without the white space around it.
 fn whole(bytes: Vec<u8>, limits: &Limits) -> Result<Raw, Malformed> {
     let text = utf8(bytes, limits).map_err(unknown)?;
-    let trimmed = text.trim_matches([' ', '\t', '\r', '\n']);
-    let start = trimmed.as_ptr() as usize - text.as_ptr() as usize;
-    let span = start..start + trimmed.len();
-    Ok(Raw::trusted(text).slice(span))
+    let is_content = |byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = text.bytes().position(is_content).unwrap_or(text.len());
+    let end = text.bytes().rposition(is_content).map_or(start, |last| last + 1);
+    Ok(Raw::within(start..end, text))
 }
 
 fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, Malformed> {
@@ -44,38 +49,55 @@ fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, 
 
 fn batch_spans(text: &str, limits: &Limits) -> Result<Vec<Span>, Fault> {
     let mut scanner = Scanner::new(text, limits.depth.saturating_add(1));
+    let spans = item_spans(&mut scanner, limits.batch);
+    match spans.map_err(|wrong| scanner.fault(wrong))? {
+        None => Err(Fault::BatchTooLong { limit: limits.batch }),
+        Some(spans) if spans.is_empty() => Err(Fault::EmptyBatch),
+        Some(spans) => Ok(spans),
+    }
+}
+
+/// None if there are more than so many.
+fn item_spans(scanner: &mut Scanner<'_>, limit: usize) -> Result<Option<Vec<Span>>, Wrong> {
     let mut spans = Vec::new();
     let mut first = true;
     scanner.enter(b'[')?;
     while scanner.next_item(&mut first)? {
-        if spans.len() == limits.batch {
-            return Err(Fault::BatchTooLong { limit: limits.batch });
+        if spans.len() == limit {
+            return Ok(None);
         }
         spans.push(scanner.value()?);
     }
     scanner.end()?;
-    if spans.is_empty() { Err(Fault::EmptyBatch) } else { Ok(spans) }
+    Ok(Some(spans))
 }
 
+#[inline(always)]
 fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
     let mut draft = Draft::default();
     let walked = draft.walk(raw.text(), limits);
     let fault = match walked.and_then(|()| draft.check(&raw)) {
-        Ok(sound) => return Ok(finish(raw, draft, sound)),
+        Ok(sound) => return Ok(finish(raw, &draft, sound)),
         Err(fault) => fault,
     };
+    Err(malformed(&raw, &draft, fault))
+}
+
+#[cold]
+fn malformed(raw: &Raw, draft: &Draft, fault: Fault) -> Malformed {
     let shape = draft.shape();
     let id = draft.id(raw.text()).and_then(Result::ok);
     let id = id.or_else(|| trailing_id(raw.text(), &fault, shape));
-    Err(Malformed { fault, id, shape })
+    Malformed { fault, id, shape }
 }
 
 fn unknown(fault: Fault) -> Malformed {
     Malformed { fault, id: None, shape: Shape::Unknown }
 }
 
-fn finish(message: Raw, draft: Draft, sound: Sound) -> Message {
-    let body = |member| Body { places: draft.into_places(member), message };
+#[inline]
+fn finish(message: Raw, draft: &Draft, sound: Sound) -> Message {
+    let body = |member| Body { places: draft.places(member), message };
     match sound {
         Sound::Call { id, method } => {
             let params = body(Member::Params);
@@ -143,6 +165,62 @@ mod tests {
         }
         assert_eq!(params.request_state().as_deref(), Some("s"));
         assert!(params.message().text().ends_with(r#""jsonrpc":"2.0"}"#));
+    }
+
+    #[test]
+    fn however_a_request_is_written_the_same_is_found() {
+        let plain = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tool","uri":"a:b","arguments":{},"_meta":{"progressToken":3}}}"#;
+        let spaced = plain
+            .replace('{', " {\n")
+            .replace('}', "\t} ")
+            .replace(':', " : ")
+            .replace(',', "\r\n, ");
+        let spaced = spaced.replace("a : b", "a:b");
+        // The second letter of each key, and of the text of each value.
+        let escaped = [
+            "jsonrpc",
+            "id",
+            "method",
+            "params",
+            "name",
+            "uri",
+            "arguments",
+            "_meta",
+            "progressToken",
+            "2.0",
+            "tools",
+            "tool\"",
+            "a:b",
+        ];
+        let escaped = escaped.iter().fold(plain.to_owned(), |text, word| {
+            let letter = u32::from(word.as_bytes()[1]);
+            text.replace(
+                &format!("\"{word}"),
+                &format!("\"{}\\u{letter:04x}{}", &word[..1], &word[2..]),
+            )
+        });
+        for text in [plain, &spaced, &escaped, &format!("\r\n{plain} \t")] {
+            let request = request(text);
+            assert_eq!(
+                (request.id, request.method.as_str()),
+                (Id::from(7), "tools/call"),
+                "{text}"
+            );
+            let params = &request.params;
+            assert_eq!(params.name().as_deref(), Some("tool"), "{text}");
+            assert_eq!(params.uri().as_deref(), Some("a:b"), "{text}");
+            assert_eq!(params.arguments().map(Json::kind), Some(Kind::Object), "{text}");
+            assert_eq!(params.progress_token(), Some(Id::from(3)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_found_however_it_is_written() {
+        let keys = [r#""id":"#, r#""id" :"#, r#" "id":"#, r#""i\u0064":"#];
+        for (first, second) in keys.iter().flat_map(|first| keys.map(|second| (first, second))) {
+            let text = format!(r#"{{"jsonrpc":"2.0",{first}1,"method":"m",{second}2}}"#);
+            assert_eq!(one(&text).unwrap_err().fault, Fault::Duplicate { member: "id" }, "{text}");
+        }
     }
 
     #[test]

@@ -45,7 +45,12 @@ impl Raw {
 
     /// For text that this crate wrote or has been over.
     pub(crate) fn trusted(text: String) -> Raw {
-        Raw { span: 0..text.len(), text: Arc::new(text) }
+        Raw::within(0..text.len(), text)
+    }
+
+    /// The part of such a text that is the value.
+    pub(crate) fn within(span: Span, text: String) -> Raw {
+        Raw { span, text: Arc::new(text) }
     }
 
     pub(crate) fn slice(&self, span: Span) -> Raw {
@@ -84,16 +89,15 @@ impl Raw {
     /// it is.
     pub(crate) fn between(mut self, before: &str, after: &str) -> Raw {
         let Span { start, end } = self.span.clone();
-        let span = start.checked_sub(before.len()).map(|start| start..end + after.len());
-        let fits = |text: &String, span: &Span| {
-            text.is_char_boundary(span.start) && text.is_char_boundary(span.end)
-        };
-        if let Some(span) = span
-            && let Some(text) = Arc::get_mut(&mut self.text).filter(|text| fits(text, &span))
+        if let Some(front) = start.checked_sub(before.len())
+            && let Some(text) = Arc::get_mut(&mut self.text)
+            && text.is_char_boundary(front)
+            && text.capacity() - end >= after.len()
         {
-            text.replace_range(span.start..start, before);
-            text.replace_range(end..span.end, after);
-            return Raw { text: self.text, span };
+            text.truncate(end);
+            text.push_str(after);
+            text.replace_range(front..start, before);
+            return Raw { text: self.text, span: front..end + after.len() };
         }
         Raw::trusted([before, self.text(), after].concat())
     }

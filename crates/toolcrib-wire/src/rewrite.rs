@@ -1,6 +1,6 @@
 //! A message on its way through: another id, name or `_meta`, and every other byte as it was.
 
-use crate::envelope::Body;
+use crate::envelope::{Body, Place};
 use crate::id::{Id, ProgressToken};
 use crate::json::Json;
 use crate::meta::PROGRESS_TOKEN;
@@ -108,8 +108,8 @@ impl<'a> Rewrite<'a> {
     }
 
     fn splice_id(&self, splice: &mut Splice<'_>, front: &mut Vec<Change>) {
-        match (&self.id, &self.body.places.id) {
-            (Some(id), Some(place)) => splice.replace(place.clone(), id.text()),
+        match (&self.id, self.body.places.id) {
+            (Some(id), Some(place)) => splice.replace(place.span(), id.text()),
             (Some(id), None) => {
                 front.push(Change { key: "id".to_owned(), value: Some(id.clone()) })
             }
@@ -123,7 +123,7 @@ impl<'a> Rewrite<'a> {
             return;
         }
         let text = self.body.message().text();
-        match self.body.places.body.clone() {
+        match self.body.places.body.map(Place::span) {
             Some(body) if text[body.clone()].starts_with('{') => {
                 self.splice_members(splice, body, changes)
             }
@@ -143,7 +143,7 @@ impl<'a> Rewrite<'a> {
         let (mut others, mut front) = (Vec::new(), Vec::new());
         for change in changes {
             match (self.place(&change.key), &change.value) {
-                (Some(Some(place)), Some(value)) => splice.replace(place, value.text()),
+                (Some(Some(place)), Some(value)) => splice.replace(place.span(), value.text()),
                 (Some(None), _) => front.push(change),
                 _ => others.push(change),
             }
@@ -152,13 +152,13 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Where a member stands: not known, known to be absent, or here.
-    fn place(&self, key: &str) -> Option<Option<Span>> {
+    fn place(&self, key: &str) -> Option<Option<Place>> {
         let places = &self.body.places;
         match (self.member, key) {
-            ("params", "name") => Some(places.name.clone()),
-            ("params", "uri") => Some(places.uri.clone()),
-            ("result", "resultType") => Some(places.result_type.clone()),
-            ("params" | "result", "_meta") => Some(places.meta.clone()),
+            ("params", "name") => Some(places.name),
+            ("params", "uri") => Some(places.uri),
+            ("result", "resultType") => Some(places.result_type),
+            ("params" | "result", "_meta") => Some(places.meta),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use crate::json::{Json, Walk};
 use crate::raw::Raw;
 use crate::scan::Span;
-use crate::text::{quote, unquote};
+use crate::text::quote;
 
 /// What becomes of one member: a new value, or nothing.
 #[derive(Debug, Clone)]
@@ -162,8 +162,8 @@ fn members(text: &str, object: Span) -> Vec<Member> {
     let mut members = Vec::new();
     while let Some((key, value)) = walk.next_member() {
         members.push(Member {
-            key: unquote(&inner[key.clone()]).into_owned(),
-            start: base + key.start,
+            key: key.read(inner).into_owned(),
+            start: base + key.span.start,
             value: base + value.start..base + value.end,
         });
     }

@@ -2,13 +2,18 @@
 
 use std::borrow::Cow;
 
+use crate::plain;
+
 /// The text of a JSON string given with its quotes. A lone surrogate becomes U+FFFD: JavaScript
 /// servers write one when they cut a string in half, and that is no reason to lose the rest.
+#[inline]
 pub(crate) fn unquote(quoted: &str) -> Cow<'_, str> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
-    if !inner.as_bytes().contains(&b'\\') {
-        return Cow::Borrowed(inner);
-    }
+    // Nearly all are.
+    if plain::is_all(inner.as_bytes()) { Cow::Borrowed(inner) } else { unescape(inner) }
+}
+
+fn unescape(inner: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(place) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -26,7 +31,7 @@ pub(crate) fn quote(text: &str, out: &mut String) {
     out.reserve(text.len() + 2);
     out.push('"');
     // Nearly all are.
-    if are_plain(text.as_bytes()) {
+    if plain::is_all(text.as_bytes()) {
         out.push_str(text);
     } else {
         escape(text, out);
@@ -50,29 +55,20 @@ pub(crate) fn push_integer(number: i64, out: &mut String) {
     if number < 0 {
         out.push('-');
     }
-    out.extend(digits[at..].iter().map(|digit| *digit as char));
-}
-
-/// A long text is looked at many bytes at once, without an early end; a short one costs less byte by byte.
-fn are_plain(bytes: &[u8]) -> bool {
-    match bytes.len() {
-        ..32 => bytes.iter().all(|byte| is_plain(*byte)),
-        _ => bytes.iter().fold(true, |all, byte| all & is_plain(*byte)),
+    // One by one: to see that many digits are text takes longer.
+    for digit in &digits[at..] {
+        out.push((digit & 0x7f) as char);
     }
 }
 
 fn escape(text: &str, out: &mut String) {
     let mut done = 0;
-    for (place, byte) in text.bytes().enumerate().filter(|(_, byte)| !is_plain(*byte)) {
+    for (place, byte) in text.bytes().enumerate().filter(|(_, byte)| !plain::is_plain(*byte)) {
         out.push_str(&text[done..place]);
         push_escape(byte, out);
         done = place + 1;
     }
     out.push_str(&text[done..]);
-}
-
-fn is_plain(byte: u8) -> bool {
-    (byte >= 0x20) & (byte != b'"') & (byte != b'\\')
 }
 
 fn push_escape(byte: u8, out: &mut String) {

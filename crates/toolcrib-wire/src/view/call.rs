@@ -59,11 +59,11 @@ impl CallToolResult {
         flaw::object(raw.json())?;
         let places = &answer.places;
         let members = [
-            &places.content,
-            &places.structured_content,
-            &places.meta,
-            &places.is_error,
-            &places.result_type,
+            places.content,
+            places.structured_content,
+            places.meta,
+            places.is_error,
+            places.result_type,
         ];
         Ok(Self::with(&raw, members.map(|place| answer.at(place))))
     }
