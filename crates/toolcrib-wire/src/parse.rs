@@ -72,6 +72,7 @@ fn item_spans(scanner: &mut Scanner<'_>, limit: usize) -> Result<Option<Vec<Span
     Ok(Some(spans))
 }
 
+// Inlined, since a message is large and would be copied on its way out.
 #[inline(always)]
 fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
     let mut draft = Draft::default();

@@ -55,7 +55,7 @@ pub(crate) fn push_integer(number: i64, out: &mut String) {
     if number < 0 {
         out.push('-');
     }
-    // One by one: to see that many digits are text takes longer.
+    // One by one: a check that all of them are text takes longer. The mask tells the compiler that each is one byte.
     for digit in &digits[at..] {
         out.push((digit & 0x7f) as char);
     }
