@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::loops::Loops;
+use super::loops::{Loops, Seat};
 use super::patient::Patient;
 use super::{Front, quick, route};
 use crate::identity::Door;
@@ -92,10 +92,9 @@ pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Do
                     let (front, router, origin) = (Arc::clone(front), router.clone(), (door, peer));
                     let (seat, thread) = loops.seat();
                     let serving = async move {
-                        let _seat = seat;
                         if let Ok(stream) = L::settle(fresh) {
                             let stream = Patient::new(stream, limits.write, place);
-                            connection(stream, front, router, origin).await;
+                            connection(stream, front, router, origin, &seat).await;
                         }
                     };
                     match thread {
@@ -121,8 +120,9 @@ async fn connection(
     front: Arc<Front>,
     router: Router,
     origin: Origin,
+    seat: &Seat,
 ) {
-    if let Some(rest) = quick::serve(&front, stream, origin).await {
+    if let Some(rest) = quick::serve(&front, stream, origin, seat.vigil.clone()).await {
         // Most connections never need the room for it.
         Box::pin(other(rest, front, router, origin)).await;
     }

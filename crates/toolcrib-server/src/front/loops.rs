@@ -9,11 +9,14 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use super::vigil::Vigil;
+
 /// The threads that serve connections: the one that listens, and these.
 #[derive(Debug, Default)]
 pub struct Loops {
     /// How many connections the thread that listens has.
     own: Load,
+    vigil: Vigil,
     others: Vec<Loop>,
 }
 
@@ -21,6 +24,7 @@ pub struct Loops {
 struct Loop {
     handle: Handle,
     load: Load,
+    vigil: Vigil,
     /// Told to end by being dropped.
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -32,23 +36,34 @@ struct Load(Arc<AtomicUsize>);
 
 /// A connection's place on a thread, which is taken for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Seat(Load);
+pub(super) struct Seat {
+    load: Load,
+    /// What keeps the thread awake, where there are others that can go on meanwhile.
+    pub(super) vigil: Option<Vigil>,
+}
 
 impl Loops {
     /// So many threads besides.
     pub fn start(besides: usize) -> io::Result<Self> {
         let others = (0..besides).map(|_| Loop::start()).collect::<io::Result<_>>()?;
-        Ok(Loops { own: Load::default(), others })
+        Ok(Loops { others, ..Loops::default() })
+    }
+
+    /// Keeps the thread that listens awake while that is wanted. Never ends itself.
+    pub(super) async fn keep(&self) {
+        self.vigil.keep().await;
     }
 
     /// A place where there are the fewest; on which thread that is, unless it is the one that listens. That one is
     /// preferred: it is where servers on standard streams are spoken to.
     pub(super) fn seat(&self) -> (Seat, Option<&Handle>) {
-        let others = self.others.iter().map(|it| (&it.load, Some(&it.handle)));
-        let least = others.fold((&self.own, None), |least, other| {
+        let others = self.others.iter().map(|it| (&it.load, &it.vigil, Some(&it.handle)));
+        let (load, vigil, thread) = others.fold((&self.own, &self.vigil, None), |least, other| {
             if other.0.count() < least.0.count() { other } else { least }
         });
-        (least.0.take(), least.1)
+        // On the only thread, whoever stayed awake would keep others from what he waits for.
+        let vigil = Some(vigil.clone()).filter(|_| !self.others.is_empty());
+        (Seat { load: load.taken(), vigil }, thread)
     }
 }
 
@@ -57,13 +72,21 @@ impl Loop {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
+        let vigil = Vigil::default();
+        let keeper = vigil.clone();
         let run = move || {
-            // Nothing is ever sent.
-            let _ = runtime.block_on(ended);
+            runtime.block_on(async {
+                tokio::select! {
+                    // Nothing is ever sent.
+                    _ = ended => {}
+                    () = keeper.keep() => {}
+                }
+            });
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name("toolcrib-loop".to_owned()).spawn(run)?;
-        Ok(Loop { handle, load: Load::default(), end: Some(end), thread: Some(thread) })
+        let (load, end, thread) = (Load::default(), Some(end), Some(thread));
+        Ok(Loop { handle, load, vigil, end, thread })
     }
 }
 
@@ -82,15 +105,15 @@ impl Load {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn take(&self) -> Seat {
+    fn taken(&self) -> Self {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Seat(self.clone())
+        self.clone()
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.load.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -115,8 +138,9 @@ mod tests {
         seats.remove(2);
         seats.remove(0);
         assert_eq!(taken(&loops), [1, 2, 0]);
-        let (_seat, thread) = loops.seat();
+        let (seat, thread) = loops.seat();
         assert_eq!(thread.map(Handle::id), Some(loops.others[1].handle.id()));
+        assert!(seat.vigil.is_some());
     }
 
     #[test]
@@ -125,7 +149,7 @@ mod tests {
         let seats: Vec<Seat> = (0..3)
             .map(|_| loops.seat())
             .map(|(seat, thread)| {
-                assert!(thread.is_none());
+                assert!(thread.is_none() && seat.vigil.is_none());
                 seat
             })
             .collect();

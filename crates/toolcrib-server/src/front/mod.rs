@@ -14,6 +14,7 @@ mod replay;
 pub mod reply;
 pub(crate) mod route;
 mod speak;
+mod vigil;
 mod wire;
 
 use std::sync::{Arc, Mutex};
@@ -83,6 +84,7 @@ impl Front {
         };
         tokio::select! {
             () = listen::serve(self, listener, door, loops) => {}
+            () = loops.keep() => {}
             () = self.sweep() => {}
         }
     }

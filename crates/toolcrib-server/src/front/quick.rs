@@ -19,17 +19,23 @@ use super::replay::Replay;
 use super::reply::{Answered, Reply};
 use super::route::{self, Asked};
 use super::speak::{self, Date, Size};
+use super::vigil::Vigil;
 use super::wire::{Came, Wire};
 use super::{Front, posted};
 use crate::gateway;
 
 /// Answers for as long as what comes is usual; what is left of the connection when it is not.
-pub(super) async fn serve<S>(front: &Arc<Front>, stream: S, origin: Origin) -> Option<Replay<S>>
+pub(super) async fn serve<S>(
+    front: &Arc<Front>,
+    stream: S,
+    origin: Origin,
+    vigil: Option<Vigil>,
+) -> Option<Replay<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let longest = front.limits().read;
-    let wire = Wire::new(stream, longest);
+    let wire = Wire::new(stream, longest, vigil);
     let mut quick = Quick { front, origin, longest, wire, date: Date::default() };
     let mut lines = Lines::default();
     let mut closing = pin!(front.closing());
@@ -230,7 +236,7 @@ mod tests {
         let polls = Arc::new(AtomicUsize::new(0));
         let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&polls));
         tasks.spawn(async move {
-            let mut serving = pin!(serve(&front, stream, (Door::Tcp, Peer(None))));
+            let mut serving = pin!(serve(&front, stream, (Door::Tcp, Peer(None)), None));
             let counting = poll_fn(|cx| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 serving.as_mut().poll(cx)

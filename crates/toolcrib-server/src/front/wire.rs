@@ -12,6 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::posted::Unread;
 use super::replay::Replay;
+use super::vigil::{Vigil, Watch};
 
 /// Room for what comes. A usual request is much smaller, so that one read tells that there is nothing more.
 const ROOM: usize = 8 << 10;
@@ -42,6 +43,9 @@ pub(super) struct Wire<S> {
     /// What is to be written.
     pub(super) out: Vec<u8>,
     deadline: Deadline,
+    /// How long is waited for what comes, and for work that is done meanwhile.
+    coming: Watch,
+    working: Watch,
 }
 
 /// What came of waiting.
@@ -54,9 +58,10 @@ pub(super) enum Came {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, longest: Duration) -> Self {
-        let (bytes, out) = (BytesMut::new(), Vec::new());
-        Wire { stream, bytes, out, deadline: Deadline::after(longest) }
+    pub(super) fn new(stream: S, longest: Duration, vigil: Option<Vigil>) -> Self {
+        let (bytes, out, deadline) = (BytesMut::new(), Vec::new(), Deadline::after(longest));
+        let (coming, working) = (Watch::of(vigil.clone()), Watch::of(vigil));
+        Wire { stream, bytes, out, deadline, coming, working }
     }
 
     /// What is left of the connection, for somebody else.
@@ -75,12 +80,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Waits for more, as long as there is time.
     pub(super) async fn more(&mut self) -> Came {
-        poll_fn(|cx| match self.poll_more(cx) {
+        let came = poll_fn(|cx| match self.poll_more(cx) {
             Poll::Ready(true) => Poll::Ready(Came::Bytes),
             Poll::Ready(false) => Poll::Ready(Came::End),
-            Poll::Pending => self.deadline.poll(cx).map(|()| Came::Late),
+            Poll::Pending => {
+                self.coming.begin();
+                self.deadline.poll(cx).map(|()| Came::Late)
+            }
         })
-        .await
+        .await;
+        self.coming.end();
+        came
     }
 
     /// Waits until so many bytes are there.
@@ -112,8 +122,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     ) -> Option<T> {
         poll_fn(|cx| {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                self.working.end();
                 return Poll::Ready(Some(done));
             }
+            self.working.begin();
             while self.bytes.len() < AHEAD {
                 match self.poll_more(cx) {
                     Poll::Ready(true) => {}
@@ -236,7 +248,7 @@ mod tests {
 
     fn wire() -> (Wire<DuplexStream>, DuplexStream) {
         let (ours, theirs) = duplex(1 << 10);
-        (Wire::new(ours, LONGEST), theirs)
+        (Wire::new(ours, LONGEST, None), theirs)
     }
 
     #[tokio::test(start_paused = true)]

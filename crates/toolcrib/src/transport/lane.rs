@@ -72,7 +72,14 @@ impl<'a> Sending<'a> {
     fn poll_write(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_done() && self.fault.is_none() {
             let mut parts = &mut self.parts[self.next..];
-            match ready!(Pin::new(&mut *stream).poll_write_vectored(cx, parts)) {
+            let stream = Pin::new(&mut *stream);
+            let written = match &*parts {
+                [all, rest @ ..] if rest.iter().all(|part| part.is_empty()) => {
+                    stream.poll_write(cx, all)
+                }
+                parts => stream.poll_write_vectored(cx, parts),
+            };
+            match ready!(written) {
                 Ok(0) => self.fault = Some(io::ErrorKind::WriteZero.into()),
                 Ok(size) => {
                     IoSlice::advance_slices(&mut parts, size);

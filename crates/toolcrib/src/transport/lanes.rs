@@ -17,6 +17,9 @@ use super::http::{AGENT, IDLE, IDLE_CONNECTIONS};
 use super::lane::{Failed, Fault, Lane, Rest, Sending};
 use super::posting::LastLine;
 
+/// A request up to this size is written in one piece.
+const SMALL: usize = 4 << 10;
+
 pub(super) struct Lanes {
     connector: HttpConnector,
     origin: String,
@@ -58,7 +61,11 @@ impl Lanes {
     /// Posts once. The head is that of a [`Posting`](super::posting::Posting).
     pub(super) async fn post(&self, head: &[u8], body: &[u8]) -> Result<Answer, Fault> {
         let last_line = LastLine::of(body.len());
-        let mut sending = Sending::of([head, last_line.text(), body]);
+        let parts = [head, last_line.text(), body];
+        // What is small is cheaper copied than gathered by the system.
+        let is_small = parts.iter().map(|part| part.len()).sum::<usize>() <= SMALL;
+        let joined = if is_small { parts.concat() } else { Vec::new() };
+        let mut sending = Sending::of(if is_small { [&*joined, &[], &[]] } else { parts });
         loop {
             let (mut lane, is_new) = match self.idle.take() {
                 Some(lane) => (lane, false),
