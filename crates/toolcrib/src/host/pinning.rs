@@ -198,8 +198,7 @@ async fn learn(core: &Core, root: &str, slot: &mut Slot, found: Found) -> Vec<Ch
     told(core, slot, &pinned_server(root, slot), changed).await
 }
 
-/// Writes what is not written yet, beside: of all servers together, because each time takes long. Where that fails it
-/// is done one by one, so that one server's do not stand for all.
+/// Writes what is not written yet, beside: of all servers together, because each time takes long.
 fn keep<'a>(core: &Core, root: &str, slots: impl Iterator<Item = &'a mut Slot>) {
     let mut some = Vec::new();
     for slot in slots {
@@ -215,13 +214,10 @@ fn keep<'a>(core: &Core, root: &str, slots: impl Iterator<Item = &'a mut Slot>) 
     let (store, ears) = (core.store.clone(), Arc::clone(&core.ears));
     core.beside(async move {
         let all = some.iter().map(|(server, pins, _)| (server.clone(), Arc::clone(pins)));
-        let is_kept = store.set_pins(all.collect()).await.is_ok();
-        for (server, pins, unkept) in some {
-            let kept = match is_kept {
-                true => Ok(()),
-                false => store.set_pins(vec![(server, Arc::clone(&pins))]).await,
-            };
-            locked(&unkept).tried(pins, kept.err().as_ref());
+        // What fails is not tried again from here: what is accepted meanwhile would be undone.
+        let kept = store.set_pins(all.collect()).await;
+        for (_, pins, unkept) in some {
+            locked(&unkept).tried(pins, kept.as_ref().err());
         }
         // What has changed of it is told there.
         ears.news.notify_one();
