@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
 use crate::Fallible;
@@ -92,18 +93,14 @@ pub fn serve(over: &str, tools: usize) -> io::Result<()> {
 struct Answers {
     initialize: Vec<u8>,
     small: Vec<u8>,
-    large: Vec<u8>,
+    /// Made when it is first asked for: most of what a start of many would take is a megabyte of text for each.
+    large: OnceLock<Vec<u8>>,
     list: Vec<u8>,
 }
 
 impl Answers {
     fn new(tools: usize) -> Self {
         let initialize = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"0"}}"#;
-        // As it stands in the JSON: what has to be escaped is frequent in what tools give.
-        let line = r#"    let path = \"C:\\temp\\file\";\t// caf\u00e9 – überall\n"#;
-        let result = |text: &str| {
-            format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}"#)
-        };
         let name = |number| match number {
             0 => "small".to_owned(),
             1 => "large".to_owned(),
@@ -120,7 +117,7 @@ impl Answers {
             list: format!(r#"{{"tools":[{}]}}"#, tools.join(",")).into(),
             initialize: initialize.into(),
             small: result("twenty bytes of text").into(),
-            large: result(&line.repeat((1 << 20) / line.len())).into(),
+            large: OnceLock::new(),
         }
     }
 
@@ -138,7 +135,7 @@ impl Answers {
         } else if has(message, b"\"tools/list\"") {
             &self.list
         } else if has(message, b"\"large\"") {
-            &self.large
+            self.large.get_or_init(large)
         } else {
             &self.small
         };
@@ -149,6 +146,16 @@ impl Answers {
         to.push(b'}');
         true
     }
+}
+
+fn large() -> Vec<u8> {
+    // As it stands in the JSON: what has to be escaped is frequent in what tools give.
+    let line = r#"    let path = \"C:\\temp\\file\";\t// caf\u00e9 – überall\n"#;
+    result(&line.repeat((1 << 20) / line.len())).into()
+}
+
+fn result(text: &str) -> String {
+    format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}"#)
 }
 
 /// Both clients write it before anything that may have the same name.

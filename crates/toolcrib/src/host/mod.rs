@@ -26,6 +26,7 @@ mod meters;
 mod note;
 mod ops;
 mod pin_problems;
+mod pinned;
 mod pinning;
 mod placing;
 mod problems;

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
 use toolcrib_config::{Problem, ServerSpec};
 
-use super::pinning::{ChangedDefinition, Pinned};
+use super::pinned::Pinned;
+use super::pinning::ChangedDefinition;
 use super::serving::Serving;
 use crate::conn::{Catalog, FailureKind, State, View};
 use crate::registry::{Presence, Scope};

@@ -1,7 +1,6 @@
 //! A child and whatever came of it: the leader, its group, and descendants that left the group.
 
 use std::io;
-use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ const LAST_LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Family {
-    pub(crate) leader: Child,
+    pub(crate) leader: Pid,
     pub(crate) mark: Mark,
     /// When the leader began; none of the family is older.
     pub(crate) start: u64,
@@ -37,7 +36,7 @@ impl Family {
         let mut deaths = self.deaths.clone();
         loop {
             deaths.mark_unchanged();
-            match exit_of(Pid::from_child(&self.leader)) {
+            match exit_of(self.leader) {
                 Ok(Some(exit)) => return exit,
                 Ok(None) => {}
                 Err(_) => {
@@ -76,7 +75,7 @@ impl Family {
 
     /// Who lives, besides the leader.
     pub(crate) async fn rest(&self) -> io::Result<Vec<Process>> {
-        let (leader, group, start) = (self.leader.id(), self.leash.group(), self.start);
+        let (leader, group, start) = (sys::number(self.leader), self.leash.group(), self.start);
         let table = task::spawn_blocking(move || sys::processes(start)).await?;
         match table {
             Ok(table) => Ok(table
@@ -89,8 +88,8 @@ impl Family {
         }
     }
 
-    pub(crate) fn release(&mut self) {
-        self.leash.release(&mut self.leader);
+    pub(crate) fn release(&self) {
+        self.leash.release();
     }
 }
 

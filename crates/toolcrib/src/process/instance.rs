@@ -144,7 +144,7 @@ fn answer(ready: &SyncSender<io::Result<()>>, result: io::Result<()>) {
 }
 
 fn adopt(Newborn { mut child, stdin, stdout }: Newborn) -> io::Result<Child> {
-    child.stdin = stdin.map(ChildStdin::from_std).transpose()?;
-    child.stdout = stdout.map(ChildStdout::from_std).transpose()?;
+    child.stdin = Some(ChildStdin::from_std(stdin)?);
+    child.stdout = Some(ChildStdout::from_std(stdout)?);
     Ok(child)
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::process::{Child as Process, ChildStdin, ChildStdout};
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use super::ledger::{Entry, Ledger};
 use super::mark::Mark;
 use super::minder::{Buried, Minder};
 use super::stderr::StderrTail;
-use super::sys;
+use super::sys::{self, Born};
 
 /// How long a closing keeper waits for killed children. What takes longer stays in the ledger.
 const WIND_DOWN: Duration = Duration::from_secs(5);
@@ -56,8 +56,8 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct Newborn {
     pub(crate) child: Child,
-    pub(crate) stdin: Option<ChildStdin>,
-    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
 }
 
 #[derive(Debug)]
@@ -135,42 +135,49 @@ impl Keeper {
         let mark = self.next_mark();
         let entry = Entry { mark, program: launch.name(), leader: None };
         self.ledger.enter(entry.clone()).map_err(SpawnError::Ledger)?;
-        let process = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
+        let born = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
         // It cannot have gone: nobody has reaped it yet.
-        let leader = sys::identity(process.id());
+        let leader = sys::identity_in(self.ledger.realm().clone(), sys::number(born.pid));
         let start = leader.as_ref().map_or(0, |leader| leader.start);
         let noted =
             leader.and_then(|leader| self.ledger.enter(Entry { leader: Some(leader), ..entry }));
         if let Err(error) = noted {
             warn!(%mark, %error, "cannot note a child's pid; its mark must do");
         }
-        self.raise(process, start, mark, launch)
+        self.raise(born, start, mark, launch)
     }
 
     /// Gives the new process a minder and its caller a handle. If this fails, the handle is dropped, which kills
     /// the process, and the minder buries it.
     fn raise(
         &mut self,
-        mut leader: Process,
+        born: Born,
         start: u64,
         mark: Mark,
         launch: &Launch,
     ) -> Result<Newborn, SpawnError> {
-        let leash = Arc::new(Leash::new(&leader));
+        let leash = Arc::new(Leash::new(born.pid));
         let (stop, stop_asked) = oneshot::channel();
         let (life, life_seen) = watch::channel(Life::Running);
         let tail = StderrTail::new(launch.stderr_limit);
         let newborn = Newborn {
-            stdin: leader.stdin.take(),
-            stdout: leader.stdout.take(),
-            child: Child::new(leader.id(), mark, tail.clone(), Arc::clone(&leash), stop, life_seen),
+            stdin: born.stdin,
+            stdout: born.stdout,
+            child: Child::new(
+                sys::number(born.pid),
+                mark,
+                tail.clone(),
+                Arc::clone(&leash),
+                stop,
+                life_seen,
+            ),
         };
         let mut stderr = JoinSet::new();
-        let piped = leader.stderr.take().map(ChildStderr::from_std).transpose();
-        let drained = piped.map(|pipe| pipe.map(|pipe| stderr.spawn(tail.drain(pipe))));
+        let piped = ChildStderr::from_std(born.stderr);
+        let drained = piped.map(|pipe| stderr.spawn(tail.drain(pipe)));
 
         let family = Family {
-            leader,
+            leader: born.pid,
             mark,
             start,
             leash: Arc::clone(&leash),

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Where programs are looked for if nobody says where.
+const USUAL_PATH: &str = "/bin:/usr/bin";
 
 /// A program to run as a child, by argv and without a shell.
 #[derive(Clone)]
@@ -49,8 +53,15 @@ impl Launch {
         name.to_string_lossy().into_owned()
     }
 
-    pub(crate) fn path_variable(&self) -> Option<&OsStr> {
-        self.env.get(OsStr::new("PATH")).map(OsString::as_os_str)
+    /// Where the program may be, in the order in which to look, seen from its working directory.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let is_path = self.program.as_bytes().contains(&b'/');
+        let folders = match self.env.get(OsStr::new("PATH")) {
+            _ if is_path => OsStr::new(""),
+            Some(path) => path,
+            None => OsStr::new(USUAL_PATH),
+        };
+        std::env::split_paths(folders).map(|folder| folder.join(&self.program))
     }
 }
 
@@ -87,5 +98,22 @@ mod tests {
         let shown = format!("{launch:?}");
         assert!(shown.contains("API_KEY") && !shown.contains("canary"), "{shown}");
         assert_eq!(launch.name(), "server");
+    }
+
+    #[test]
+    fn a_name_is_looked_for_and_a_path_is_not() {
+        for (program, path, files) in [
+            ("npx", Some("/a:b::/c"), &["/a/npx", "b/npx", "npx", "/c/npx"][..]),
+            ("npx", Some(""), &["npx"]),
+            ("npx", None, &["/bin/npx", "/usr/bin/npx"]),
+            ("./npx", Some("/a:/b"), &["./npx"]),
+            ("/opt/npx", None, &["/opt/npx"]),
+        ] {
+            let mut launch = Launch::new(program, "/");
+            launch.env.extend(path.map(|path| ("PATH".into(), path.into())));
+            let found: Vec<PathBuf> = launch.files().collect();
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            assert_eq!(found, files, "{program} in {path:?}");
+        }
     }
 }

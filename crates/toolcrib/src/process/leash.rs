@@ -1,9 +1,11 @@
 //! The hold on a child's process group: valid exactly as long as the leader's pid cannot be anybody else's.
 
-use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+
+use super::sys;
 
 /// A pid stays taken until its bearer is reaped, so signalling and reaping exclude each other here. Shared by the
 /// handle, which must be able to kill from `drop`, and the minder, which reaps.
@@ -18,8 +20,8 @@ struct Hold {
 }
 
 impl Leash {
-    pub(crate) fn new(leader: &Child) -> Self {
-        Self(Mutex::new(Hold { group: Some(Pid::from_child(leader)), abandoned: false }))
+    pub(crate) fn new(leader: Pid) -> Self {
+        Self(Mutex::new(Hold { group: Some(leader), abandoned: false }))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -38,18 +40,18 @@ impl Leash {
     }
 
     /// Ends what is left of the group and takes the leader, which must have ended, out of the process table.
-    pub(crate) fn release(&self, leader: &mut Child) {
+    pub(crate) fn release(&self) {
         let mut hold = self.hold();
         hold.signal(Signal::KILL);
-        if hold.group.take().is_some() {
+        if let Some(leader) = hold.group.take() {
             // It does not block, and fails only if somebody else has just reaped the leader, which is as good.
-            let _ = leader.wait();
+            let _ = retry_on_intr(|| waitpid(Some(leader), WaitOptions::empty()));
         }
     }
 
     /// The group, while its number is certainly still the child's.
     pub(crate) fn group(&self) -> Option<u32> {
-        self.hold().group.map(|group| group.as_raw_nonzero().get().cast_unsigned())
+        self.hold().group.map(sys::number)
     }
 
     /// Somebody else has reaped the leader: from now on its pid may be anybody's.

@@ -13,6 +13,7 @@ use super::family::Family;
 use super::ladder::{self, Event, Means, Rung};
 use super::launch::Graces;
 use super::mark::Mark;
+use super::sys;
 
 /// A dead leader's stderr is usually at its end; a descendant that holds it open shall not delay the news.
 const LAST_WORDS: Duration = Duration::from_millis(50);
@@ -94,7 +95,7 @@ impl Minder {
     }
 
     /// `end` is `None` if not even the leader has ended.
-    async fn bury(mut self, end: Option<(Means, Exit)>, all_gone: bool) -> Buried {
+    async fn bury(self, end: Option<(Means, Exit)>, all_gone: bool) -> Buried {
         let mark = self.family.mark;
         if all_gone && let Some((means, exit)) = end {
             self.family.release();
@@ -113,7 +114,7 @@ impl Minder {
 
     async fn left(&self, with_leader: bool) -> Vec<u32> {
         let rest = self.family.rest().await.unwrap_or_default();
-        let leader = with_leader.then(|| self.family.leader.id());
+        let leader = with_leader.then(|| sys::number(self.family.leader));
         leader.into_iter().chain(rest.iter().map(|process| process.pid)).collect()
     }
 }

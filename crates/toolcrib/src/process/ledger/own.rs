@@ -11,7 +11,7 @@ use super::line::{Entry, Line, encode};
 use super::{draft_of, file_name, folder, leads_to};
 use crate::process::guest::Guest;
 use crate::process::mark::{InstanceId, Mark};
-use crate::process::sys::Identity;
+use crate::process::sys::{Identity, Realm};
 
 /// Each loses only against another process that reaps in that very moment.
 const ATTEMPTS: usize = 16;
@@ -62,6 +62,11 @@ impl Ledger {
 
     pub(crate) fn instance(&self) -> InstanceId {
         self.instance
+    }
+
+    /// Where the pids of its host and of all children mean something.
+    pub(crate) fn realm(&self) -> &Realm {
+        &self.host.realm
     }
 
     /// Written to the kernel before this returns: a kill of the host cannot take it back. A loss of power can,

@@ -2,17 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, pidfd_send_signal,
-    set_parent_process_death_signal,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::procfs::{self, Stat};
 use super::{Identity, Process, Realm};
@@ -23,20 +18,6 @@ const READ_LIMIT: u64 = 8 << 20;
 /// How long a look at the table waits for processes that are between two programs. They are so for microseconds,
 /// but on a busy machine one may have to wait for its turn in the middle of that.
 const SETTLE: Duration = Duration::from_secs(2);
-
-/// Makes the kernel kill the child when the calling *thread* ends, however it ends.
-#[allow(unsafe_code, reason = "std offers PR_SET_PDEATHSIG only through `pre_exec`")]
-pub(crate) fn die_with_parent(command: &mut Command) {
-    let parent = getpid();
-    let bind = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the request sends no signal any more; the child then has another parent.
-        if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
-    };
-    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two plain system
-    // calls; it takes no lock, allocates nothing (its errors are numbers) and cannot panic.
-    unsafe { command.pre_exec(bind) };
-}
 
 /// Gives back the memory that the program's own code takes. What is needed again comes back from the file by itself.
 #[allow(unsafe_code, reason = "advice about memory is given by address")]
@@ -59,8 +40,13 @@ pub(crate) fn realm() -> io::Result<Realm> {
 }
 
 pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
+    identity_in(realm()?, pid)
+}
+
+/// The same where it is known where the pid means something.
+pub(crate) fn identity_in(realm: Realm, pid: u32) -> io::Result<Identity> {
     let found = stat(pid)?.ok_or(io::ErrorKind::NotFound)?;
-    Ok(Identity { pid, start: found.start, realm: realm()? })
+    Ok(Identity { pid, start: found.start, realm })
 }
 
 /// Whether the process has not ended; where it cannot be seen from here, it counts as living.

@@ -5,18 +5,40 @@ mod linux;
 #[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
+mod spawn;
+#[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    die_with_parent, forget_code, identity, lives, memory, processes, realm, signal,
+    forget_code, identity, identity_in, lives, memory, processes, realm, signal,
 };
+#[cfg(target_os = "linux")]
+pub(crate) use spawn::spawn;
 
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    die_with_parent, forget_code, identity, lives, memory, processes, realm, signal,
+    forget_code, identity, identity_in, lives, memory, processes, realm, signal, spawn,
 };
 
+use std::process::{ChildStderr, ChildStdin, ChildStdout};
+
+use rustix::process::Pid;
+
 use super::mark::Mark;
+
+/// A process that was just started, and our ends of its pipes. It stays in the table until it is waited for.
+#[derive(Debug)]
+pub(crate) struct Born {
+    pub(crate) pid: Pid,
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+}
+
+/// As the table and people write it.
+pub(crate) fn number(pid: Pid) -> u32 {
+    pid.as_raw_pid().cast_unsigned()
+}
 
 /// One row of the process table.
 #[derive(Clone, Debug, PartialEq, Eq)]

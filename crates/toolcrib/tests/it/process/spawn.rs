@@ -67,6 +67,38 @@ async fn a_child_leads_its_own_group_and_does_not_inherit_the_ledger() {
 }
 
 #[tokio::test]
+async fn a_child_hears_every_signal_as_any_program_does() {
+    let scene = Scene::new();
+    let script = "exec cat /proc/self/status";
+    let told = output(scene.instance.spawn(scene.script(script)).await.unwrap()).await;
+    let mask = |name: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    assert_eq!(mask("SigBlk:"), 0, "{told}");
+    // What Rust ignores for itself; what whoever started this program ignores stays so.
+    let pipe = 1 << (rustix::process::Signal::PIPE.as_raw() - 1);
+    assert_eq!(mask("SigIgn:") & pipe, 0, "{told}");
+}
+
+#[tokio::test]
+async fn a_name_is_looked_for_where_the_child_would_look() {
+    let scene = Scene::new();
+    let (first, second) = (scene.notes.join("first"), scene.notes.join("second"));
+    for (folder, mode) in [(&first, 0o600), (&second, 0o700)] {
+        fs::create_dir(folder).unwrap();
+        // Without a first line that names what runs it, as `execvp` takes it.
+        fs::write(folder.join("server"), "echo \"$0 $1\"\n").unwrap();
+        fs::set_permissions(folder.join("server"), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut launch = Launch::new("server", &scene.notes);
+    launch.args = vec!["two words".into()];
+    launch.env.insert("PATH".into(), "/nowhere:first:second".into());
+    let child = scene.instance.spawn(launch).await.unwrap();
+    assert_eq!(output(child).await, "second/server two words\n");
+}
+
+#[tokio::test]
 async fn the_pipes_carry_bytes_both_ways() {
     let scene = Scene::new();
     let mut child = scene.instance.spawn(scene.script("exec cat")).await.unwrap();
