@@ -20,15 +20,11 @@ pub(super) async fn recall(store: &Store, spec: &ServerSpec) -> Option<Arc<Catal
     read(lists, spec.policy.limits.tools as usize).map(Arc::new)
 }
 
-/// Those that came together are written together, because each time takes long.
-pub(super) async fn keep(store: &Store, all: Vec<(Arc<ServerSpec>, Arc<Catalog>)>) {
-    let remembered = |(spec, catalog): (Arc<ServerSpec>, Arc<Catalog>)| {
-        let lists = Some(write(&catalog).text().to_owned());
-        let what = Remembered { era: None, framing: None, lists, at: SystemTime::now() };
-        (spec.key(), spec.hash.to_string(), what)
-    };
-    if let Err(error) = store.set_catalogs(all.into_iter().map(remembered).collect()).await {
-        tracing::debug!(%error, "lists are not remembered");
+pub(super) async fn keep(store: &Store, spec: &ServerSpec, catalog: &Catalog) {
+    let lists = Some(write(catalog).text().to_owned());
+    let what = Remembered { era: None, framing: None, lists, at: SystemTime::now() };
+    if let Err(error) = store.set_catalog(&spec.key(), &spec.hash.to_string(), what).await {
+        tracing::debug!(server = %spec.id, %error, "its lists are not remembered");
     }
 }
 

@@ -26,7 +26,6 @@ mod meters;
 mod note;
 mod ops;
 mod pin_problems;
-mod pinned;
 mod pinning;
 mod placing;
 mod problems;

@@ -2,15 +2,16 @@
 //! where that is wanted, until somebody accepts it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use toolcrib_config::model::host::Pins;
 use toolcrib_wire::view::Tool;
 
 use super::core::Core;
 use super::events::Event;
 use super::pin_problems::{and_more, problem, too_many, unreadable, unwritten};
-use super::pinned::{locked, print};
 use super::slot::Slot;
 use super::steward::{Steward, slots, slots_mut};
 use crate::conn::Catalog;
@@ -20,6 +21,9 @@ use crate::store::{MOST_PINS, Pin, PinnedServer, StoreError};
 
 /// Of so many tools is told how they changed; a server that changed all of thousands is told of by their number.
 const TOLD: usize = 100;
+
+/// What could not be written is tried again after this time, or with the next list.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// A tool that is not what it was when it was first seen, or last accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +38,37 @@ pub struct ChangedDefinition {
     pub difference: String,
 }
 
+/// How the tools of a slot are known.
+#[derive(Default)]
+pub(super) struct Pinned {
+    /// Nothing until the store was asked.
+    known: Option<HashMap<String, Print>>,
+    judged: Option<Judged>,
+    /// Why nobody knows how the tools were, as long as nobody does.
+    unread: Option<String>,
+    /// How many tools there was no room for.
+    excess: usize,
+    unkept: Arc<Mutex<Unkept>>,
+}
+
+/// What another host would not know, because it is not written yet.
+#[derive(Default)]
+struct Unkept {
+    pins: Vec<Arc<[Pin]>>,
+    /// Why the last try to write some of it failed, and when that was.
+    failed: Option<(String, Instant)>,
+}
+
+/// A list that was looked at.
+struct Judged {
+    catalog: Arc<Catalog>,
+    changed: Arc<Vec<ChangedDefinition>>,
+    /// By which rule.
+    pins: Pins,
+}
+
 /// What looking at a list found out.
 struct Found {
-    /// Whether anything was known of the server's tools before.
-    was_known: bool,
     known: HashMap<String, Print>,
     pins: Vec<Pin>,
     new: Vec<String>,
@@ -47,6 +78,63 @@ struct Found {
     changed: Vec<(String, Option<String>)>,
 }
 
+impl Unkept {
+    /// Whether it is worth another try, although there is nothing new.
+    fn is_due(&self) -> bool {
+        self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= AGAIN)
+    }
+}
+
+impl Pinned {
+    /// The list that may be offered, and what of it has changed.
+    pub(super) fn judged(&self) -> (Option<Arc<Catalog>>, Arc<Vec<ChangedDefinition>>) {
+        match &self.judged {
+            Some(judged) => (Some(Arc::clone(&judged.catalog)), Arc::clone(&judged.changed)),
+            None => (None, Arc::default()),
+        }
+    }
+
+    /// Another server is in the slot; its tools are known by what those of the one before were.
+    pub(super) fn forget_list(&mut self) {
+        self.judged = None;
+    }
+
+    /// What could not be read is read again whenever there is an occasion.
+    fn is_judged(&self, catalog: &Arc<Catalog>, pins: Pins) -> bool {
+        let is_it = |it: &Judged| Arc::ptr_eq(&it.catalog, catalog) && it.pins == pins;
+        self.judged.as_ref().is_some_and(is_it) && self.unread.is_none()
+    }
+
+    /// A list that says the same as the one before needs no further look.
+    fn is_alike(&self, catalog: &Catalog) -> bool {
+        let known = self.judged.as_ref().filter(|it| it.pins != Pins::Off && self.unread.is_none());
+        known.is_some_and(|judged| {
+            let (old, new) = (&judged.catalog.tools, &catalog.tools);
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.raw() == new.raw())
+        })
+    }
+
+    fn learn(&mut self, pins: Vec<Pin>) {
+        self.known = Some(pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin))).collect());
+    }
+
+    /// What is to be written. What was tried before may be of a definition that another was accepted for since.
+    fn take_unkept(&self) -> Vec<Arc<[Pin]>> {
+        let mut unkept = self.unkept();
+        let pins = std::mem::take(&mut unkept.pins);
+        if unkept.failed.is_none() {
+            return pins;
+        }
+        let known = |tool: &str| self.known.as_ref()?.get(tool);
+        let is_newest = |pin: &&Pin| known(&pin.tool) == Some(&print(pin));
+        pins.iter().map(|some| some.iter().filter(is_newest).cloned().collect()).collect()
+    }
+
+    fn unkept(&self) -> MutexGuard<'_, Unkept> {
+        locked(&self.unkept)
+    }
+}
+
 impl Steward {
     /// Looks at every list that came since it last did.
     pub(super) async fn judge(&mut self) {
@@ -54,38 +142,32 @@ impl Steward {
         if pins != Pins::Off {
             self.recall().await;
         }
-        let (core, root) = (Arc::clone(&self.core), pinned_root(&self.core));
-        let mut unseen = self.unseen(pins);
-        let found = find_all(&mut unseen).await;
-        for ((slot, catalog), found) in unseen.into_iter().zip(found) {
-            let changed = match found {
-                Ok(found) => Ok(learn(&core, &root, slot, found).await.into()),
-                Err(why) => Err(why),
-            };
-            slot.pinned.judge(catalog, changed, pins);
-        }
-        keep(&core, &root, slots_mut(&mut self.folders, &mut self.added));
-        self.tell_changed();
-    }
-
-    /// The lists that have to be held against what is known. Of all others it is clear what is to be said.
-    fn unseen(&mut self, pins: Pins) -> Vec<(&mut Slot, Arc<Catalog>)> {
-        let mut unseen = Vec::new();
+        let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
-            match slot.catalog() {
-                None => slot.pinned.forget_list(),
-                Some(catalog) if slot.pinned.is_judged(&catalog, pins) => {}
-                Some(catalog) if pins == Pins::Off => {
-                    slot.pinned.judge(catalog, Ok(Arc::default()), pins);
+            let Some(catalog) = slot.catalog() else {
+                slot.pinned.forget_list();
+                continue;
+            };
+            if slot.pinned.is_judged(&catalog, pins) {
+                if slot.pinned.unkept().is_due() {
+                    keep(&core, slot);
                 }
-                Some(catalog) if slot.pinned.is_alike(&catalog) => {
-                    let (_, changed) = slot.pinned.judged();
-                    slot.pinned.judge(catalog, Ok(changed), pins);
-                }
-                Some(catalog) => unseen.push((slot, catalog)),
+                continue;
             }
+            let looked = match pins {
+                Pins::Off => Ok(Arc::default()),
+                _ if slot.pinned.is_alike(&catalog) => Ok(slot.pinned.judged().1),
+                _ => look(&core, slot, &catalog).await.map(Arc::new),
+            };
+            keep(&core, slot);
+            slot.pinned.unread = looked.as_ref().err().cloned();
+            slot.pinned.judged = match looked {
+                // Nobody can tell what has changed, so that nothing of it is offered.
+                Err(_) if pins == Pins::Enforce => None,
+                looked => Some(Judged { catalog, changed: looked.unwrap_or_default(), pins }),
+            };
         }
-        unseen
+        self.tell_changed();
     }
 
     /// Reads how the tools of all servers were, together: one after the other they would wait for what is written of
@@ -96,8 +178,7 @@ impl Steward {
         if unknown.is_empty() {
             return;
         }
-        let root = pinned_root(&self.core);
-        let server = |slot: &Slot| pinned_server(&root, slot);
+        let server = |slot: &Slot| pinned_server(&self.core, &slot.key);
         let servers = unknown.iter().map(|slot| server(slot)).collect();
         if let Ok(pins) = self.core.store.pins(servers).await {
             return unknown.into_iter().zip(pins).for_each(|(slot, pins)| slot.pinned.learn(pins));
@@ -121,9 +202,8 @@ impl Steward {
         tool: Option<&str>,
     ) -> Result<Vec<ChangedDefinition>, StoreError> {
         let mut accepted = Vec::new();
-        let (core, root) = (Arc::clone(&self.core), pinned_root(&self.core));
+        let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
-            let server = pinned_server(&root, slot);
             let Some(judged) = &mut slot.pinned.judged else { continue };
             let is_meant =
                 |it: &ChangedDefinition| tool.is_none_or(|name| it.name == name || it.tool == name);
@@ -137,7 +217,7 @@ impl Steward {
                 meant.iter().filter_map(|it| tools.iter().find(|tool| tool.name() == it.tool));
             let pins: Vec<Pin> = now.map(pin).collect();
             let prints = pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect::<Vec<_>>();
-            core.store.set_pins(vec![(server, pins.into())]).await?;
+            core.store.set_pins(&pinned_server(&core, &slot.key), pins.into()).await?;
             judged.changed = Arc::new(rest);
             slot.pinned.known.get_or_insert_default().extend(prints);
             accepted.extend(meant);
@@ -165,28 +245,20 @@ impl Steward {
     }
 }
 
-/// Holds lists against what is known of them; why not, where nobody can tell. All in one go: to hand each to another
-/// thread takes longer than most of them.
-async fn find_all(unseen: &mut [(&mut Slot, Arc<Catalog>)]) -> Vec<Result<Found, String>> {
-    if unseen.is_empty() {
-        return Vec::new();
-    }
-    let each = unseen.iter_mut().map(|(slot, catalog)| {
-        let unread = slot.pinned.unread.clone();
-        let unread = || unread.unwrap_or_else(|| "nobody has looked yet".to_owned());
-        (slot.pinned.known.take().ok_or_else(unread), Arc::clone(catalog))
-    });
-    let each: Vec<_> = each.collect();
-    let found = tokio::task::spawn_blocking(move || {
-        each.into_iter().map(|(known, list)| Ok(find(known?, &list.tools))).collect()
-    });
+/// Holds a list against what is known; what is new is known from now on. An error where nobody can tell.
+async fn look(
+    core: &Arc<Core>,
+    slot: &mut Slot,
+    catalog: &Arc<Catalog>,
+) -> Result<Vec<ChangedDefinition>, String> {
+    let server = pinned_server(core, &slot.key);
+    let unread =
+        || slot.pinned.unread.clone().unwrap_or_else(|| "nobody has looked yet".to_owned());
+    let known = slot.pinned.known.take().ok_or_else(unread)?;
+    let (was_known, list) = (!known.is_empty(), Arc::clone(catalog));
+    let found = tokio::task::spawn_blocking(move || find(known, &list.tools)).await;
     // It does not panic; if it did, the store would be asked again.
-    found.await.unwrap_or_else(|error| unseen.iter().map(|_| Err(error.to_string())).collect())
-}
-
-/// What is new is known from now on. What has changed.
-async fn learn(core: &Core, root: &str, slot: &mut Slot, found: Found) -> Vec<ChangedDefinition> {
-    let Found { was_known, known, pins, new, excess, changed } = found;
+    let Found { known, pins, new, excess, changed } = found.map_err(|error| error.to_string())?;
     (slot.pinned.known, slot.pinned.excess) = (Some(known), excess);
     if was_known && !new.is_empty() {
         let server = Arc::clone(&slot.key);
@@ -195,38 +267,41 @@ async fn learn(core: &Core, root: &str, slot: &mut Slot, found: Found) -> Vec<Ch
     if !pins.is_empty() {
         slot.pinned.unkept().pins.push(pins.into());
     }
-    told(core, slot, &pinned_server(root, slot), changed).await
+    Ok(told(core, slot, &server, changed).await)
 }
 
-/// Writes what is not written yet, beside: of all servers together, because each time takes long.
-fn keep<'a>(core: &Core, root: &str, slots: impl Iterator<Item = &'a mut Slot>) {
-    let mut some = Vec::new();
-    for slot in slots {
-        if std::mem::take(&mut slot.pinned.is_news) || slot.pinned.unkept().is_due() {
-            let pins = slot.pinned.take_unkept().into_iter();
-            let (server, unkept) = (pinned_server(root, slot), &slot.pinned.unkept);
-            some.extend(pins.map(|pins| (server.clone(), pins, Arc::clone(unkept))));
-        }
-    }
-    if some.is_empty() {
+/// Writes what is not written yet, beside.
+fn keep(core: &Core, slot: &Slot) {
+    let pins = slot.pinned.take_unkept();
+    if pins.is_empty() {
         return;
     }
-    let (store, ears) = (core.store.clone(), Arc::clone(&core.ears));
+    let (store, server) = (core.store.clone(), pinned_server(core, &slot.key));
+    let (unkept, ears) = (Arc::clone(&slot.pinned.unkept), Arc::clone(&core.ears));
     core.beside(async move {
-        let all = some.iter().map(|(server, pins, _)| (server.clone(), Arc::clone(pins)));
-        // What fails is not tried again from here: what is accepted meanwhile would be undone.
-        let kept = store.set_pins(all.collect()).await;
-        for (_, pins, unkept) in some {
-            locked(&unkept).tried(pins, kept.as_ref().err());
+        for some in pins {
+            let kept = store.set_pins(&server, Arc::clone(&some)).await;
+            let mut unkept = locked(&unkept);
+            match kept {
+                Err(error) => {
+                    unkept.pins.push(some);
+                    unkept.failed = Some((chain(&error), Instant::now()));
+                }
+                Ok(()) if unkept.pins.is_empty() => unkept.failed = None,
+                Ok(()) => {}
+            }
         }
         // What has changed of it is told there.
         ears.news.notify_one();
     });
 }
 
+fn locked(unkept: &Mutex<Unkept>) -> MutexGuard<'_, Unkept> {
+    unkept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Pure, and long where a server has thousands of tools.
 fn find(mut known: HashMap<String, Print>, tools: &[Tool]) -> Found {
-    let was_known = !known.is_empty();
     let Compared { changed, mut new, reworded } = compare(&known, tools);
     let excess = new.split_off(new.len().min(MOST_PINS.saturating_sub(known.len()))).len();
     let at = |place: &usize| tools.get(*place);
@@ -234,7 +309,6 @@ fn find(mut known: HashMap<String, Print>, tools: &[Tool]) -> Found {
     known.extend(pins.iter().map(|pin| (pin.tool.clone(), print(pin))));
     let definition_of = |tool: &Tool| (tool.name().to_owned(), definition(tool));
     Found {
-        was_known,
         known,
         pins,
         new: new.iter().filter_map(at).map(|tool| tool.name().to_owned()).collect(),
@@ -268,17 +342,16 @@ async fn told(
     changed.into_iter().enumerate().map(tell).collect()
 }
 
-fn pinned_server(root: &str, slot: &Slot) -> PinnedServer {
-    PinnedServer { root: root.to_owned(), key: slot.key.to_string() }
-}
-
-/// Whatever way leads to it.
-fn pinned_root(core: &Core) -> String {
+fn pinned_server(core: &Core, key: &str) -> PinnedServer {
     let root = core.workspace.root.canonicalize().unwrap_or_else(|_| core.workspace.root.clone());
-    root.display().to_string()
+    PinnedServer { root: root.display().to_string(), key: key.to_owned() }
 }
 
 fn pin(tool: &Tool) -> Pin {
     let Print { text, meaning } = Print::of(tool);
     Pin { tool: tool.name().to_owned(), text, meaning, definition: definition(tool) }
+}
+
+fn print(pin: &Pin) -> Print {
+    Print { text: pin.text, meaning: pin.meaning }
 }

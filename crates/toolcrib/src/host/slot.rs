@@ -7,8 +7,7 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
 use toolcrib_config::{Problem, ServerSpec};
 
-use super::pinned::Pinned;
-use super::pinning::ChangedDefinition;
+use super::pinning::{ChangedDefinition, Pinned};
 use super::serving::Serving;
 use crate::conn::{Catalog, FailureKind, State, View};
 use crate::registry::{Presence, Scope};

@@ -32,10 +32,6 @@ use crate::store::StoreError;
 /// Changes that follow each other without a pause are put off no longer than this.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 
-/// News of servers that comes within this time is looked at together: a look concerns all of them, and they come up
-/// together. Nobody who waits for what they have listed waits for that: he gives an order.
-const PAUSE: Duration = Duration::from_millis(20);
-
 /// What the steward is asked for.
 pub(super) enum Order {
     /// Reads the files anew. The answer comes when what was started has settled.
@@ -118,13 +114,13 @@ impl Steward {
         loop {
             let wake = self.look_after().await;
             let due = self.noticed.map(|(_, due)| due);
-            let (ears, calm) = (Arc::clone(&self.core.ears), Instant::now() + PAUSE);
+            let ears = Arc::clone(&self.core.ears);
             tokio::select! {
                 order = self.orders.recv() => match order {
                     Some(order) => self.take(order).await,
                     None => return,
                 },
-                () = heard(&ears.news, calm) => {}
+                () = ears.news.notified() => {}
                 () = self.changed.notified() => self.notice(),
                 () = until(due), if due.is_some() => self.reload(Cause::Noticed(None)).await,
                 () = hangup(&mut self.hangups) => self.reload(Cause::Asked(None)).await,
@@ -315,9 +311,9 @@ impl Steward {
             }
             kept.extend(slot.unkept().map(|catalog| (Arc::clone(slot.serving.spec()), catalog)));
         }
-        if !kept.is_empty() {
+        for (spec, catalog) in kept {
             let store = self.core.store.clone();
-            self.core.beside(async move { catalogs::keep(&store, kept).await });
+            self.core.beside(async move { catalogs::keep(&store, &spec, &catalog).await });
         }
         self.publish(self.leaving.len() > before).await;
         // After that: whoever hears that something is right again finds it so.
@@ -434,12 +430,6 @@ async fn hangup(hangups: &mut Option<Signal>) {
         }
         None => std::future::pending().await,
     }
-}
-
-/// There is news, and it is time for it. What is not taken up waits on.
-async fn heard(news: &Notify, calm: Instant) {
-    sleep_until(calm).await;
-    news.notified().await;
 }
 
 async fn until(wake: Option<Instant>) {

@@ -33,22 +33,21 @@ pub(super) fn read(db: &Connection, server: &str, hash: &str) -> Result<Option<R
     db.query_row(sql, [server, hash], remembered).optional()
 }
 
-/// Each by its server and the hash of its definition. Lists that alone are over the limit are left out; the rest is small
-/// and stays.
+/// Lists that alone are over the limit are left out; the rest is small and stays.
 pub(super) fn write(
     db: &Connection,
-    all: &[(String, String, Remembered)],
+    server: &str,
+    hash: &str,
+    what: &Remembered,
     limit: u64,
 ) -> Result<()> {
     let size = |lists: Option<&str>| ROW + lists.map_or(0, |lists| lists.len() as u64);
+    let lists = what.lists.as_deref().filter(|lists| size(Some(lists)) <= limit);
     let change = db.unchecked_transaction()?;
-    let mut row = change.prepare(
+    change.execute(
         "INSERT OR REPLACE INTO catalogs (server, hash, era, framing, lists, size, at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    for (server, hash, what) in all {
-        let lists = what.lists.as_deref().filter(|lists| size(Some(lists)) <= limit);
-        row.execute(params![
+        params![
             server,
             hash,
             what.era.map(era_word),
@@ -56,9 +55,8 @@ pub(super) fn write(
             lists,
             i64::try_from(size(lists)).unwrap_or(i64::MAX),
             to_millis(what.at)
-        ])?;
-    }
-    drop(row);
+        ],
+    )?;
     change.execute(
         "DELETE FROM catalogs WHERE rowid IN (
              SELECT id FROM (

@@ -130,19 +130,21 @@ impl Store {
         self.ask("read a catalogue", move |db| catalog::read(db, &server, &hash)).await
     }
 
-    /// From now on this is remembered of these servers, each named as in [`Store::catalog`].
-    pub async fn set_catalogs(
+    pub async fn set_catalog(
         &self,
-        all: Vec<(String, String, Remembered)>,
+        server: &str,
+        hash: &str,
+        what: Remembered,
     ) -> Result<(), StoreError> {
-        let limit = self.limits.catalog_bytes;
-        let write = move |db: &Connection| catalog::write(db, &all, limit);
-        self.ask("keep catalogues", write).await
+        let (server, hash, limit) = (server.to_owned(), hash.to_owned(), self.limits.catalog_bytes);
+        let write = move |db: &Connection| catalog::write(db, &server, &hash, &what, limit);
+        self.ask("keep a catalogue", write).await
     }
 
     /// The definitions of each server's tools as they were first seen or last accepted, by their hashes only.
     pub async fn pins(&self, servers: Vec<PinnedServer>) -> Result<Vec<Vec<Pin>>, StoreError> {
-        let read = move |db: &Connection| pins::read(db, &servers);
+        let read =
+            move |db: &Connection| servers.iter().map(|server| pins::read(db, server)).collect();
         self.ask("read the known definitions of tools", read).await
     }
 
@@ -157,10 +159,14 @@ impl Store {
         self.ask("read the known definitions of tools", read).await
     }
 
-    /// From now on these tools of these servers are known so.
-    pub async fn set_pins(&self, pins: Vec<(PinnedServer, Arc<[Pin]>)>) -> Result<(), StoreError> {
-        let now = SystemTime::now();
-        let write = move |db: &Connection| pins::write(db, &pins, now);
+    /// From now on these tools are known so.
+    pub async fn set_pins(
+        &self,
+        server: &PinnedServer,
+        pins: Arc<[Pin]>,
+    ) -> Result<(), StoreError> {
+        let (server, now) = (server.clone(), SystemTime::now());
+        let write = move |db: &Connection| pins::write(db, &server, &pins, now);
         self.ask("keep the definitions of tools", write).await
     }
 

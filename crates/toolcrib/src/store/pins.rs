@@ -1,7 +1,6 @@
 //! The definitions of tools as they were first seen, or last accepted.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, Result, params};
@@ -31,17 +30,15 @@ pub struct Pin {
     pub definition: Option<String>,
 }
 
-/// All of each server's, without the definitions themselves.
-pub(super) fn read(db: &Connection, servers: &[PinnedServer]) -> Result<Vec<Vec<Pin>>> {
+/// All of a server's, without the definitions themselves.
+pub(super) fn read(db: &Connection, server: &PinnedServer) -> Result<Vec<Pin>> {
     let sql = "SELECT tool, text, meaning FROM pins WHERE root = ?1 AND server = ?2";
     let mut rows = db.prepare(sql)?;
     let read = |row: &rusqlite::Row<'_>| {
         let (tool, text, meaning) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(Pin { tool, text, meaning, definition: None })
     };
-    let mut of =
-        |server: &PinnedServer| rows.query_map([&server.root, &server.key], read)?.collect();
-    servers.iter().map(&mut of).collect()
+    rows.query_map([&server.root, &server.key], read)?.collect()
 }
 
 /// The definitions of some tools; those that were not kept are left out.
@@ -61,14 +58,16 @@ pub(super) fn definitions(
     Ok(found)
 }
 
-/// All of them, or none where one cannot be written.
 pub(super) fn write(
     db: &Connection,
-    all: &[(PinnedServer, Arc<[Pin]>)],
+    server: &PinnedServer,
+    pins: &[Pin],
     at: SystemTime,
 ) -> Result<()> {
     let change = db.unchecked_transaction()?;
-    let mut count = change.prepare("SELECT count(*) FROM pins WHERE root = ?1 AND server = ?2")?;
+    let count = "SELECT count(*) FROM pins WHERE root = ?1 AND server = ?2";
+    let kept: i64 = change.query_row(count, [&server.root, &server.key], |row| row.get(0))?;
+    let mut room = MOST_PINS.saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
     let mut known = change.prepare(
         "UPDATE pins SET text = ?4, meaning = ?5, definition = ?6, at = ?7
          WHERE root = ?1 AND server = ?2 AND tool = ?3",
@@ -77,17 +76,13 @@ pub(super) fn write(
         "INSERT INTO pins (root, server, tool, text, meaning, definition, at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    for (PinnedServer { root, key }, pins) in all {
-        let kept: i64 = count.query_row([root, key], |row| row.get(0))?;
-        let mut room = MOST_PINS.saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
-        for Pin { tool, text, meaning, definition } in pins.iter() {
-            let row = params![root, key, tool, text, meaning, definition, to_millis(at)];
-            if known.execute(row)? == 0 && room > 0 {
-                new.execute(row)?;
-                room -= 1;
-            }
+    for Pin { tool, text, meaning, definition } in pins {
+        let row = params![server.root, server.key, tool, text, meaning, definition, to_millis(at)];
+        if known.execute(row)? == 0 && room > 0 {
+            new.execute(row)?;
+            room -= 1;
         }
     }
-    drop((count, known, new));
+    drop((known, new));
     change.commit()
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use toolcrib::access::Switches;
-use toolcrib::store::{CallRecord, Limits, Override, Pin, PinnedServer, Remembered, Store};
+use toolcrib::store::{CallRecord, Limits, Override, Remembered, Store};
 use toolcrib_wire::{Era, Framing};
 
 /// Generous, because it only bounds a failure.
@@ -98,9 +98,9 @@ async fn ext_22_a_catalogue_is_there_after_a_restart_for_the_same_definition_onl
     let folder = folder();
     let store = open(folder.path()).await;
     let what = remembered(Some(r#"{"tools":[{"name":"é","x":1.0}]}"#.to_owned()));
+    store.set_catalog("f#s", "aa", what.clone()).await.unwrap();
     let newer = Remembered { era: Some(Era::Modern), framing: None, lists: None, at: now() };
-    let row = |hash: &str, what: &Remembered| ("f#s".to_owned(), hash.to_owned(), what.clone());
-    store.set_catalogs(vec![row("aa", &what), row("bb", &newer)]).await.unwrap();
+    store.set_catalog("f#s", "bb", newer.clone()).await.unwrap();
     let store = reopened(store, folder.path()).await;
     assert_eq!(store.catalog("f#s", "aa").await.unwrap(), Some(what));
     assert_eq!(store.catalog("f#s", "bb").await.unwrap(), Some(newer));
@@ -118,7 +118,7 @@ async fn catalogues_are_bounded_and_the_oldest_go_first() {
             at: begin + Duration::from_secs(i),
             ..remembered(Some("x".repeat(7 << 10)))
         };
-        store.set_catalogs(vec![(i.to_string(), "h".to_owned(), what)]).await.unwrap();
+        store.set_catalog(&i.to_string(), "h", what).await.unwrap();
     }
     let mut left = Vec::new();
     for i in 0..4 {
@@ -127,30 +127,9 @@ async fn catalogues_are_bounded_and_the_oldest_go_first() {
     assert_eq!(left, [false, false, true, true]);
 
     // How to speak to a server is known even where its lists are too long to keep.
-    let long = remembered(Some("x".repeat(21 << 10)));
-    store.set_catalogs(vec![("long".to_owned(), "h".to_owned(), long)]).await.unwrap();
+    store.set_catalog("long", "h", remembered(Some("x".repeat(21 << 10)))).await.unwrap();
     let long = store.catalog("long", "h").await.unwrap().unwrap();
     assert_eq!((long.lists, long.era), (None, Some(Era::Legacy)));
-}
-
-#[tokio::test]
-async fn tools_of_many_servers_are_known_together_and_told_apart() {
-    let folder = folder();
-    let store = open(folder.path()).await;
-    let server = |key: &str| PinnedServer { root: "/r".to_owned(), key: key.to_owned() };
-    let pin = |tool: &str, text| Pin {
-        tool: tool.to_owned(),
-        text: [text; 32],
-        meaning: [text; 32],
-        definition: None,
-    };
-    let a = vec![pin("read", 1), pin("write", 2)];
-    let all = vec![(server("a"), a.clone().into()), (server("b"), [pin("read", 3)].into())];
-    store.set_pins(all).await.unwrap();
-    store.set_pins(vec![(server("b"), [pin("read", 4)].into())]).await.unwrap();
-    let store = reopened(store, folder.path()).await;
-    let known = store.pins(vec![server("b"), server("c"), server("a")]).await.unwrap();
-    assert_eq!(known, [vec![pin("read", 4)], Vec::new(), a]);
 }
 
 #[tokio::test]
