@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_header_says_what_it_says_first_where_that_is_text() {
         let (_, lines, _) = found(&posted(
-            "A: 1\r\nContent-Length: 2\r\na: 2\r\nB: \u{fc}\r\nc:\r\nX-Long: \"b\tc\" \r\n",
+            "A: 1\r\nContent-Length: 2\r\na: 2\r\nB: \u{fc}\r\nc:\r\nX-Long: \"b\tc\"\r\n",
         ));
         for (name, said) in [
             ("a", Some("1")),

@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use toolcrib_config::model::host::GatewayOAuth;
+use toolcrib_config::model::host::{Gateway, GatewayOAuth};
 use tower::Service;
 
 use super::headers::Headers;
@@ -53,7 +53,7 @@ pub(super) async fn answer(
             Err(refused) => *refused,
         };
     }
-    if !is_meant(front, request.headers(), origin.0) {
+    if !is_meant(&front.host.config().gateway, request.headers(), origin.0) {
         return not_meant();
     }
     let (door, peer) = origin;
@@ -67,22 +67,22 @@ pub(super) async fn answer(
 
 /// Who asks the gateway something, or why nobody may.
 pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
-    match is_meant(front, asked.headers, asked.door) {
-        true => known(front, asked).await,
+    let config = front.host.config();
+    match is_meant(&config.gateway, asked.headers, asked.door) {
+        true => known(front, &config.gateway, asked).await,
         false => Err(Box::new(not_meant())),
     }
 }
 
 /// Pages of elsewhere are kept out, whoever shows them.
-fn is_meant(front: &Front, headers: &dyn Headers, door: Door) -> bool {
+fn is_meant(gateway: &Gateway, headers: &dyn Headers, door: Door) -> bool {
     let said = |name: HeaderName| headers.text(name.as_str());
     let address = match door {
         Door::Socket => return true,
         Door::Tcp => None,
         Door::Net(address) => Some(address),
     };
-    let config = front.host.config();
-    let names = Names { address, hosts: &config.gateway.hosts };
+    let names = Names { address, hosts: &gateway.hosts };
     gate::admits(names, said(header::HOST), said(header::ORIGIN))
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn identify(
     mut request: Request,
     next: Next,
 ) -> Reply {
-    match known(&front, Asked::of(&request)).await {
+    match known(&front, &front.host.config().gateway, Asked::of(&request)).await {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
@@ -126,10 +126,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-async fn known(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
-    let config = front.host.config();
-    let who = front.identity.who(&config.gateway, asked.headers, asked.door, asked.peer).await;
-    who.map_err(|refused| Box::new(refuse(&config.gateway.oauth, &asked, &refused)))
+async fn known(
+    front: &Front,
+    gateway: &Gateway,
+    asked: Asked<'_>,
+) -> Result<Principal, Box<Reply>> {
+    let who = front.identity.who(gateway, asked.headers, asked.door, asked.peer).await;
+    who.map_err(|refused| Box::new(refuse(&gateway.oauth, &asked, &refused)))
 }
 
 pub(crate) fn door(said: &Extensions) -> Door {

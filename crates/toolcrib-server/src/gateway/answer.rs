@@ -25,7 +25,7 @@ impl Client {
         request: &Request,
         out: &Outlet,
     ) -> Result<Raw, RpcError> {
-        let caller = Caller::of(request, self.opened().as_ref())?;
+        let caller = Caller::of(request, self.opened())?;
         caller.check_method(&request.method)?;
         match request.method.as_str() {
             method::TOOLS_CALL => self.call(&caller, &request.params, out).await,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use toolcrib::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib::host::{Besides, Question};
@@ -184,12 +185,17 @@ impl Conduct<'_> {
 
     /// Until there is a result, or something that only the client can answer.
     async fn run(&self, mut underway: Underway) -> Result<Raw, RpcError> {
-        let mut asks = self.dialog.asked();
+        let mut asks = self.dialog.may_be_asked().then(|| self.dialog.asked());
         // Hardly any call asks something.
         let mut asking = None;
         loop {
-            asks.mark_unchanged();
-            let questions = self.questions(&underway);
+            let questions = match &mut asks {
+                Some(asks) => {
+                    asks.mark_unchanged();
+                    self.questions(&underway)
+                }
+                None => Vec::new(),
+            };
             let is_modern = self.caller.era() == Era::Modern;
             if is_modern && !questions.is_empty() && underway.method != method::COMPLETE {
                 return self.require(&questions, underway);
@@ -215,8 +221,7 @@ impl Conduct<'_> {
                     return self.client.finish(self.caller, &ended?);
                 }
                 () = one_of(&mut asking), if asking.is_some() => {}
-                // Its sender is in the dialog, which is held here.
-                _ = asks.changed() => {}
+                () = changed(&mut asks), if asks.is_some() => {}
             }
         }
     }
@@ -298,6 +303,14 @@ impl Conduct<'_> {
 impl fmt::Debug for Underway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Underway").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+/// Until there is a new question.
+async fn changed(asks: &mut Option<watch::Receiver<u64>>) {
+    if let Some(asks) = asks {
+        // Its sender is in the dialog, which is held.
+        let _ = asks.changed().await;
     }
 }
 

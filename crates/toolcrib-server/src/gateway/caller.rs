@@ -36,11 +36,11 @@ impl Opened {
 
 impl Caller {
     /// The sender of a request on a channel that has no headers.
-    pub(super) fn of(request: &Request, opened: Option<&Opened>) -> Result<Self, RpcError> {
+    pub(super) fn of(request: &Request, opened: Option<Opened>) -> Result<Self, RpcError> {
         let meta = request.params.meta().unwrap_or(Json::EMPTY);
         let is_modern = meta.get(PROTOCOL_VERSION).is_some() || request.method == method::DISCOVER;
         if !is_modern {
-            return Ok(opened.map_or(Self::Stranger, |opened| Self::Legacy(opened.clone())));
+            return Ok(opened.map_or(Self::Stranger, Self::Legacy));
         }
         let meta = RequestMeta::read(meta)
             .map_err(|flaw| RpcError::invalid_params(format!("`_meta`: {flaw}")))?;

@@ -27,7 +27,7 @@ use super::slot::{Slot, Standing};
 use super::steward::Order;
 use super::tally::Tally;
 use super::trust::Trust;
-use super::turns::Turns;
+use super::turns::{Reading, Turns};
 use crate::access::{Attached, Grants, Reach};
 use crate::conn::{Catalog, World};
 use crate::registry::{Input, NativeToolset, Offer, Presence, Scope, Snapshot, Upstream, plan};
@@ -331,6 +331,18 @@ impl Core {
 
     pub(super) fn take_left(&self) -> Vec<PathBuf> {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The newest snapshot, and that it is being read. One that was replaced before that was known may have lost servers
+    /// already, so then it is another one's turn.
+    pub(super) fn read_newest(&self) -> (Arc<Published>, Reading) {
+        loop {
+            let published = self.published.load_full();
+            let reading = self.turns.begin(published.snapshot.version());
+            if Arc::ptr_eq(&published, &self.published.load()) {
+                return (published, reading);
+            }
+        }
     }
 
     /// Does something beside, for as long as the host lives.

@@ -206,6 +206,11 @@ impl Dialog {
         self.inner.questions.answer(question, answer)
     }
 
+    /// Whether there is anything that servers may ask of whoever is behind the dialog.
+    pub fn may_be_asked(&self) -> bool {
+        self.inner.answers != Answers::default()
+    }
+
     /// Sees a new number whenever a server has a new question.
     pub fn asked(&self) -> watch::Receiver<u64> {
         self.inner.questions.watch()

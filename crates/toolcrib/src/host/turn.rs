@@ -71,11 +71,7 @@ pub struct Why {
 impl Turn {
     pub(super) fn new(dialog: Dialog) -> Self {
         let core = dialog.host.core();
-        // Until it is known which one is read, every snapshot is.
-        let any = core.turns.begin(0);
-        let published = core.published.load_full();
-        let reading = core.turns.begin(published.snapshot.version());
-        drop(any);
+        let (published, reading) = core.read_newest();
         Turn {
             switches: dialog.inner.switches(),
             attached: core.attached.load_full(),
