@@ -121,6 +121,8 @@ async fn be_the_host(
     // First of all: whoever comes from now on waits for an answer, and nothing is started in vain.
     let identity = Identity::of(&settings.state_folder()?);
     let listener = listener(settings, args, &identity).await?;
+    // Only addresses have so many connections. What was begun on a thread may go on until servers have ended.
+    let loops = Arc::new(if listener.is_some() { loops()? } else { Loops::default() });
     // Standard input is a client's where it speaks there.
     if !args.stdio {
         tokio::select! {
@@ -145,8 +147,6 @@ async fn be_the_host(
     let (mut doors, mut client) = (JoinSet::new(), JoinSet::new());
     let (at_socket, at_address) = (Arc::clone(&front), Arc::clone(&front));
     doors.spawn(async move { at_socket.serve_socket(socket).await });
-    // What was begun on their threads may go on until servers have ended.
-    let loops = Arc::new(loops()?);
     let threads = Arc::clone(&loops);
     listener.map(|listener| doors.spawn(async move { at_address.serve(listener, &threads).await }));
     if args.stdio {

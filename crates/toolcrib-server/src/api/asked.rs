@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::fail::{Fail, Kind};
 use crate::front::Front;
-use crate::front::posted::{self, Unread, text};
+use crate::front::headers::Headers;
+use crate::front::posted::{self, Unread};
 use crate::identity::Principal;
 
 /// The header that names a dialog.
@@ -65,7 +66,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Header {
     type Rejection = Fail;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Fail> {
-        Ok(Header(text(&parts.headers, DIALOG).map(str::to_owned)))
+        Ok(Header(parts.headers.text(DIALOG).map(str::to_owned)))
     }
 }
 

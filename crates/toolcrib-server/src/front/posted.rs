@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::StatusCode;
 use hyper::body::Body;
-use hyper::header::{AsHeaderName, CONTENT_TYPE};
-use hyper::http::request::Parts;
-use hyper::{HeaderMap, StatusCode};
+use hyper::header::CONTENT_TYPE;
 use tokio::time::timeout;
 use toolcrib_wire::{Limits, Malformed, Packet, parse};
 
@@ -91,16 +90,6 @@ where
         Ok(Err(_)) => Err(Unread::Broken),
         Err(_) => Err(Unread::TooSlow),
     }
-}
-
-/// What a header of a request says, where it is text.
-pub fn header(head: &Parts, name: impl AsHeaderName) -> Option<&str> {
-    text(&head.headers, name)
-}
-
-/// What a header says, where it is text.
-pub fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 fn malformed(malformed: Malformed) -> Box<Reply> {

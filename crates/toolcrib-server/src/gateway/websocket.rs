@@ -28,7 +28,7 @@ use super::http::{Asked, who};
 use super::stream::Talk;
 use super::{Gateway, LIMITS, QUEUE};
 use crate::front::Front;
-use crate::front::posted::text;
+use crate::front::headers::Headers;
 use crate::front::reply::{self, Reply};
 use crate::front::route::door;
 use crate::identity::Principal;
@@ -75,7 +75,7 @@ pub(super) async fn serve(
 
 /// The answer to a handshake; nothing to what is none.
 fn accept(headers: &HeaderMap) -> Option<Reply> {
-    let said = |name: HeaderName| text(headers, name);
+    let said = |name: HeaderName| headers.text(name.as_str());
     let has = |name, word: &str| {
         let words = said(name).unwrap_or_default().split(',');
         words.map(str::trim).any(|it| it.eq_ignore_ascii_case(word))

@@ -9,7 +9,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request as HttpRequest, StatusCode, header as http};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_server::front::posted::{self, header as text};
+use toolcrib_server::front::headers::Headers;
+use toolcrib_server::front::posted;
 use toolcrib_server::front::reply::{self, Reply};
 use toolcrib_server::identity::gate;
 use toolcrib_wire::{Message, Packet, Request, RpcError, Version, header, method};
@@ -43,7 +44,7 @@ impl Shop {
 
     pub(super) async fn answer(&self, request: HttpRequest<Incoming>) -> Result<Reply, Infallible> {
         let (head, body) = request.into_parts();
-        let said = |name: http::HeaderName| text(&head, name.as_str());
+        let said = |name: http::HeaderName| head.headers.text(name.as_str());
         if !gate::admits(gate::Names::default(), said(http::HOST), said(http::ORIGIN)) {
             let reason = "this server answers programs of this machine only";
             return Ok(reply::refuse(StatusCode::FORBIDDEN, reason));
@@ -65,7 +66,7 @@ impl Shop {
 
     /// In which era something is meant.
     fn take(&self, head: &Parts, packet: Packet) -> Reply {
-        let version = text(head, header::PROTOCOL_VERSION).map(Version::from);
+        let version = head.headers.text(header::PROTOCOL_VERSION).map(Version::from);
         let is_modern = version.as_ref().is_some_and(Version::is_modern);
         match packet {
             Packet::One(Message::Request(request)) if is_modern || caller::is_modern(&request) => {
@@ -105,7 +106,7 @@ impl Shop {
 
     /// Whatever belongs to a session, or opens one.
     fn legacy(&self, head: &Parts, packet: Packet) -> Reply {
-        let Some(id) = text(head, header::SESSION_ID) else {
+        let Some(id) = head.headers.text(header::SESSION_ID) else {
             return match packet {
                 Packet::One(Message::Request(request)) if request.method == method::INITIALIZE => {
                     self.open(request)
@@ -147,7 +148,7 @@ impl Shop {
     }
 
     fn delete(&self, head: &Parts) -> Reply {
-        match text(head, header::SESSION_ID) {
+        match head.headers.text(header::SESSION_ID) {
             None => reply::not_allowed("POST, DELETE"),
             Some(id) if self.sessions.end(id) => reply::empty(StatusCode::NO_CONTENT),
             Some(_) => reply::empty(StatusCode::NOT_FOUND),
@@ -179,6 +180,6 @@ impl Shop {
 }
 
 fn check_headers(head: &Parts, request: &Request) -> Result<(), RpcError> {
-    header::check_standard(request, |name| text(head, name))
+    header::check_standard(request, |name| head.headers.text(name))
         .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
 }
