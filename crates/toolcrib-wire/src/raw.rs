@@ -109,10 +109,14 @@ impl Raw {
     }
 }
 
+#[allow(unsafe_code, reason = "std would check again, and takes several times as long")]
 pub(crate) fn utf8(bytes: Vec<u8>, limits: &Limits) -> Result<String, Fault> {
     limits.check_size(bytes.len())?;
-    String::from_utf8(bytes)
-        .map_err(|error| Fault::NotUtf8 { at: error.utf8_error().valid_up_to() })
+    match simdutf8::compat::from_utf8(&bytes) {
+        // SAFETY: the bytes are those that were just found to be text.
+        Ok(_) => Ok(unsafe { String::from_utf8_unchecked(bytes) }),
+        Err(error) => Err(Fault::NotUtf8 { at: error.valid_up_to() }),
+    }
 }
 
 /// Where `part` stands in `text`, if it is a piece of it and not just equal to one.
@@ -160,6 +164,8 @@ impl<'de> Deserialize<'de> for Raw {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::testing::raw;
 
@@ -218,6 +224,26 @@ mod tests {
         assert_eq!(Raw::parse("[1,2,3,4,5]", &limits), Err(Fault::TooLarge { size: 11, limit: 8 }));
         assert_eq!(Raw::parse("[[[]]]", &limits), Err(Fault::TooDeep { limit: 2 }));
         assert_eq!(Raw::parse(b"\"a\xff\"".to_vec(), &limits), Err(Fault::NotUtf8 { at: 2 }));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_text_and_where_it_is_none_is_what_std_says(
+            pieces in prop::collection::vec(prop::sample::select(vec![
+                &b"plain text of some length, "[..], "é".as_bytes(), "漢字".as_bytes(), "🦀".as_bytes(), b"a",
+            ]), 0..60),
+            broken in prop::sample::select(vec![
+                &b""[..], b"\xff", b"\xc3", b"\xe6\xbc", b"\xf0\x9f\xa6", b"\xc0\x80", b"\xed\xa0\x80", b"\x80",
+            ]),
+            rest in prop::collection::vec(prop::sample::select(b"a\x80\xc3".to_vec()), 0..90),
+        ) {
+            for rest in [&[][..], &rest] {
+                let bytes = [&pieces.concat(), broken, rest].concat();
+                let expected = String::from_utf8(bytes.clone())
+                    .map_err(|error| Fault::NotUtf8 { at: error.utf8_error().valid_up_to() });
+                prop_assert_eq!(utf8(bytes, &Limits::default()), expected);
+            }
+        }
     }
 
     #[test]

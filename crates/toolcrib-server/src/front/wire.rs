@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::posted::Unread;
@@ -148,8 +149,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
-    /// Writes what is to be written.
+    /// Writes what is to be written, after all that this thread can do at once: who is woken by it takes the processor
+    /// from what is done, and takes less for many in a row than each time in between.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if !self.out.is_empty() {
+            yield_now().await;
+        }
         self.write(&[]).await?;
         self.stream.flush().await
     }
@@ -237,8 +242,10 @@ impl Deadline {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::future::{pending, ready};
 
+    use futures_util::FutureExt;
     use tokio::io::{DuplexStream, duplex};
     use tokio::time::{sleep, timeout};
 
@@ -303,6 +310,22 @@ mod tests {
         };
         tokio::join!(sending, working);
         assert_eq!(wire.bytes.len(), KEPT);
+    }
+
+    #[tokio::test]
+    async fn what_can_be_done_at_once_is_done_before_anything_is_written() {
+        let ((mut first, _first), (mut second, _second)) = (wire(), wire());
+        let done = Cell::new(0);
+        let saying = async |wire: &mut Wire<DuplexStream>| {
+            done.set(done.get() + 1);
+            wire.put(b"word").await.unwrap();
+            let mut flushing = pin!(wire.flush());
+            assert!((&mut flushing).now_or_never().is_none());
+            flushing.await.unwrap();
+            assert_eq!(done.get(), 2);
+        };
+        tokio::join!(saying(&mut first), saying(&mut second));
+        assert_eq!(first.flush().now_or_never().map(Result::ok), Some(Some(())), "nothing is left");
     }
 
     #[tokio::test]
