@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Check,
     /// Print the compiled configuration, each value with where it came from
     #[command(
-        after_help = "Examples:\n  toolcrib explain\n  toolcrib explain files\n  toolcrib explain --reveal > toolcrib.yaml\n\nLiteral values of env and headers print as `***`; with --reveal they are shown, and the output compiles to the same configuration."
+        after_help = "Examples:\n  toolcrib explain\n  toolcrib explain files\n  toolcrib explain --reveal > everything.yaml\n\nLiteral values of env and headers print as `***`; with --reveal they are shown, and the output compiles to the same configuration."
     )]
     Explain(Explain),
     /// Show every server: its state, what it offers, how calls went, and what went wrong

@@ -259,7 +259,8 @@ impl Hosted<'_> {
     pub(crate) async fn footnotes(&self) -> Result<(), String> {
         let servers = self.servers().await?;
         for server in servers.iter().filter(|server| is_away(server)) {
-            let why = server.last_error.as_deref().map(reason).unwrap_or_default();
+            let why = server.last_error.as_deref().map(reason);
+            let why = why.unwrap_or_else(|| "it has not answered yet".to_owned());
             self.out.note(&format!("server `{}` is {}: {why}", server.id, server.state));
         }
         let names = |is_so: fn(&ServerShape) -> bool| {
@@ -270,7 +271,7 @@ impl Hosted<'_> {
         if let Some(off) = names(|server| server.state == "disabled") {
             self.out.note(&format!("disabled: {off}"));
         }
-        self.untrusted().await?;
+        self.differences().await?;
         if let Some(stale) = names(|server| server.tools > 0 && server.last_connected.is_none()) {
             self.out.note(&format!(
                 "not started, shown as last seen: {stale} (`toolcrib server refresh ID` asks anew)"
@@ -283,11 +284,14 @@ impl Hosted<'_> {
         Ok(())
     }
 
-    /// Tells what is not started because nobody trusts it.
-    pub(crate) async fn untrusted(&self) -> Result<(), String> {
+    /// Tells what is not as the files say: what nobody trusts is not started, and what failed is as it was before.
+    pub(crate) async fn differences(&self) -> Result<(), String> {
         let answer = self.api.get("/problems").await?;
         let Ok(told) = answer.good::<Problems>()? else { return Ok(()) };
         trust::tell(self.out, &told.problems);
+        for kept in told.problems.iter().filter(|it| it.code == "reload.kept_last_good") {
+            self.out.note(&lines(&kept.text));
+        }
         Ok(())
     }
 }
@@ -319,7 +323,9 @@ pub(crate) fn is_up(server: &ServerShape) -> bool {
 }
 
 fn is_away(server: &ServerShape) -> bool {
-    matches!(server.state.as_str(), "backoff" | "failed" | "reconnecting" | "stopped")
+    // Who is still connecting was waited for as long as he has to start.
+    let state = server.state.as_str();
+    matches!(state, "backoff" | "connecting" | "failed" | "reconnecting" | "stopped")
 }
 
 fn is_called(server: &ServerShape, name: &str) -> bool {
@@ -341,20 +347,31 @@ fn waiting(servers: &[ServerShape]) -> String {
 pub(crate) struct Stop {
     interrupt: Signal,
     terminate: Signal,
+    /// Of a terminal that is closed; a host that serves reads its files then.
+    hangup: Option<Signal>,
 }
 
 impl Stop {
     pub(crate) fn new() -> Result<Self, String> {
-        let listen =
-            |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
-        let interrupt = listen(SignalKind::interrupt())?;
-        Ok(Stop { interrupt, terminate: listen(SignalKind::terminate())? })
+        let hangup = Some(watch(SignalKind::hangup())?);
+        Ok(Stop { hangup, ..Stop::of_host()? })
+    }
+
+    /// For a host, which goes on without a terminal.
+    pub(crate) fn of_host() -> Result<Self, String> {
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Stop { interrupt: watch(interrupt)?, terminate: watch(terminate)?, hangup: None })
     }
 
     pub(crate) async fn heard(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            Some(_) = async { self.hangup.as_mut()?.recv().await } => {}
         }
     }
+}
+
+fn watch(kind: SignalKind) -> Result<Signal, String> {
+    signal(kind).map_err(|error| format!("cannot watch for signals: {error}"))
 }

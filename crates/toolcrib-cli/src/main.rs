@@ -18,6 +18,7 @@ mod report;
 mod running;
 mod settings;
 mod shown;
+mod troubles;
 mod trust;
 mod world;
 

@@ -33,7 +33,12 @@ pub(crate) fn count(problems: &[Problem]) -> String {
 }
 
 pub(crate) fn plural(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+    let ending = match (n, word.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{n} {word}{ending}")
 }
 
 /// The server may be there and be wrong: then its own problems say more than that it is missing.

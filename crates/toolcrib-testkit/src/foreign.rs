@@ -146,7 +146,9 @@ fn parted(answer: &[u8]) -> Option<(String, &[u8])> {
 
 fn judge(answer: &[u8], is_mcp: bool) -> Result<Verdict, String> {
     let (head, body) = parted(answer).ok_or("an answer without a head")?;
-    let status = head.strip_prefix("http/1.1 ").and_then(|head| head.get(..3)?.parse().ok());
+    // Whoever speaks HTTP/1.0 is answered in it.
+    let rest = head.strip_prefix("http/1.1 ").or_else(|| head.strip_prefix("http/1.0 "));
+    let status = rest.and_then(|rest| rest.get(..3)?.parse().ok());
     let status: u16 = status.ok_or_else(|| format!("no status: {head}"))?;
     match status {
         500.. => Err(format!("the gateway's own failure: {head}")),

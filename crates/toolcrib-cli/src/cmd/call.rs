@@ -100,10 +100,13 @@ async fn conduct(
             "call" => hosted.out.progress(&format!("calling {tool}")),
             "progress" => hosted.out.progress(&format!("{tool}: {}", how_far(&data))),
             "result" => break data,
-            _ => {
+            "log" => tracing::info!(server = %brief(data.text()), "the server says something"),
+            "error" => {
                 let faulted: Faulted = data.json().read().map_err(|error| error.to_string())?;
                 return Err(faulted.error.message);
             }
+            // A newer host may tell more.
+            _ => {}
         }
     };
     hosted.out.progress("");

@@ -24,6 +24,7 @@ use toolcrib_wire::{Era, Framing};
 use crate::Exit;
 use crate::account::wake;
 use crate::args::Doctor;
+use crate::hosted::Stop;
 use crate::inputs;
 use crate::out::Out;
 use crate::report::{plural, problems};
@@ -61,7 +62,11 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
             seen
         });
     match seen {
-        Ok(seen) => report(settings, out, &config, &seen),
+        Ok(Some(seen)) => report(settings, out, &config, &seen),
+        Ok(None) => {
+            out.note("interrupted");
+            Exit::Interrupted
+        }
         Err(text) => {
             out.error(&text);
             Exit::Failed
@@ -95,12 +100,13 @@ struct Seen {
     folder: PathBuf,
 }
 
+/// Nothing where a signal has called it off.
 async fn look(
     settings: &Settings,
     out: &Out,
     config: &Config,
     chosen: Vec<Arc<ServerSpec>>,
-) -> Result<Seen, String> {
+) -> Result<Option<Seen>, String> {
     let state = settings.state_folder()?;
     let keep = settings.keep(config.host.credentials.into())?;
     let specs = chosen.iter().map(|spec| &**spec);
@@ -109,6 +115,8 @@ async fn look(
         // It waits for nothing else, so that nobody has to be told how it ended.
         wake(settings, spec, "connect").await;
     }
+    // Before anything is started: questions end as any program does.
+    let mut stop = Stop::new()?;
     let cleared = clear(&state, CLEARING).await.map_err(|error| error.to_string())?;
     if !cleared.processes.killed.is_empty() {
         let count = plural(cleared.processes.killed.len(), "process");
@@ -127,16 +135,25 @@ async fn look(
     });
     let mut looks = stream::iter(looks).buffered(AT_A_TIME);
     let mut seen = Vec::new();
-    while let Some(one) = looks.next().await {
-        seen.push(one);
-        out.progress(&format!("looked at {} of {}", seen.len(), plural(count, "server")));
-    }
+    let looking = async {
+        while let Some(one) = looks.next().await {
+            seen.push(one);
+            out.progress(&format!("looked at {} of {}", seen.len(), plural(count, "server")));
+        }
+    };
+    let is_over = tokio::select! {
+        () = looking => true,
+        () = stop.heard() => false,
+    };
     drop(looks);
     out.progress("");
     supervisor.close().await;
     world.instance.close().await;
+    if !is_over {
+        return Ok(None);
+    }
     let folder = keep.folder().to_path_buf();
-    Ok(Seen { servers: seen, credentials: keep.standing().await, folder })
+    Ok(Some(Seen { servers: seen, credentials: keep.standing().await, folder }))
 }
 
 fn world(settings: &Settings, config: &Config, keep: Keep, instance: Instance) -> World {

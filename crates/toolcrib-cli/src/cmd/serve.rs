@@ -25,9 +25,10 @@ use crate::args::{Serve, address};
 use crate::hosted::{self, Stop};
 use crate::out::Out;
 use crate::pipe;
+use crate::report::plural;
 use crate::running::{self, Claim, Place, Running};
 use crate::settings::Settings;
-use crate::trust;
+use crate::{troubles, trust};
 
 /// What clients may be able to answer. Servers that list their tools are told so, since some have tools only for whoever
 /// can answer; a client's own session is told what that client can.
@@ -76,7 +77,7 @@ fn cannot_start(error: io::Error) -> String {
 }
 
 async fn serve(settings: &Settings, out: &Out, args: &Serve) -> Result<(), String> {
-    let mut stop = Stop::new()?;
+    let mut stop = Stop::of_host()?;
     let place = tokio::select! {
         place = running::claim(settings) => place?,
         () = stop.heard() => return Ok(()),
@@ -156,9 +157,10 @@ async fn be_the_host(
     let served = tokio::select! {
         Some(Ok(served)) = client.join_next() => served,
         () = stop.heard() => Ok(()),
+        () = troubles::tell(&host, out) => Ok(()),
     };
     tokio::select! {
-        () = end(&front, &host, doors, client) => traces.flush().await,
+        () = end(out, &front, &host, doors, client) => traces.flush().await,
         () = stop.heard() => {}
     }
     served
@@ -192,12 +194,20 @@ async fn forget_start(host: Host) {
 
 /// No new connections; what is under way has some time; then servers and their processes end.
 async fn end(
+    out: &Out,
     front: &Front,
     host: &Host,
     mut doors: JoinSet<()>,
     mut client: JoinSet<Result<(), String>>,
 ) {
     front.close();
+    let under_way = usize::try_from(front.calls_under_way()).unwrap_or(usize::MAX);
+    if under_way > 0 {
+        let (calls, longest) = (plural(under_way, "call"), front.patience());
+        out.note(&format!(
+            "{calls} may end first, within {longest:?}; another signal ends at once"
+        ));
+    }
     while doors.join_next().await.is_some() {}
     while client.join_next().await.is_some() {}
     host.close().await;

@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
             Ok(_) if settings.json => out.json(&answer.read()?),
             Ok(listed) => {
                 human(hosted, &listed.servers);
-                hosted.untrusted().await?;
+                hosted.differences().await?;
             }
         }
         Ok(Exit::Done)

@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::loops::{Loops, Seat};
 use super::patient::Patient;
@@ -28,8 +28,8 @@ use crate::identity::Door;
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS: usize = 4096;
 
-/// How long what is under way may take when the front closes.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How long the last of an answer may take when the front closes and no call is under way any more.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Where a connection comes from, if it has an address.
 #[derive(Clone, Copy, Debug)]
@@ -110,9 +110,15 @@ pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Do
         }
     }
     drop(listener);
-    let ending = async { while connections.join_next().await.is_some() {} };
-    // Whoever is slower than that is cut off with the tasks.
-    let _ = timeout(GRACE, ending).await;
+    let late = async {
+        front.calls_ended().await;
+        sleep(GRACE).await;
+    };
+    tokio::select! {
+        () = async { while connections.join_next().await.is_some() {} } => {}
+        // Whoever is slower than that is cut off with the tasks.
+        () = late => {}
+    }
 }
 
 async fn connection(

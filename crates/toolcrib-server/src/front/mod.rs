@@ -3,6 +3,7 @@
 mod crowd;
 mod head;
 pub mod headers;
+pub(crate) mod lapse;
 mod listen;
 mod loops;
 mod page;

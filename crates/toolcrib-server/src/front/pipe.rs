@@ -18,7 +18,6 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Front;
-use super::listen::GRACE;
 use super::reply::{self, Reply};
 use crate::gateway::Who;
 use crate::identity::{Door, Principal};
@@ -51,13 +50,27 @@ impl Front {
 
     async fn drained(&self) {
         self.closing().await;
+        self.calls_ended().await;
+    }
+
+    /// Waits until no call is under way, as long as a server that drains has (`host.reload.drain_kill`).
+    pub(super) async fn calls_ended(&self) {
         let quiet = async {
-            while self.host.servers().iter().any(|server| server.calls.in_flight > 0) {
+            while self.calls_under_way() > 0 {
                 sleep(TICK).await;
             }
         };
         // What takes longer is cut off.
-        let _ = timeout(GRACE, quiet).await;
+        let _ = timeout(self.patience(), quiet).await;
+    }
+
+    /// How long calls that are under way may take when the front closes.
+    pub fn patience(&self) -> Duration {
+        self.gateway.patience()
+    }
+
+    pub fn calls_under_way(&self) -> u64 {
+        self.host.servers().iter().map(|server| server.calls.in_flight).sum()
     }
 
     /// Waits for the end of all pipes.

@@ -21,7 +21,7 @@ use super::route::{self, Asked};
 use super::speak::{self, Date, Size};
 use super::vigil::Vigil;
 use super::wire::{Came, Wire};
-use super::{Front, posted};
+use super::{Front, lapse, posted};
 use crate::gateway;
 
 /// Answers for as long as what comes is usual; what is left of the connection when it is not.
@@ -106,7 +106,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
         let answering = pin!(gateway::serve_whole(self.front, &principal, door, lines, body));
         match self.wire.unless_gone(answering).await? {
             Answered::Message(status, message) => self.tell(status, &message, usual.closes).await,
-            Answered::Reply(reply) => self.say(reply, usual.closes).await,
+            Answered::Reply(reply) => {
+                let reply = lapse::bound(self.front, lines, door, reply);
+                self.say(reply, usual.closes).await
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use tower::Service;
 use super::headers::Headers;
 use super::listen::{Origin, Peer};
 use super::reply::{self, Reply};
-use super::{Front, page, pipe};
+use super::{Front, lapse, page, pipe};
 use crate::api::Fail;
 use crate::identity::gate::{self, Names};
 use crate::identity::{Door, Metadata, Principal, Refused};
@@ -42,17 +42,25 @@ pub(super) fn router(front: &Arc<Front>) -> Router {
 pub(super) async fn answer(
     front: &Arc<Front>,
     router: &Router,
-    mut request: Request,
+    request: Request,
     origin: Origin,
 ) -> Reply {
-    if request.uri().path() == gateway::PATH {
+    let said = authorization(request.headers());
+    let reply = if request.uri().path() == gateway::PATH {
         // The gateway needs nothing of the router.
         let asked = Asked::new(request.headers(), gateway::PATH, origin);
-        return match admit(front, asked).await {
+        match admit(front, asked).await {
             Ok(principal) => gateway::serve(front, &principal, origin.0, request).await,
             Err(refused) => *refused,
-        };
-    }
+        }
+    } else {
+        routed(front, router, request, origin).await
+    };
+    lapse::bound(front, &said, origin.0, reply)
+}
+
+/// What the router answers.
+async fn routed(front: &Front, router: &Router, mut request: Request, origin: Origin) -> Reply {
     if !is_meant(&front.host.config().gateway, request.headers(), origin.0) {
         return not_meant();
     }
@@ -63,6 +71,12 @@ pub(super) async fn answer(
         Ok(reply) => reply,
         Err(never) => match never {},
     }
+}
+
+/// All that is needed of a head when its request has gone.
+fn authorization(headers: &HeaderMap) -> HeaderMap {
+    let said = headers.get(header::AUTHORIZATION).cloned();
+    said.map(|said| (header::AUTHORIZATION, said)).into_iter().collect()
 }
 
 /// Who asks the gateway something, or why nobody may.

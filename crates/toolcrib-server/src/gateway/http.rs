@@ -13,25 +13,24 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    Id, Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method, parse,
+    Id, Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method,
 };
 
-use super::answer::empty;
+use super::batch::together;
 use super::changes::{self, Wants};
 use super::client::Client;
 use super::clients::TooMany;
 use super::outlet::outlet;
 use super::respond::{Work, respond};
 use super::stream::too_many;
-use super::{DIALOG, DIALOG_HEADER, Gateway, LIMITS, QUEUE, Who};
+use super::traced::traced;
+use super::{DIALOG, DIALOG_HEADER, Gateway, QUEUE, Who};
 use crate::front::Front;
 use crate::front::headers::Headers;
 use crate::front::posted;
 use crate::front::reply::{self, Answered, Reply};
 use crate::front::route;
 use crate::identity::{Door, Principal};
-use crate::lines::refusal;
-use crate::trace;
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
@@ -199,7 +198,10 @@ async fn legacy(
             client.answered(response);
             accepted()
         }
-        batch => together(&client, headers, batch).await,
+        batch => match together(&client, takes_events(headers), batch).await {
+            Some(answer) => answer,
+            None => accepted(),
+        },
     }
 }
 
@@ -246,47 +248,6 @@ async fn run(
         Some((status(&message, is_modern), message))
     });
     respond(Work { answer, heard, streams, _open: client.busy() }).await
-}
-
-/// Several messages at once, as an early version of the protocol had it.
-async fn together(client: &Arc<Client>, headers: &dyn Headers, batch: Packet) -> Answered {
-    let (out, queue) = mpsc::channel(QUEUE);
-    let mut tasks = JoinSet::new();
-    for message in batch.into_messages() {
-        match message {
-            Ok(Message::Request(request)) if !client.has_room() => {
-                let (said, out) = (build::error(Some(&request.id), &too_many()), out.clone());
-                tasks.spawn(async move { say(&out, Some(said)).await });
-            }
-            Ok(Message::Request(request)) => {
-                let (answering, out) = (client.answering(request, out.clone().into()), out.clone());
-                tasks.spawn(async move { say(&out, answering.await).await });
-            }
-            Ok(Message::Notification(told)) => client.heed(&told),
-            Ok(Message::Response(response)) => client.answered(response),
-            Err(malformed) => {
-                let (said, out) = (refusal(&malformed), out.clone());
-                tasks.spawn(async move { say(&out, said).await });
-            }
-        }
-    }
-    if tasks.is_empty() {
-        return accepted();
-    }
-    drop(out);
-    let answer = Box::pin(async move {
-        while tasks.join_next().await.is_some() {}
-        None
-    });
-    let streams = takes_events(headers);
-    respond(Work { answer, heard: queue.into(), streams, _open: client.busy() }).await
-}
-
-async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {
-    if let Some(message) = message {
-        // A client that has gone ends this elsewhere.
-        let _ = out.send(message).await;
-    }
 }
 
 /// The stream on which a session of the legacy era is told what it did not ask for.
@@ -351,31 +312,6 @@ fn counted(gateway: &Gateway, who: &Who, door: Door, packet: Packet) -> Result<P
         counted.map_err(|refused| Box::new(reply::later(&refused.to_string())))?;
     }
     Ok(packet)
-}
-
-/// Where only the head says of which trace a request is, the body does from now on: servers are told what it says.
-fn traced(headers: &dyn Headers, request: Request) -> Request {
-    let Some(parent) = headers.text(trace::PARENT) else { return request };
-    let meta = request.params.meta().unwrap_or(Json::EMPTY);
-    if !is_handed_on(&request.method) || meta.get(trace::PARENT).is_some() {
-        return request;
-    }
-    let mut said = vec![(trace::PARENT, Some(Raw::string(parent)))];
-    said.extend(headers.text(trace::STATE).map(|state| (trace::STATE, Some(Raw::string(state)))));
-    let meta = Raw::from(meta).with_members(said);
-    let params = request.params.raw().unwrap_or_else(empty).with_members([("_meta", Some(meta))]);
-    let message = build::request(&request.id, &request.method, Some(params.json()));
-    match parse(message.as_bytes().to_vec(), &LIMITS) {
-        Ok(Packet::One(Message::Request(traced))) => traced,
-        // It was good without a trace.
-        _ => request,
-    }
-}
-
-/// Whether a server may be told what comes with it.
-fn is_handed_on(called: &str) -> bool {
-    use method::{COMPLETE, PROMPTS_GET, RESOURCES_READ, RESOURCES_SUBSCRIBE, TOOLS_CALL};
-    [TOOLS_CALL, RESOURCES_READ, PROMPTS_GET, COMPLETE, RESOURCES_SUBSCRIBE].contains(&called)
 }
 
 fn says_modern(request: &Request) -> bool {

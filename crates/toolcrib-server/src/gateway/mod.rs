@@ -7,6 +7,7 @@
 //! client is, the call stays open in the host until the client comes back.
 
 mod answer;
+mod batch;
 mod call;
 mod caller;
 mod changes;
@@ -20,6 +21,7 @@ mod parked;
 mod respond;
 mod sse;
 mod stream;
+mod traced;
 mod websocket;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -128,6 +130,12 @@ impl Gateway {
         let mut closing = self.closing.subscribe();
         // The sender is in the gateway itself.
         let _ = closing.wait_for(|closing| *closing).await;
+    }
+
+    /// How long calls that are under way may take when nothing more is to come: as long as those of a server that
+    /// drains.
+    pub(crate) fn patience(&self) -> Duration {
+        self.host.config().host.reload.drain_kill.0
     }
 
     /// What each principal may use.

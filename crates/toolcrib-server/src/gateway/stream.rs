@@ -8,7 +8,7 @@ use futures_util::future::abortable;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{
     Id, Message, Notification, ObjectWriter, Raw, Request, RpcError, build, method,
@@ -23,6 +23,9 @@ use crate::lines::{Lines, write};
 
 /// How long what is under way may take to say goodbye.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the last answers may take when the gateway closes: calls have had their time before.
+const LAST: Duration = Duration::from_millis(500);
 
 /// Speaks, one message a line, until the input ends or nobody reads the output any more.
 pub(super) async fn serve(
@@ -46,6 +49,18 @@ pub(super) async fn serve(
         outcome = reading => outcome,
         _ = writer.join_next() => Ok(()),
     };
+    let late = async {
+        tokio::select! {
+            () = sleep(gateway.patience()) => {}
+            () = gateway.closing() => sleep(LAST).await,
+        }
+    };
+    tokio::select! {
+        // Whoever has said all that he wants to ask still reads what he is answered.
+        () = talk.quiet() => {}
+        _ = writer.join_next() => {}
+        () = late => {}
+    }
     talk.end().await;
     // Whoever does not read now will not.
     let _ = timeout(GRACE, writer.join_next()).await;
@@ -56,6 +71,9 @@ pub(super) async fn serve(
 pub(super) struct Talk {
     pub(super) client: Arc<Client>,
     out: mpsc::Sender<Raw>,
+    /// What is told without an end.
+    telling: JoinSet<()>,
+    /// Requests that are being answered.
     tasks: JoinSet<()>,
     /// Whether each request counts by itself: none of them came as a request of HTTP.
     is_paced: bool,
@@ -64,16 +82,15 @@ pub(super) struct Talk {
 
 impl Talk {
     pub(super) fn new(client: Arc<Client>, out: mpsc::Sender<Raw>) -> Self {
-        let mut tasks = JoinSet::new();
-        let telling = Arc::clone(&client);
-        let told = out.clone();
-        tasks.spawn(async move {
+        let (mut telling, tasks) = (JoinSet::new(), JoinSet::new());
+        let (told, listener) = (out.clone(), Arc::clone(&client));
+        telling.spawn(async move {
             // In the modern era whoever wants to be told has to ask.
-            telling.opens().await;
-            changes::tell(telling, Wants::All, told.into()).await;
+            listener.opens().await;
+            changes::tell(listener, Wants::All, told.into()).await;
         });
         let open = client.busy();
-        Talk { client, out, tasks, is_paced: false, _open: open }
+        Talk { client, out, telling, tasks, is_paced: false, _open: open }
     }
 
     /// The same, and each request counts.
@@ -90,11 +107,18 @@ impl Talk {
             Err(refusal) => self.say(refusal).await,
         }
         while self.tasks.try_join_next().is_some() {}
+        while self.telling.try_join_next().is_some() {}
+    }
+
+    /// Waits until all that was asked is answered.
+    async fn quiet(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 
     pub(super) async fn end(mut self) {
         self.client.end().await;
         self.tasks.shutdown().await;
+        self.telling.shutdown().await;
     }
 
     async fn begin(&mut self, request: Request) {
@@ -107,8 +131,12 @@ impl Talk {
             return self.say(build::error(Some(&request.id), &too_fast(&refused))).await;
         }
         let (client, out) = (Arc::clone(&self.client), self.out.clone());
+        let tasks = match &*request.method {
+            method::SUBSCRIPTIONS_LISTEN => &mut self.telling,
+            _ => &mut self.tasks,
+        };
         let answering = self.client.answering(request, out.clone().into());
-        self.tasks.spawn(async move {
+        tasks.spawn(async move {
             if let Some(message) = answering.await {
                 // A client that has gone ends this elsewhere.
                 let _ = out.send(message).await;

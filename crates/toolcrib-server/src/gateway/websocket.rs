@@ -1,5 +1,6 @@
 //! WebSocket: one message a frame, both ways.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use super::stream::Talk;
 use super::{Gateway, LIMITS, QUEUE};
 use crate::front::Front;
 use crate::front::headers::Headers;
+use crate::front::lapse::Lapse;
 use crate::front::reply::{self, Reply};
 use crate::front::route::door;
 use crate::identity::Principal;
@@ -68,8 +70,9 @@ pub(super) async fn serve(
     };
     let upgrade = hyper::upgrade::on(&mut request);
     let gateway = Arc::clone(&front.gateway);
-    let is_paced = door(request.extensions()).is_paced();
-    front.gateway.spawn(converse(gateway, (client, held), upgrade, is_paced));
+    let door = door(request.extensions());
+    let lapse = front.lapse(request.headers(), door).unwrap_or_else(|| Box::pin(pending()));
+    front.gateway.spawn(converse(gateway, (client, held), upgrade, door.is_paced(), lapse));
     accepted
 }
 
@@ -97,12 +100,13 @@ fn accept(headers: &HeaderMap) -> Option<Reply> {
     Some(reply)
 }
 
-/// Until either side ends it.
+/// Until either side ends it, or its token does.
 async fn converse(
     gateway: Arc<Gateway>,
     (client, _held): (Arc<Client>, Held),
     upgrade: OnUpgrade,
     is_paced: bool,
+    mut lapse: Lapse,
 ) {
     let Ok(upgraded) = upgrade.await else { return };
     let most = gateway.limits().body.min(LIMITS.size);
@@ -123,6 +127,7 @@ async fn converse(
             },
             _ = writer.join_next() => false,
             () = gateway.closing() => false,
+            () = &mut lapse => false,
         };
         if !goes_on {
             break;

@@ -204,6 +204,12 @@ impl Identity {
         }
     }
 
+    /// Whether a token that was good is so no more. While nobody can tell, it is.
+    pub(crate) async fn has_lapsed(&self, gateway: &Gateway, token: &str) -> bool {
+        let who = self.bearer_of(gateway, token, &Hash::of(token)).await;
+        matches!(who, Err(Refused::BadToken))
+    }
+
     fn issued(&self, hash: &Hash) -> Option<Issued> {
         self.tokens.as_ref()?.find(hash).unwrap_or_else(|error| {
             tracing::warn!("tokens cannot be read: {}", chain(&error));
@@ -250,7 +256,8 @@ impl Default for Principal {
     }
 }
 
-fn bearer(headers: &dyn Headers) -> Option<&str> {
+/// What a request says whose it is.
+pub(crate) fn bearer(headers: &dyn Headers) -> Option<&str> {
     let (scheme, token) = headers.text(header::AUTHORIZATION.as_str())?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_without_a_pid_line_is_known_by_its_mark() {
+    fn a_child_without_a_pid_line_is_known_by_its_mark() {
         let mark = mark_of("00000000000000000000000000000001", 2);
         check(&[Process { pid: 13, group: 13, mark, ..LEADER }], &[(13, Proof::Mark)]);
     }

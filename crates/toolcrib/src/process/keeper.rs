@@ -1,6 +1,6 @@
-//! The keeper: the one thread that forks all children of an instance, writes its ledger and reaps its dead.
+//! The keeper: the one thread that starts all children of an instance, writes its ledger and reaps its dead.
 //!
-//! The kernel ends a child when the *thread* that forked it ends, so no worker of some runtime may fork.
+//! The kernel ends a child when the *thread* that started it ends, so no worker of some runtime may start one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,13 +18,13 @@ use tracing::warn;
 use super::child::{Child, Life};
 use super::error::SpawnError;
 use super::family::Family;
-use super::fork::fork;
 use super::guest::{Ending, Guest, Home, Lodging};
 use super::launch::Launch;
 use super::leash::Leash;
 use super::ledger::{Entry, Ledger};
 use super::mark::Mark;
 use super::minder::{Buried, Minder};
+use super::spawn::spawn;
 use super::stderr::StderrTail;
 use super::sys::{self, Born};
 
@@ -135,7 +135,7 @@ impl Keeper {
         let mark = self.next_mark();
         let entry = Entry { mark, program: launch.name(), leader: None };
         self.ledger.enter(entry.clone()).map_err(SpawnError::Ledger)?;
-        let born = fork(launch, mark).inspect_err(|_| self.strike_out(mark))?;
+        let born = spawn(launch, mark).inspect_err(|_| self.strike_out(mark))?;
         // It cannot have gone: nobody has reaped it yet.
         let leader = sys::identity_in(self.ledger.realm().clone(), sys::number(born.pid));
         let start = leader.as_ref().map_or(0, |leader| leader.start);

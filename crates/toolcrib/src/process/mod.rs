@@ -10,7 +10,6 @@ mod child;
 mod decide;
 mod error;
 mod family;
-mod fork;
 mod guest;
 mod instance;
 mod keeper;
@@ -21,6 +20,7 @@ mod ledger;
 mod mark;
 mod minder;
 mod reap;
+mod spawn;
 mod stderr;
 mod sys;
 

@@ -96,9 +96,14 @@ fn the_quickstart_begins_with_this_server() {
     let server = &shown["server"]["transport"];
     assert_eq!(server["command"], "toolcrib", "{shown:#}");
     assert_eq!(server["args"], json!(["demo-server"]));
-    // What `make run` does: the other servers are not started for it.
+    // Nothing else is needed: of what the others are started with, nothing is there.
     let folder = std::path::Path::new(super::PROGRAM).parent().unwrap().display().to_string();
     let args = ["call", "demo__add", "-a", "a=19", "-a", "b=23", "--root", root];
     let ran = place.run_with(&args, &[("PATH", &folder)]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "{\"sum\":42}\n", ""));
+    let ran = place.run_with(&["tools", "--json", "--root", root], &[("PATH", &folder)]);
+    let tools: Value = serde_json::from_str(&ran.out).unwrap();
+    let tools = tools["tools"].as_array().unwrap();
+    assert_eq!((ran.code, ran.err.as_str(), tools.len()), (0, "", 7));
+    assert!(tools.iter().all(|tool| tool["server"] == "demo"));
 }

@@ -22,6 +22,22 @@ fn a_tool_is_called_with_words_that_its_schema_gives_types() {
 }
 
 #[test]
+fn what_a_server_logs_on_the_way_is_no_end() {
+    let log = |times| Step::Notify {
+        method: "notifications/message".to_owned(),
+        params: json!({"level": "info", "data": "half way"}),
+        times,
+    };
+    let script = Script::default().on("tools/call slow", [log(2), Step::Answer]);
+    let place = native(&json!({"s": scripted(&script)}));
+    let ran = place.run_with(&["call", "s__slow"], &[PATH]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(place.json(&["call", "s__slow"])["ok"], true);
+    let ran = place.run_with(&["call", "s__slow", "-v"], &[PATH]);
+    assert!(ran.code == 0 && ran.err.contains("half way"), "{ran:?}");
+}
+
+#[test]
 fn the_arguments_come_from_standard_input_where_asked_for() {
     let place = native(&json!({"demo": demo()}));
     let mut child = place

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{PATIENCE, Shim, is_alive, native, until};
+use super::{PATH, PATIENCE, Shim, is_alive, native, until};
 use crate::Place;
 
 /// A call that takes a minute, when it has begun.
@@ -65,6 +65,28 @@ fn a_signal_cancels_the_call_ends_the_server_and_is_told_by_130() {
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (130, "", "interrupted\n"));
         assert!(has(&calling.place.beside("messages"), "notifications/cancelled"), "{signal:?}");
         assert!(!is_alive(pid), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_doctor_that_is_called_off_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let place = native(&json!({}));
+        let log = place.beside("pids");
+        let script = format!("sleep 7777 & echo $$ $! > {}; wait", log.display());
+        let entry = json!({"command": "sh", "args": ["-c", script.replace('$', "$$")]});
+        let place = place
+            .file("toolcrib.yaml", &json!({"version": 1, "servers": {"s": entry}}).to_string());
+        let mut command = place.command(&["doctor"]);
+        command.env(PATH.0, PATH.1).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let started = || fs::read_to_string(&log).unwrap_or_default();
+        until("the server has started", || started().ends_with('\n'));
+        kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+        let ran = place.ran(&child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (130, "interrupted\n"), "{signal:?}");
+        let pids: Vec<u32> = started().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        assert!(pids.len() == 2 && !pids.iter().any(|pid| is_alive(*pid)), "{signal:?} {pids:?}");
     }
 }
 

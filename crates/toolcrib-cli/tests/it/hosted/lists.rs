@@ -7,6 +7,17 @@ use super::{PATH, demo, find, names, native, scripted, server};
 use crate::{PROGRAM, Place};
 
 #[test]
+fn a_server_that_never_answers_is_named_and_nothing_was_reached() {
+    let entry = json!({"command": "sleep", "args": ["100"], "timeouts": {"startup": "1s"}});
+    let place = native(&json!({"mute": entry}));
+    let ran = place.run_with(&["tools"], &[PATH]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.err.contains("server `mute` is connecting: it has not answered yet"), "{ran:?}");
+    let ran = place.run_with(&["call", "mute__x"], &[PATH]);
+    assert!(ran.code == 3 && ran.err.contains("server `mute` is"), "{ran:?}");
+}
+
+#[test]
 fn servers_json_has_the_contracts_fields() {
     let place = native(&json!({"demo": demo(), "off": {"command": "x", "enabled": false}}));
     let listed = place.json(&["servers"]);

@@ -58,7 +58,7 @@ pub(crate) fn claim(path: &Path) -> io::Result<Claim> {
     Ok(Claim::Taken(Dead { instance, reading, path: path.to_owned(), _lock: file }))
 }
 
-/// Waits only if the host has died: then a child between fork and exec holds its lock, and will die at once.
+/// Waits only if the host has died: then a child before its `execve` holds its lock, and will die at once.
 fn lock(instance: InstanceId, file: &File) -> io::Result<bool> {
     let deadline = Instant::now() + HANDOVER;
     loop {

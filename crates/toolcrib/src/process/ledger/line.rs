@@ -14,7 +14,7 @@ pub(crate) struct Entry {
     pub(crate) mark: Mark,
     /// The program's file name: for people, and without arguments, which may hold secrets.
     pub(crate) program: String,
-    /// `None` from the moment before the fork until the pid is known.
+    /// `None` from the moment before it is started until the pid is known.
     /// Its pid names its group as well.
     pub(crate) leader: Option<Identity>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 pub(crate) enum Line {
     /// The instance itself; the first line of its file.
     Host(Identity),
-    /// Written before the fork when it has no leader, and again with it after.
+    /// Written before the start when it has no leader, and again with it after.
     Entry(Entry),
     /// Written before the guest can exist, and again whenever more of it is known.
     Guest(Guest),

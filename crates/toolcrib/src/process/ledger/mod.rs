@@ -3,7 +3,7 @@
 //! `<state>/ledger/<instance>.jsonl`, locked while the instance lives. The kernel releases the lock when the
 //! instance dies, however it dies; a file that can be locked is therefore a dead instance's. The descriptor is
 //! closed on exec, as all of std's are, so that no child keeps its host's lock. A child of a host that was killed
-//! between fork and exec keeps it until it has died too, which it does at once.
+//! before its `execve` keeps it until it has died too, which it does at once.
 
 mod dead;
 mod line;

@@ -1,4 +1,4 @@
-//! The ledger of the living instance: locked for its life, appended to around every fork, kept short.
+//! The ledger of the living instance: locked for its life, appended to around every start, kept short.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};

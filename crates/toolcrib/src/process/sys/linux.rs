@@ -1,4 +1,4 @@
-//! Linux: `/proc` is the process table, and the kernel ends a child when the thread that forked it ends.
+//! Linux: `/proc` is the process table, and the kernel ends a child when the thread that started it ends.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

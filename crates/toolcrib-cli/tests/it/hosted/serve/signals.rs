@@ -3,14 +3,25 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use super::{Client, Served, tell, text, within};
 use crate::Place;
 use crate::hosted::{Shim, is_alive, native, until};
 
-/// A workspace with a server whose tool `slow` takes this long, and how to see that it began.
+/// A workspace with a server whose tool `slow` takes this long, and how to see that it began. Calls have two seconds
+/// where the host ends.
+fn hasty(millis: u64) -> (Place, Shim) {
+    let (place, shim) = slow(millis);
+    let file = std::fs::read_to_string(place.root().join("toolcrib.yaml")).unwrap();
+    let mut file: Value = serde_json::from_str(&file).unwrap();
+    file["host"] = json!({"reload": {"drain_kill": "2s"}});
+    (place.file("toolcrib.yaml", &file.to_string()), shim)
+}
+
+/// The same where calls have the time that they have usually.
 fn slow(millis: u64) -> (Place, Shim) {
     let place = native(&json!({}));
     let (shim, log) = (place.shim("slow"), place.beside("messages"));
@@ -53,8 +64,65 @@ async fn a_call_that_is_under_way_is_answered_before_the_end() {
 }
 
 #[tokio::test]
+async fn what_was_asked_before_the_input_ended_is_answered() {
+    for of_the_host in [true, false] {
+        let (place, _shim) = slow(500);
+        let _served = match of_the_host {
+            true => None,
+            false => Some(Served::start(&place).await),
+        };
+        let mut client = Client::start(&place).await;
+        let list = client.send("tools/list", json!({})).await;
+        let call = client.send("tools/call", json!({"name": "s__slow", "arguments": {}})).await;
+        client.stdin = None;
+        let (listed, called) = (client.answer(list).await, client.answer(call).await);
+        assert!(listed["result"]["tools"].is_array(), "{listed}");
+        assert!(called.get("result").is_some(), "{called}");
+        assert_eq!(client.ended().await.0, Some(0));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_with_a_call_under_way_is_not_waited_for_when_a_signal_comes() {
+    let (place, shim) = slow(60_000);
+    let mut client = Client::start(&place).await;
+    client.send("tools/call", json!({"name": "s__slow", "arguments": {}})).await;
+    until("the call has begun", || has_begun(&place));
+    client.stdin = None;
+    // Its end must have been seen, and nothing tells of that but time.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let begun = Instant::now();
+    tell(client.pid(), Signal::TERM);
+    // As long as clients wait for it: the Python SDK's two seconds, and two more on a busy machine.
+    assert_eq!(client.ended().await.0, Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(!is_alive(shim.started().unwrap().0));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_while_it_serves() {
+    let place =
+        native(&json!({"docs": {"url": "http://127.0.0.1:9/mcp", "headers": {"A": "${NOPE_X}"}}}));
+    let mut served = Served::start(&place).await;
+    let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
+    let first = within(lines.next_line()).await.unwrap().unwrap();
+    assert!(first.starts_with("error: toolcrib.yaml:1:") && first.contains("NOPE_X"), "{first}");
+    let place = place.file("toolcrib.yaml", "version: [");
+    let begun = Instant::now();
+    loop {
+        let line = within(lines.next_line()).await.unwrap().unwrap();
+        if line.starts_with("error: toolcrib.yaml") && !line.contains("NOPE_X") {
+            break;
+        }
+        assert!(begun.elapsed() < crate::hosted::PATIENCE, "{line}");
+    }
+    drop(place);
+}
+
+#[tokio::test]
 async fn a_call_over_http_is_answered_before_the_end() {
-    let (place, shim) = slow(1000);
+    // Longer than connections have when no call is under way.
+    let (place, shim) = slow(5500);
     let served = Served::start(&place).await;
     let dialog = served.post("/api/v1/dialogs", &json!({"id": "d"})).await;
     assert!(dialog.starts_with("HTTP/1.1 201"), "{dialog}");
@@ -76,7 +144,7 @@ async fn a_call_over_http_is_answered_before_the_end() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_cut_off_and_a_second_signal_does_not_wait() {
     for signals in [1, 2] {
-        let (place, shim) = slow(60_000);
+        let (place, shim) = if signals == 1 { hasty(60_000) } else { slow(60_000) };
         let served = Served::start(&place).await;
         let mut client = Client::start(&place).await;
         client.send("tools/call", json!({"name": "s__slow", "arguments": {}})).await;
@@ -93,6 +161,7 @@ async fn a_call_that_takes_too_long_is_cut_off_and_a_second_signal_does_not_wait
             assert!(begun.elapsed() < Duration::from_secs(4), "it waited for the call");
         } else {
             assert_eq!(ended.await, Some(0));
+            assert!(begun.elapsed() >= Duration::from_secs(2), "the call had no time");
         }
         let server = shim.started().unwrap().0;
         until("the server is gone", || !is_alive(server));

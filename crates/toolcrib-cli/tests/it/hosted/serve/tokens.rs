@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::Served;
 use crate::Place;
@@ -53,6 +55,52 @@ async fn a_token_is_good_from_when_it_is_made_until_it_is_revoked() {
     assert_eq!(status(&served, "/api/v1/servers", Some(&secret(&agent))).await, 401);
     assert_eq!(status(&served, "/api/v1/servers", Some(&secret(&owner))).await, 200);
     assert_eq!(served.end(Signal::TERM).await, Some(0));
+}
+
+#[tokio::test]
+async fn streams_end_with_their_token() {
+    let place = native(&json!({"demo": demo()}));
+    let served = Served::start(&place).await;
+    let secret = |told: Value| told["token"].as_str().unwrap().to_owned();
+    let doomed = secret(made(&place, &["--name", "doomed", "--owner"]));
+    let (kept, as_doomed) = (secret(made(&place, &["--name", "kept", "--owner"])), bearer(&doomed));
+    // A host that runs looks only so often.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let stream = async |path, bearer| served.ask(&format!("GET {path} HTTP/1.1{bearer}")).await;
+    let events = stream("/api/v1/events", as_doomed.clone());
+    let messages = stream("/sse", as_doomed.clone());
+    let socket = talked(&served, &as_doomed);
+    let others = stream("/api/v1/events", bearer(&kept));
+    let revoking = async {
+        // They must have been let in, and nothing tells of that but time.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(place.run(&["token", "revoke", "doomed"]).code, 0);
+    };
+    let ended = async { tokio::join!(events, messages, socket, revoking) };
+    let (events, messages, socket, ()) = tokio::select! {
+        ended = ended => ended,
+        others = others => panic!("another token's stream has ended: {others}"),
+    };
+    assert!(events.starts_with("HTTP/1.1 200") && messages.contains("event: endpoint"));
+    assert!(socket.starts_with("HTTP/1.1 101"), "{socket}");
+}
+
+fn bearer(token: &str) -> String {
+    format!("\r\nAuthorization: Bearer {token}")
+}
+
+/// What a WebSocket tells until it ends.
+async fn talked(served: &Served, bearer: &str) -> String {
+    let address = served.url().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "GET /ws HTTP/1.1{bearer}\r\nHost: {address}\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut told = Vec::new();
+    super::within(stream.read_to_end(&mut told)).await.unwrap();
+    String::from_utf8_lossy(&told).into_owned()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::mark::Mark;
 use super::sys::{self, Born};
 
 /// The child has its own group when this returns. It dies with the calling thread where the system can do that.
-pub(crate) fn fork(launch: &Launch, mark: Mark) -> Result<Born, SpawnError> {
+pub(crate) fn spawn(launch: &Launch, mark: Mark) -> Result<Born, SpawnError> {
     sys::spawn(launch, mark).map_err(|cause| diagnose(launch, cause))
 }
 
