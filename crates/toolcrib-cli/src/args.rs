@@ -118,7 +118,7 @@ pub(crate) enum Command {
     Status,
     /// Run the host: one MCP server in front of all that are configured, over HTTP or on standard streams
     #[command(
-        after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the protocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads them anew; SIGINT and SIGTERM let running calls end first, a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client on to it."
+        after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` writes it into the configuration of a client. It speaks every version of the protocol from 2024-11-05 to 2026-07-28, whatever the servers speak. Files are watched; SIGHUP reads them anew; SIGINT and SIGTERM let running calls end first, within `host.reload.drain_kill` (30 s); a second one does not wait for them.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` passes its client on to it."
     )]
     Serve(Serve),
     /// Make, list and revoke the tokens that tell clients apart who come over HTTP

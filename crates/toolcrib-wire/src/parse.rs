@@ -7,6 +7,7 @@ use crate::json::Json;
 use crate::limits::Limits;
 use crate::malformed::{Fault, Malformed, Shape};
 use crate::member::Member;
+use crate::outline::Outline;
 use crate::raw::{Raw, utf8};
 use crate::scan::{Scanner, Span};
 use crate::wrong::Wrong;
@@ -35,7 +36,7 @@ pub fn recover_id(head: &[u8]) -> Option<Id> {
 
 /// The text without the white space around it.
 fn whole(bytes: Vec<u8>, limits: &Limits) -> Result<Raw, Malformed> {
-    let text = utf8(bytes, limits).map_err(unknown)?;
+    let text = utf8(bytes, limits).map_err(|(fault, bytes)| outlined(&bytes, fault))?;
     let is_content = |byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = text.bytes().position(is_content).unwrap_or(text.len());
     let end = text.bytes().rposition(is_content).map_or(start, |last| last + 1);
@@ -89,6 +90,16 @@ fn malformed(raw: &Raw, draft: &Draft, fault: Fault) -> Malformed {
     let shape = draft.shape();
     let id = draft.id(raw.text()).and_then(Result::ok);
     let id = id.or_else(|| trailing_id(raw.text(), &fault, shape));
+    Malformed { fault, id, shape }
+}
+
+/// What is no text still has an outline.
+#[cold]
+fn outlined(bytes: &[u8], fault: Fault) -> Malformed {
+    let mut outline = Outline::default();
+    outline.feed(bytes);
+    let shape = outline.shape();
+    let (_, id) = outline.into_parts();
     Malformed { fault, id, shape }
 }
 
@@ -414,6 +425,21 @@ mod tests {
             parse(b"{\"a\":\"\xff\"}".to_vec(), &limits).unwrap_err().fault,
             Fault::NotUtf8 { at: 6 }
         );
+    }
+
+    #[test]
+    fn whose_answer_it_is_can_be_told_although_it_is_no_text() {
+        let long = "x".repeat(70_000);
+        for text in [
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"a\":\"{long}\u{1}\"}}}}"),
+            format!("{{\"jsonrpc\":\"2.0\",\"result\":{{\"a\":\"\u{1}{long}\"}},\"id\":7}}"),
+        ] {
+            // The control character stands for a byte that no text has.
+            let bytes = text.bytes().map(|byte| if byte == 1 { 0xff } else { byte });
+            let malformed = parse(bytes.collect::<Vec<u8>>(), &Limits::default()).unwrap_err();
+            assert!(matches!(malformed.fault, Fault::NotUtf8 { .. }));
+            assert_eq!((malformed.id, malformed.shape), (Some(Id::from(7)), Shape::Response));
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Raw {
 impl Raw {
     /// Checks that the bytes are exactly one JSON value within the limits; nothing is copied.
     pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Raw, Fault> {
-        let text = utf8(bytes.into(), limits)?;
+        let text = utf8(bytes.into(), limits).map_err(|(fault, _)| fault)?;
         let json = Json::parse(&text, limits)?;
         let span = span_in(&text, json);
         Ok(Raw { span: span.unwrap_or(0..text.len()), text: Arc::new(text) })
@@ -109,13 +109,16 @@ impl Raw {
     }
 }
 
+/// Text, or the bytes that are none.
 #[allow(unsafe_code, reason = "std would check again, and takes several times as long")]
-pub(crate) fn utf8(bytes: Vec<u8>, limits: &Limits) -> Result<String, Fault> {
-    limits.check_size(bytes.len())?;
+pub(crate) fn utf8(bytes: Vec<u8>, limits: &Limits) -> Result<String, (Fault, Vec<u8>)> {
+    if let Err(fault) = limits.check_size(bytes.len()) {
+        return Err((fault, bytes));
+    }
     match simdutf8::compat::from_utf8(&bytes) {
         // SAFETY: the bytes are those that were just found to be text.
         Ok(_) => Ok(unsafe { String::from_utf8_unchecked(bytes) }),
-        Err(error) => Err(Fault::NotUtf8 { at: error.valid_up_to() }),
+        Err(error) => Err((Fault::NotUtf8 { at: error.valid_up_to() }, bytes)),
     }
 }
 
@@ -239,8 +242,10 @@ mod tests {
         ) {
             for rest in [&[][..], &rest] {
                 let bytes = [&pieces.concat(), broken, rest].concat();
-                let expected = String::from_utf8(bytes.clone())
-                    .map_err(|error| Fault::NotUtf8 { at: error.utf8_error().valid_up_to() });
+                let expected = String::from_utf8(bytes.clone()).map_err(|error| {
+                    let fault = Fault::NotUtf8 { at: error.utf8_error().valid_up_to() };
+                    (fault, error.into_bytes())
+                });
                 prop_assert_eq!(utf8(bytes, &Limits::default()), expected);
             }
         }

@@ -27,7 +27,10 @@ use crate::front::Front;
 use crate::front::reply;
 
 /// Remarks that wait for a client; then the oldest are dropped.
-const REMARKS: usize = 64;
+const REMARKS: usize = 4096;
+
+/// Events that wait to be written.
+const EVENTS: usize = 64;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(crate) struct CallAsked {
@@ -117,7 +120,7 @@ fn report(done: &Execution, with: &[Extra]) -> Response {
 
 /// `call` with its number, then `progress` and `log`, then one `result`.
 fn stream(underway: Underway, mut remarks: Receiver<Remark>, with: Vec<Extra>) -> Response {
-    let (queue, events) = mpsc::channel(REMARKS);
+    let (queue, events) = mpsc::channel(EVENTS);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let started = Raw::of(&CallStarted { call: underway.call }).ok();

@@ -4,7 +4,7 @@
 use bytes::{Buf, BytesMut};
 use httparse::{EMPTY_HEADER, Header, Status};
 
-use super::headers::Headers;
+use super::headers::{Headers, Unclear};
 
 /// How the usual request begins.
 const LINE: &[u8] = b"POST /mcp HTTP/1.1\r\n";
@@ -49,16 +49,29 @@ struct Place {
 
 impl Headers for Lines {
     fn text(&self, name: &str) -> Option<&str> {
-        let at = |(start, end): (usize, usize)| self.text.get(start..end);
-        let is_named = |place: &&Place| {
-            place.name.1 - place.name.0 == name.len() && at(place.name) == Some(name)
-        };
-        // What others take for text, too; what cannot be seen is in no head that was read.
-        at(self.places.iter().find(is_named)?.value).filter(|value| value.is_ascii())
+        self.values(name).next()?.ok()
+    }
+
+    fn sole(&self, name: &str) -> Result<Option<&str>, Unclear> {
+        let mut all = self.values(name);
+        match (all.next(), all.next()) {
+            (only, None) => only.transpose(),
+            (_, Some(_)) => Err(Unclear),
+        }
     }
 }
 
 impl Lines {
+    fn values(&self, name: &str) -> impl Iterator<Item = Result<&str, Unclear>> {
+        let at = |(start, end): (usize, usize)| self.text.get(start..end);
+        let is_named = move |place: &&Place| {
+            place.name.1 - place.name.0 == name.len() && at(place.name) == Some(name)
+        };
+        // What others take for text, too; what cannot be seen is in no head that was read.
+        let text = move |value| at(value).filter(|value| value.is_ascii()).ok_or(Unclear);
+        self.places.iter().filter(is_named).map(move |place| text(place.value))
+    }
+
     /// Keeps a head in which the places are. False where it is no text at all.
     fn keep(&mut self, head: &[u8]) -> bool {
         self.text.clear();

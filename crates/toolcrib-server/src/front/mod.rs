@@ -18,6 +18,7 @@ mod speak;
 mod vigil;
 mod wire;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct Front {
     pub(crate) identity: Identity,
     pub(crate) visits: Visits,
     closing: watch::Sender<bool>,
+    /// Whether the configuration was read, which is never undone.
+    configured: AtomicBool,
     crowd: Crowd,
     /// Clients whose connections are no HTTP any more.
     pipes: Mutex<JoinSet<()>>,
@@ -66,6 +69,7 @@ impl Front {
             identity,
             visits: Visits::default(),
             closing,
+            configured: AtomicBool::new(false),
             crowd: Crowd::default(),
             pipes: Mutex::default(),
         })
@@ -129,6 +133,14 @@ impl Front {
 
     fn is_closing(&self) -> bool {
         *self.closing.borrow()
+    }
+
+    /// Waits for the configuration: it says who may come in, so that nobody does before.
+    async fn configured(&self) {
+        if !self.configured.load(Ordering::Acquire) {
+            self.host.configured().await;
+            self.configured.store(true, Ordering::Release);
+        }
     }
 
     /// Waits until the front closes.

@@ -61,6 +61,7 @@ pub(super) async fn answer(
 
 /// What the router answers.
 async fn routed(front: &Front, router: &Router, mut request: Request, origin: Origin) -> Reply {
+    front.configured().await;
     if !is_meant(&front.host.config().gateway, request.headers(), origin.0) {
         return not_meant();
     }
@@ -81,6 +82,7 @@ fn authorization(headers: &HeaderMap) -> HeaderMap {
 
 /// Who asks the gateway something, or why nobody may.
 pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
+    front.configured().await;
     let config = front.host.config();
     match is_meant(&config.gateway, asked.headers, asked.door) {
         true => known(front, &config.gateway, asked).await,
@@ -90,14 +92,17 @@ pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, 
 
 /// Pages of elsewhere are kept out, whoever shows them.
 fn is_meant(gateway: &Gateway, headers: &dyn Headers, door: Door) -> bool {
-    let said = |name: HeaderName| headers.text(name.as_str());
+    let said = |name: HeaderName| headers.sole(name.as_str());
     let address = match door {
         Door::Socket => return true,
         Door::Tcp => None,
         Door::Net(address) => Some(address),
     };
     let names = Names { address, hosts: &gateway.hosts };
-    gate::admits(names, said(header::HOST), said(header::ORIGIN))
+    match (said(header::HOST), said(header::ORIGIN)) {
+        (Ok(host), Ok(origin)) => gate::admits(names, host, origin),
+        _ => false,
+    }
 }
 
 fn not_meant() -> Reply {

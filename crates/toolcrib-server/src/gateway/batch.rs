@@ -47,7 +47,10 @@ pub(super) async fn together(
         while tasks.join_next().await.is_some() {}
         None
     });
-    Some(respond(Work { answer, heard: queue.into(), streams, _open: client.busy() }).await)
+    Some(
+        respond(Work { answer, heard: queue.into(), streams, open: client.busy(), outlives: true })
+            .await,
+    )
 }
 
 async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {

@@ -28,7 +28,7 @@ use super::outlet::Outlet;
 use super::parked::Parked;
 
 /// Remarks that wait for a client; then the oldest are dropped.
-const REMARKS: usize = 64;
+const REMARKS: usize = 4096;
 
 /// How long a client may take to read what it is told.
 const SLOWEST: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::AbortHandle;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
@@ -84,6 +85,24 @@ type Inbox = mpsc::Sender<Result<Message, Malformed>>;
 /// While it lives, the client is not idle.
 #[derive(Debug)]
 pub(super) struct Open(Arc<Client>);
+
+impl Open {
+    /// Goes on with something, for as long as the gateway is open.
+    pub(super) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let client = Arc::clone(&self.0);
+        let is_over = Handle::try_current().is_err() || client.gateway.is_closing();
+        if !is_over {
+            let open = client.busy();
+            client.gateway.spawn(async move {
+                tokio::select! {
+                    () = work => {}
+                    () = open.0.gone() => {}
+                    () = open.0.gateway.closing() => {}
+                }
+            });
+        }
+    }
+}
 
 impl Client {
     pub(super) fn new(gateway: &Arc<Gateway>, who: Who) -> Arc<Self> {

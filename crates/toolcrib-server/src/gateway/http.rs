@@ -247,7 +247,7 @@ async fn run(
         let message = answering.await?;
         Some((status(&message, is_modern), message))
     });
-    respond(Work { answer, heard, streams, _open: client.busy() }).await
+    respond(Work { answer, heard, streams, open: client.busy(), outlives: !is_modern }).await
 }
 
 /// The stream on which a session of the legacy era is told what it did not ask for.

@@ -126,6 +126,10 @@ impl Gateway {
         self.closing.send_replace(true);
     }
 
+    fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
     async fn closing(&self) {
         let mut closing = self.closing.subscribe();
         // The sender is in the gateway itself.

@@ -1,6 +1,8 @@
 //! The answer to one posted message: plain where nothing is said before it, a stream of events where something is.
 
 use std::convert::Infallible;
+use std::future::ready;
+use std::mem;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use tokio::time::sleep;
 use toolcrib_wire::{KEEP_ALIVE, Raw};
 
 use super::client::Open;
-use super::outlet::Heard;
+use super::outlet::{Heard, outlet};
 use crate::front::reply::{self, Answered, Reply};
 
 /// A silent answer becomes a stream, and a silent stream says that it is alive, this often.
@@ -28,7 +30,28 @@ pub(super) struct Work {
     pub(super) heard: Heard,
     /// Whether the client takes events.
     pub(super) streams: bool,
-    pub(super) _open: Open,
+    pub(super) open: Open,
+    /// Whether it goes on although nobody waits for it any more: in the legacy era who breaks off has not called off
+    /// what he asked for.
+    pub(super) outlives: bool,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if !self.outlives {
+            return;
+        }
+        let mut answer = mem::replace(&mut self.answer, Box::pin(ready(None)));
+        let mut heard = mem::replace(&mut self.heard, outlet().1);
+        self.open.go_on(async move {
+            loop {
+                tokio::select! {
+                    Some(_) = heard.next() => {}
+                    _ = &mut answer => return,
+                }
+            }
+        });
+    }
 }
 
 /// Waits for the first thing that is said, which decides how all is.
@@ -39,13 +62,16 @@ pub(super) async fn respond(mut work: Work) -> Answered {
     tokio::select! {
         biased;
         Some(first) = work.heard.next() => events(work, Some(first)).into(),
-        answer = &mut work.answer => match (work.heard.try_next(), answer) {
-            (Some(first), answer) => {
-                work.answer = Box::pin(std::future::ready(answer));
-                events(work, Some(first)).into()
+        answer = &mut work.answer => {
+            work.outlives = false;
+            match work.heard.try_next() {
+                Some(first) => {
+                    work.answer = Box::pin(ready(answer));
+                    events(work, Some(first)).into()
+                }
+                None => whole(answer),
             }
-            (None, answer) => whole(answer),
-        },
+        }
         () = sleep(ALIVE) => events(work, None).into(),
     }
 }
@@ -55,7 +81,10 @@ async fn plain(mut work: Work) -> Answered {
     loop {
         tokio::select! {
             Some(_) = work.heard.next() => {}
-            answer = &mut work.answer => return whole(answer),
+            answer = &mut work.answer => {
+                work.outlives = false;
+                return whole(answer);
+            }
         }
     }
 }
@@ -67,7 +96,7 @@ fn whole(answer: Option<Answer>) -> Answered {
     }
 }
 
-/// The work goes on for as long as somebody reads.
+/// As it comes.
 fn events(work: Work, first: Option<Raw>) -> Reply {
     let first = first.map(|message| reply::event(&message));
     let state = (Some(work), first.unwrap_or_else(|| KEEP_ALIVE.to_vec()));
@@ -79,7 +108,10 @@ fn events(work: Work, first: Option<Raw>) -> Reply {
         let (bytes, work) = tokio::select! {
             biased;
             Some(message) = work.heard.next() => (reply::event(&message), Some(work)),
-            answer = &mut work.answer => (last(&mut work.heard, answer), None),
+            answer = &mut work.answer => {
+                work.outlives = false;
+                (last(&mut work.heard, answer), None)
+            }
             () = sleep(ALIVE) => (KEEP_ALIVE.to_vec(), Some(work)),
         };
         Some((Ok(Bytes::from(bytes)), (work, Vec::new())))

@@ -178,6 +178,25 @@ async fn a_question_reaches_the_client_over_http_in_the_way_of_its_era() {
 }
 
 #[tokio::test]
+async fn many_log_messages_at_once_all_come_in_order() {
+    let many = (0..1000).map(|number| {
+        let params = json!({"level": "info", "data": number});
+        Step::Notify { method: "notifications/message".to_owned(), params, times: 1 }
+    });
+    let script = Script::default().on("tools/call work", many.chain([Step::Answer]));
+    let scene = Scene::new(&[("it", script, json!({}))]).await;
+    let served = Served::new(&scene).await;
+    let session = served.open("/mcp", json!({})).await;
+    let call = json!({"name": "it__work", "arguments": {}});
+    let mut stream = served.post("/mcp", Some(&session), &request(2, "tools/call", call)).await;
+    for number in 0..1000 {
+        assert_eq!(stream.message().await["params"]["data"], number);
+    }
+    assert_eq!(stream.message().await["id"], 2);
+    end(scene, served).await;
+}
+
+#[tokio::test]
 async fn log_messages_come_on_the_stream_of_their_call_and_only_as_severe_as_wanted() {
     let script = Script::default().on("tools/call work", [log("info"), log("error"), Step::Answer]);
     let scene = Scene::new(&[("it", script, json!({}))]).await;
@@ -291,15 +310,26 @@ async fn a_call_whose_client_hangs_up_is_cancelled_at_the_server() {
         }
     };
     within(until(1)).await;
-    // A client of the legacy era says so.
+    // A client of the legacy era says so, and may break off before or not.
     let session = served.open("/mcp", json!({})).await;
+    let mut stream =
+        served.post("/mcp", Some(&session), &request(6, "tools/call", call.clone())).await;
+    stream.message().await;
+    drop(stream);
+    // Nothing tells that nothing comes but time.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert!(cancelled(1), "it was called off although nobody said so");
+    let off =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
+    assert_eq!(served.post("/mcp", Some(&session), &off).await.status(), 202);
+    within(until(2)).await;
     let mut stream = served.post("/mcp", Some(&session), &request(7, "tools/call", call)).await;
     stream.message().await;
     let off =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     assert_eq!(served.post("/mcp", Some(&session), &off).await.status(), 202);
     assert_eq!(stream.event().await, None);
-    within(until(2)).await;
+    within(until(3)).await;
     end(scene, served).await;
 }
 

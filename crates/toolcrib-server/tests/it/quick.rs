@@ -121,6 +121,28 @@ async fn end(scene: Scene, served: Served) {
 }
 
 #[tokio::test]
+async fn whoever_says_twice_or_unreadably_where_he_comes_from_is_kept_out() {
+    let scene = Scene::new(&[("it", Script::default(), json!({}))]).await;
+    let served = Served::new(&scene).await;
+    let session = served.open("/mcp", json!({})).await;
+    for (origin, status) in [
+        ("Origin: http://localhost\r\n", 200),
+        ("Origin: http://evil.example\r\n", 403),
+        ("Origin: http://localhost\r\nOrigin: http://evil.example\r\n", 403),
+        ("Origin: http://évil.example\r\n", 403),
+        ("Host: evil.example\r\n", 403),
+    ] {
+        let mut line = Line::to(&served).await;
+        line.say(&posted(&session, origin, &request(1, "ping", json!({})))).await;
+        assert_eq!(line.answer().await.status, status, "{origin}");
+        let mut line = Line::to(&served).await;
+        line.say(&format!("GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n{origin}\r\n")).await;
+        assert_eq!(line.answer().await.status, status, "{origin}");
+    }
+    end(scene, served).await;
+}
+
+#[tokio::test]
 async fn requests_that_come_together_are_answered_in_their_order() {
     let script = Script::default().on("tools/call slow", [Step::Sleep(100), Step::Answer]);
     let scene = Scene::new(&[("it", script, json!({}))]).await;

@@ -96,6 +96,17 @@ impl Host {
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
+    /// Waits until the configuration was read once: before that nobody knows what it says.
+    pub async fn configured(&self) {
+        let core = self.core();
+        let (mut version, mut loaded) = (core.version.subscribe(), core.first_load.subscribe());
+        tokio::select! {
+            _ = version.wait_for(|version| *version > 0) => {}
+            // Where it could not be read at all, or the host has ended.
+            _ = loaded.wait_for(|loaded| *loaded) => {}
+        }
+    }
+
     /// Whether the first configuration is taken up.
     pub fn is_ready(&self) -> bool {
         *self.core().first_load.borrow()

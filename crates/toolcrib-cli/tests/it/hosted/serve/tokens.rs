@@ -58,6 +58,22 @@ async fn a_token_is_good_from_when_it_is_made_until_it_is_revoked() {
 }
 
 #[tokio::test]
+async fn nobody_comes_in_before_the_file_says_who_may() {
+    let (token, hash) = (
+        "a-secret-that-only-this-test-has",
+        "860a5f6de411e2c46b14b8491994ac8f4eb4ca378cf1107fa8254de5179442dd",
+    );
+    for _ in 0..5 {
+        let file = json!({"version": 1, "servers": {"demo": demo()},
+            "gateway": {"tokens": [{"sha256": hash, "agent": "ci"}]}});
+        let place = native(&json!({})).file("toolcrib.yaml", &file.to_string());
+        let served = Served::start(&place).await;
+        assert_eq!(status(&served, "/api/v1/tools", None).await, 401);
+        assert_eq!(status(&served, "/api/v1/tools", Some(token)).await, 200);
+    }
+}
+
+#[tokio::test]
 async fn streams_end_with_their_token() {
     let place = native(&json!({"demo": demo()}));
     let served = Served::start(&place).await;
