@@ -229,6 +229,10 @@ fn read_error(message: &Raw, error: Json<'_>) -> Result<RpcError, Fault> {
     let Some(text) = text.and_then(Json::as_str) else {
         return Err(Fault::BadError { why: "`message` is not a string" });
     };
-    let error = RpcError::new(code, text);
-    Ok(RpcError { data: data.map(|data| message.part(data)), ..error })
+    let made = RpcError::new(code, text);
+    let made = match data {
+        Some(data) => made.with_data(message.part(data)),
+        None => made,
+    };
+    Ok(made.written(message.part(error)))
 }
