@@ -1,4 +1,4 @@
-//! What one side says to the other arrives as it was written.
+//! What one side says to the other arrives as it was written, also what nobody here knows.
 
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
@@ -6,6 +6,9 @@ use toolcrib_testkit::scripted::{Script, Step};
 use crate::scene::{Client, Scene, within};
 
 const ERROR: &str = r#"{ "code":-1,"message":"\ud800x", "data":{"d":1.0},"extra":{"k":1}}"#;
+
+/// Members of params that are the server's own business.
+const MORE: &str = r#""x" : 1.50,"\u0079":[ 1 ]"#;
 
 /// A server that has one of each, and does this when it is asked for it.
 fn server(script: Script, does: &Step) -> Script {
@@ -87,4 +90,36 @@ async fn an_error_of_a_client_that_was_asked_keeps_its_bytes() {
     }
     client.end().await;
     within(scene.host.close()).await;
+}
+
+#[tokio::test]
+async fn params_that_nobody_here_knows_reach_the_server() {
+    for (script, is_modern) in eras(&Step::Result(json!({"contents": [], "content": []}))) {
+        let scene = Scene::new(&[("it", script, json!({}))]).await;
+        let mut client = client(&scene, is_modern).await;
+        for (method, mut params) in requests() {
+            params["_meta"] = json!({"com.example/x": 1, "toolcrib/dialog": "none of theirs"});
+            let params = if is_modern { Client::modern(params, &json!({})) } else { params };
+            let params = params.to_string().replacen('{', &format!("{{{MORE},\"task\":{{}},"), 1);
+            client
+                .write(&format!(
+                    r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#
+                ))
+                .await;
+            let answer = client.answer(7).await;
+            assert!(answer["result"].is_object(), "{method}: {answer}");
+            let (text, sent) = (scene.text("it"), scene.log("it"));
+            let place = sent.iter().position(|it| it["method"] == method).unwrap();
+            let (line, params) = (text.lines().nth(place).unwrap(), &sent[place]["params"]);
+            assert!(line.contains(MORE), "{method}: {line}");
+            assert!(params.get("task").is_none(), "{method}: {line}");
+            assert_eq!(params["_meta"]["com.example/x"], 1, "{method}: {line}");
+            assert!(params["_meta"].get("toolcrib/dialog").is_none(), "{method}: {line}");
+            for name in [&params["name"], &params["ref"]["name"]] {
+                assert!(!name.as_str().is_some_and(|it| it.contains("__")), "{method}: {line}");
+            }
+        }
+        client.end().await;
+        within(scene.host.close()).await;
+    }
 }
