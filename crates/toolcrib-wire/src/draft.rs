@@ -19,6 +19,8 @@ pub(crate) struct Draft {
     seen: [bool; Member::COUNT],
     /// A member that was given twice. The walk goes on, so that the rest can be made out.
     duplicate: Option<Member>,
+    /// Whether the params have members that routing does not look at.
+    has_more: bool,
 }
 
 /// What a sound draft is.
@@ -49,7 +51,7 @@ impl Draft {
         scanner.enter(b'{')?;
         let mut first = true;
         while let Some(member) = next_member(scanner, level, &mut first)? {
-            self.see(member);
+            self.see(member, level);
             let is_object = scanner.peek() == Some(b'{');
             let span = match member.and_then(Member::inside) {
                 Some(level) if is_object => self.object(scanner, level)?,
@@ -63,8 +65,11 @@ impl Draft {
     }
 
     #[inline]
-    fn see(&mut self, member: Option<Member>) {
-        let Some(member) = member else { return };
+    fn see(&mut self, member: Option<Member>, level: Level) {
+        let Some(member) = member else {
+            self.has_more |= level == Level::Params;
+            return;
+        };
         let was_seen = std::mem::replace(&mut self.seen[member as usize], true);
         // Of several the id is reported: it is the one that must not be relied on.
         if was_seen && member.is_unique() && (self.duplicate.is_none() || member == Member::Id) {
@@ -172,6 +177,7 @@ impl Draft {
             meta: at(Member::ParamsMeta).or(at(Member::ResultMeta)),
             progress_token: at(Member::ProgressToken),
             version: at(Member::Version),
+            has_more: self.has_more,
         }
     }
 
@@ -229,6 +235,10 @@ fn read_error(message: &Raw, error: Json<'_>) -> Result<RpcError, Fault> {
     let Some(text) = text.and_then(Json::as_str) else {
         return Err(Fault::BadError { why: "`message` is not a string" });
     };
-    let error = RpcError::new(code, text);
-    Ok(RpcError { data: data.map(|data| message.part(data)), ..error })
+    let made = RpcError::new(code, text);
+    let made = match data {
+        Some(data) => made.with_data(message.part(data)),
+        None => made,
+    };
+    Ok(made.written(message.part(error)))
 }

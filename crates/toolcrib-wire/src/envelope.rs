@@ -76,6 +76,8 @@ pub(crate) struct Places {
     pub(crate) meta: Option<Place>,
     pub(crate) progress_token: Option<Place>,
     pub(crate) version: Option<Place>,
+    /// Whether the params have other members than these.
+    pub(crate) has_more: bool,
 }
 
 /// Where one of them stands. There are many in each message, so they are small and copied freely.
@@ -202,6 +204,26 @@ impl Body {
         self.at(self.places.request_state)?.as_str()
     }
 
+    /// The params without the members of these names, and every other byte as it was; none where no member is left.
+    /// Mostly none is, and then nothing is walked.
+    pub fn without(&self, names: &[&str]) -> Option<Raw> {
+        let Places { name, uri, arguments, request_state, meta, .. } = self.places;
+        let known = [
+            ("name", name),
+            ("uri", uri),
+            ("arguments", arguments),
+            ("requestState", request_state),
+            ("_meta", meta),
+        ];
+        let is_left =
+            |(key, place): &(&str, Option<Place>)| place.is_some() && !names.contains(key);
+        if !self.places.has_more && !known.iter().any(is_left) {
+            return None;
+        }
+        let left = self.raw()?.with_members(names.iter().map(|name| (*name, None)));
+        left.json().members().next().is_some().then_some(left)
+    }
+
     pub fn meta(&self) -> Option<Json<'_>> {
         self.at(self.places.meta)
     }
@@ -223,5 +245,32 @@ impl Body {
 
     pub(crate) fn at(&self, place: Option<Place>) -> Option<Json<'_>> {
         place.map(|place| Json::trusted(&self.message.text()[place.span()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Limits, Message, Packet, parse};
+
+    #[test]
+    fn params_are_left_as_they_were_written_without_those_that_are_known() {
+        let known = ["name", "arguments", "_meta", "task"];
+        for (params, left) in [
+            (r#"{"name":"a","arguments":{"x":1},"_meta":{"y":1}}"#, None),
+            (r#"{"name":"a","task":{},"t\u0061sk":1}"#, None),
+            ("null", None),
+            (
+                r#"{"name":"a", "x" : 1.50,"\ud800":[ ],"_meta":{}}"#,
+                Some(r#"{"x" : 1.50,"\ud800":[ ]}"#),
+            ),
+            (r#"{"n\u0061me":"a","uri":"u"}"#, Some(r#"{"uri":"u"}"#)),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
+            let Ok(Packet::One(Message::Request(request))) = parse(text, &Limits::default()) else {
+                panic!("{params}")
+            };
+            let found = request.params.without(&known);
+            assert_eq!(found.as_ref().map(|it| it.text()), left, "{params}");
+        }
     }
 }

@@ -47,6 +47,17 @@ impl ObjectWriter {
         }
     }
 
+    /// All members of an object, as they are written there.
+    pub fn members(mut self, object: Json<'_>) -> Self {
+        let inner = object.text().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+        let inner = inner.unwrap_or_default().trim();
+        if !inner.is_empty() {
+            self.comma();
+            self.out.push_str(inner);
+        }
+        self
+    }
+
     pub fn string(mut self, key: &str, value: &str) -> Self {
         quote(value, self.key(key));
         self
@@ -104,12 +115,16 @@ impl ObjectWriter {
     }
 
     fn key(&mut self, key: &str) -> &mut String {
-        if self.out.len() > 1 {
-            self.out.push(',');
-        }
+        self.comma();
         quote(key, &mut self.out);
         self.out.push(':');
         &mut self.out
+    }
+
+    fn comma(&mut self) {
+        if self.out.len() > 1 {
+            self.out.push(',');
+        }
     }
 }
 
@@ -122,11 +137,12 @@ impl fmt::Debug for ObjectWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::raw;
 
     #[test]
     fn members_stand_in_their_order_and_strings_are_escaped() {
         let inner = ObjectWriter::new().finish();
-        let raw = ObjectWriter::new()
+        let written = ObjectWriter::new()
             .string("a\"b", "x\ny")
             .string_if("none", None)
             .json("o", inner.json())
@@ -138,6 +154,18 @@ mod tests {
             .strings("list", ["p", "q"])
             .finish();
         let expected = r#"{"a\"b":"x\ny","o":{},"t":true,"i":-3,"half":0.5,"odd":null,"id":"7","list":["p","q"]}"#;
-        assert_eq!(raw.text(), expected);
+        assert_eq!(written.text(), expected);
+    }
+
+    #[test]
+    fn members_of_another_object_keep_their_bytes() {
+        for (object, expected) in [
+            (r#"{ "a" : 1.0,"\u0062":[ ] }"#, r#"{"x":1,"a" : 1.0,"\u0062":[ ],"y":2}"#),
+            ("{ }", r#"{"x":1,"y":2}"#),
+            ("[1]", r#"{"x":1,"y":2}"#),
+        ] {
+            let writer = ObjectWriter::new().integer("x", 1).members(raw(object).json());
+            assert_eq!(writer.integer("y", 2).finish().text(), expected);
+        }
     }
 }

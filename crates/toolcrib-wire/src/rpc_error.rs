@@ -25,21 +25,28 @@ pub mod code {
 }
 
 /// The error of an answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("error {code}: {message}")]
 pub struct RpcError {
     pub code: i64,
     pub message: String,
     pub data: Option<Raw>,
+    /// The whole of it as a peer wrote it, for whoever it is passed on to; none where it is made here.
+    raw: Option<Raw>,
 }
 
 impl RpcError {
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        RpcError { code, message: message.into(), data: None }
+        RpcError { code, message: message.into(), data: None, raw: None }
     }
 
     pub fn with_data(self, data: Raw) -> Self {
-        RpcError { data: Some(data), ..self }
+        RpcError { data: Some(data), raw: None, ..self }
+    }
+
+    /// The same, and how a peer wrote it.
+    pub(crate) fn written(self, raw: Raw) -> Self {
+        RpcError { raw: Some(raw), ..self }
     }
 
     pub fn method_not_found(method: &str) -> Self {
@@ -88,7 +95,11 @@ impl RpcError {
         versions.unwrap_or_default().iter().map(|text| Version::from(&**text)).collect()
     }
 
+    /// What a peer said is written as the peer wrote it.
     pub fn to_raw(&self) -> Raw {
+        if let Some(raw) = &self.raw {
+            return raw.clone();
+        }
         ObjectWriter::new()
             .integer("code", self.code)
             .string("message", &self.message)
@@ -97,9 +108,19 @@ impl RpcError {
     }
 }
 
+/// How a peer wrote it makes no difference.
+impl PartialEq for RpcError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, &self.message, &self.data) == (other.code, &other.message, &other.data)
+    }
+}
+
+impl Eq for RpcError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::raw;
 
     #[test]
     fn a_refused_version_names_what_is_spoken_instead() {
@@ -124,6 +145,25 @@ mod tests {
             (-32001, false),
         ] {
             assert_eq!(RpcError::new(code, "x").proves_modern(), modern, "{code}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_peer_keeps_its_bytes_until_it_is_changed() {
+        let text = r#"{ "code":-1,"message":"\ud800x", "data":{"d":1.0},"extra":{"k":"geheim"}}"#;
+        let error = answered(text);
+        assert_eq!(error.to_raw().text(), text);
+        assert_eq!(error, RpcError::new(-1, "\u{fffd}x").with_data(raw(r#"{"d":1.0}"#)));
+        assert!(!format!("{error:?}").contains("geheim"));
+        let changed = error.with_data(raw("[]")).to_raw();
+        assert_eq!(changed.text(), "{\"code\":-1,\"message\":\"\u{fffd}x\",\"data\":[]}");
+    }
+
+    fn answered(error: &str) -> RpcError {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
+        match crate::parse(message, &crate::Limits::default()).unwrap() {
+            crate::Packet::One(crate::Message::Response(it)) => it.into_answer().unwrap_err(),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -169,6 +169,7 @@ impl Conduct<'_> {
         let call = self.dialog.number();
         let besides = Besides {
             meta: handed_on(self.params),
+            more: further(method, self.params),
             remarks: told,
             call: Some(call),
             rounds: self.caller.rounds(self.params, state),
@@ -358,4 +359,22 @@ pub(super) fn handed_on(params: &Body) -> Option<Raw> {
         rest = rest.json(&key, value);
     }
     Some(rest.finish()).filter(|rest| rest.text() != "{}")
+}
+
+/// Params that are between the client and us alone, whatever is requested. There are no tasks here.
+pub(super) const OURS: [&str; 4] = ["_meta", "task", "inputResponses", "requestState"];
+
+/// The params that are only the server's business.
+pub(super) fn further(called: &str, params: &Body) -> Option<Raw> {
+    let [meta, task, responses, state] = OURS;
+    match called {
+        method::TOOLS_CALL | method::PROMPTS_GET => {
+            params.without(&["name", "arguments", meta, task, responses, state])
+        }
+        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE => {
+            params.without(&["uri", meta, task, responses, state])
+        }
+        // Those of a completion are handed on as a whole.
+        _ => None,
+    }
 }

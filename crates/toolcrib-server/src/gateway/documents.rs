@@ -6,7 +6,7 @@ use toolcrib::shape::CallError;
 use toolcrib_wire::{Body, Era, ObjectWriter, Raw, RpcError, code, method};
 
 use super::answer::{empty, refusal, uri};
-use super::call::{Running, Said, handed_on};
+use super::call::{OURS, Running, Said, further, handed_on};
 use super::caller::Caller;
 use super::client::Client;
 use super::outlet::Outlet;
@@ -75,7 +75,8 @@ impl Client {
     pub(super) async fn follow(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
         let uri = uri(params)?;
         let turn = self.dialog(caller).await?.turn().await;
-        let besides = Besides { meta: handed_on(params), ..Besides::default() };
+        let more = further(method::RESOURCES_SUBSCRIBE, params);
+        let besides = Besides { meta: handed_on(params), more, ..Besides::default() };
         let followed = turn.subscribe_by(&uri, self.who.server.as_deref(), &besides).await;
         self.subscribe(&uri, followed.map_err(|error| refusal(&error))?);
         Ok(empty())
@@ -84,7 +85,7 @@ impl Client {
 
 /// What is to be completed, in the names of the host and without what is between the client and us alone.
 fn to_complete(turn: &Turn, server: Option<&str>, params: &Raw) -> Result<Raw, RpcError> {
-    let asked = params.with_members([("_meta", None)]);
+    let asked = params.with_members(OURS.map(|name| (name, None)));
     let reference = asked.get("ref").unwrap_or_else(empty);
     let Some(name) = reference.get("name") else { return Ok(asked) };
     let name = name.json().as_str().unwrap_or_default().into_owned();

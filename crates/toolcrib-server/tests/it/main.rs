@@ -10,6 +10,7 @@ mod documents;
 mod gateway;
 mod http;
 mod limits;
+mod passed_on;
 mod quick;
 mod scene;
 mod slow;

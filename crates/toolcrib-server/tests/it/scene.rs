@@ -60,8 +60,12 @@ impl Scene {
 
     /// The messages that a server has received.
     pub(crate) fn log(&self, name: &str) -> Vec<Value> {
-        let text = std::fs::read_to_string(log(&self.folder, name)).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.text(name).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The same as they were written, one a line.
+    pub(crate) fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(log(&self.folder, name)).unwrap_or_default()
     }
 
     /// A client that has said nothing yet.
@@ -133,6 +137,11 @@ impl Client {
     }
 
     pub(crate) async fn send(&mut self, message: &Value) {
+        self.write(&message.to_string()).await;
+    }
+
+    /// Sends a message as it is written here.
+    pub(crate) async fn write(&mut self, message: &str) {
         within(self.write.write_all(format!("{message}\n").as_bytes())).await.unwrap();
     }
 
@@ -145,8 +154,12 @@ impl Client {
     }
 
     pub(crate) async fn next(&mut self) -> Value {
-        let line = within(self.lines.next_line()).await.unwrap().expect("the stream goes on");
-        serde_json::from_str(&line).unwrap()
+        serde_json::from_str(&self.line().await).unwrap()
+    }
+
+    /// The next message as it is written.
+    pub(crate) async fn line(&mut self) -> String {
+        within(self.lines.next_line()).await.unwrap().expect("the stream goes on")
     }
 
     /// The answer to a request; whatever else comes is put aside.

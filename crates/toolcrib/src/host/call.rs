@@ -42,6 +42,8 @@ pub struct CallRequest {
 pub struct Besides {
     /// Handed on to the server.
     pub meta: Option<Raw>,
+    /// An object with params that are not known here, handed on as they are written.
+    pub more: Option<Raw>,
     /// Where progress and log messages go, in order, all of them before the result.
     pub remarks: Option<Sender<Remark>>,
     /// The number that it is to be known by, from [`Dialog::number`](super::Dialog::number); otherwise it gets one.
@@ -54,6 +56,15 @@ impl Besides {
     /// What the server is told besides; nothing where that is no object.
     pub(super) fn meta(&self) -> Option<Json<'_>> {
         self.meta.as_ref().map(Raw::json).filter(|meta| meta.is_object())
+    }
+
+    /// The params of a request, with what the server is told besides.
+    pub(super) fn told(&self, params: ObjectWriter) -> Raw {
+        let params = params.json_if("_meta", self.meta());
+        match &self.more {
+            Some(more) => params.members(more.json()).finish(),
+            None => params.finish(),
+        }
     }
 }
 
@@ -321,12 +332,9 @@ fn too_late(limit: Duration) -> CallError {
 }
 
 /// What a request for something with a name and arguments tells.
-pub(super) fn params(name: &str, arguments: &Raw, meta: Option<Json<'_>>) -> Raw {
-    ObjectWriter::new()
-        .string("name", name)
-        .json("arguments", arguments.json())
-        .json_if("_meta", meta)
-        .finish()
+pub(super) fn params(name: &str, arguments: &Raw, besides: &Besides) -> Raw {
+    let named = ObjectWriter::new().string("name", name).json("arguments", arguments.json());
+    besides.told(named)
 }
 
 fn login(server: &Server, agent: Option<&str>, error: &CallError) -> Problem {

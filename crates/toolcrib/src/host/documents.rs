@@ -62,7 +62,7 @@ impl Turn {
             return Ok(whole_result(uri, &whole));
         }
         let of = self.owner(uri, server)?;
-        let params = of_uri(uri, besides.meta());
+        let params = of_uri(uri, besides);
         let answer = self.ask(&of, method::RESOURCES_READ, params, besides).await?;
         let is_question = answer.result_type().as_deref() == Some("input_required");
         let raw = whole(&answer)?;
@@ -82,7 +82,7 @@ impl Turn {
         besides: &Besides,
     ) -> Result<Raw, CallError> {
         let prompt = self.granted(name)?;
-        let params = params(prompt.original_name(), &arguments, besides.meta());
+        let params = params(prompt.original_name(), &arguments, besides);
         let answer = self.ask(prompt.server(), method::PROMPTS_GET, params, besides).await?;
         whole(&answer)
     }
@@ -153,12 +153,12 @@ impl Turn {
             });
             return Ok(Subscription { _listening: listening, _held: None, farewell: None });
         }
-        let params = of_uri(uri, besides.meta());
+        let params = of_uri(uri, besides);
         let options = CallOptions { patience: limit, ..CallOptions::default() };
         let asked = session.call(method::RESOURCES_SUBSCRIBE, params, options, None).await;
         asked.map_err(|error| refused(of.id(), &error))?;
         let held = Some(place.hold(per_call));
-        let farewell = Some((session, of_uri(uri, None)));
+        let farewell = Some((session, of_uri(uri, &Besides::default())));
         Ok(Subscription { _listening: JoinSet::new(), _held: held, farewell })
     }
 
@@ -218,8 +218,8 @@ impl Subscription {
     }
 }
 
-fn of_uri(uri: &str, meta: Option<Json<'_>>) -> Raw {
-    ObjectWriter::new().string("uri", uri).json_if("_meta", meta).finish()
+fn of_uri(uri: &str, besides: &Besides) -> Raw {
+    besides.told(ObjectWriter::new().string("uri", uri))
 }
 
 /// What is too large or of a kind that is not wanted is refused with the rule's name.

@@ -75,13 +75,14 @@ impl Turn {
         let besides = &request.besides;
         let is_first = besides.rounds.as_ref().is_none_or(Rounds::is_first);
         let asked = serving.results.asked(&self.inner().id, tool.original_name(), arguments);
-        let asked = asked.filter(|_| is_first);
+        // What is not known here may ask for another result.
+        let asked = asked.filter(|_| is_first && besides.more.is_none());
         if let Some(known) = asked.as_ref().and_then(|asked| serving.results.get(asked)) {
             return Ok(known);
         }
         let errand = Errand {
             method: method::TOOLS_CALL,
-            params: params(tool.original_name(), arguments, besides.meta()),
+            params: params(tool.original_name(), arguments, besides),
             has_no_meta: besides.meta().is_none(),
             patience: patience(request.timeout, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
