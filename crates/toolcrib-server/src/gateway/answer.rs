@@ -90,7 +90,7 @@ impl Client {
         let Some(state) = result.get("requestState") else {
             return Ok(self.seal(caller, result, false));
         };
-        let own = self.parking.park(Parked::State(state))?;
+        let own = self.park(Parked::State(state))?;
         let result = result.with_members([("requestState", Some(Raw::string(&own)))]);
         Ok(self.seal(caller, &result, false))
     }

@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use toolcrib::conn::peer::{Receiver, Remark, mailbox};
-use toolcrib::host::{Besides, Question};
+use toolcrib::host::{Answers, Besides, Question};
 use toolcrib::{CallRequest, Dialog};
 use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::param_header::{check_params, param_headers};
@@ -42,6 +42,8 @@ pub(super) struct Underway {
     remarks: Option<Receiver<Remark>>,
     /// Questions that the client has been asked.
     asked: HashSet<u64>,
+    /// Whether there can be any.
+    may_be_asked: bool,
 }
 
 pub(super) type Running = Pin<Box<dyn Future<Output = Result<Said, RpcError>> + Send>>;
@@ -63,6 +65,8 @@ pub(super) struct Conduct<'a> {
     params: &'a Body,
     token: Option<ProgressToken>,
     out: &'a Outlet,
+    /// What this request says that can be asked; what an earlier one said does not count.
+    answers: Answers,
 }
 
 impl Client {
@@ -102,12 +106,14 @@ impl Client {
         out: &'a Outlet,
     ) -> Result<Conduct<'a>, RpcError> {
         let (dialog, token) = (self.dialog(caller).await?, params.progress_token());
-        Ok(Conduct { client: self, caller, dialog, params, token, out })
+        let answers = caller.answers();
+        Ok(Conduct { client: self, caller, dialog, params, token, out, answers })
     }
 
     /// Whether arguments that travel in headers too say the same there.
     pub(super) async fn check_headers<'h>(
         &self,
+        caller: &Caller,
         request: &Request,
         look_up: impl Fn(&str) -> Option<&'h str>,
     ) -> Result<(), RpcError> {
@@ -115,7 +121,7 @@ impl Client {
         else {
             return Ok(());
         };
-        let dialog = self.dialog(&Caller::of(request, None)?).await?;
+        let dialog = self.dialog(caller).await?;
         let turn = dialog.turn_now();
         let tool = match &self.who.server {
             Some(server) => turn.tool_of(server, &name),
@@ -156,37 +162,41 @@ impl Conduct<'_> {
         begin: impl FnOnce(Besides) -> Running,
     ) -> Result<Raw, RpcError> {
         let state = match self.parked()? {
-            Some(Parked::Call(underway)) if underway.method == method => {
+            Some(Parked::Call(underway, away)) if underway.method == method => {
+                drop(away);
                 self.answer_questions();
                 return self.run(underway).await;
             }
-            Some(Parked::Call(_)) => return Err(unknown_state()),
+            Some(Parked::Call(..)) => return Err(unknown_state()),
             Some(Parked::State(state)) => Some(state),
             None => None,
         };
         let wants_remarks = self.token.is_some() || self.caller.wants_log();
         let (told, remarks) = wants_remarks.then(|| mailbox(REMARKS)).unzip();
+        self.dialog.declare(self.answers);
         let call = self.dialog.number();
         let besides = Besides {
             meta: handed_on(self.params),
             more: further(method, self.params),
             remarks: told,
             call: Some(call),
+            answers: Some(self.answers),
             rounds: self.caller.rounds(self.params, state),
         };
-        let running = begin(besides);
-        self.run(Underway { method, call, running, remarks, asked: HashSet::new() }).await
+        let (running, may_be_asked) = (begin(besides), self.answers != Answers::default());
+        let asked = HashSet::new();
+        self.run(Underway { method, call, running, remarks, asked, may_be_asked }).await
     }
 
     fn parked(&self) -> Result<Option<Parked>, RpcError> {
         let state = self.params.request_state();
-        let parked = state.map(|state| self.client.parking.take(&state).ok_or_else(unknown_state));
+        let parked = state.map(|state| self.client.parked(&state).ok_or_else(unknown_state));
         parked.transpose()
     }
 
     /// Until there is a result, or something that only the client can answer.
     async fn run(&self, mut underway: Underway) -> Result<Raw, RpcError> {
-        let mut asks = self.dialog.may_be_asked().then(|| self.dialog.asked());
+        let mut asks = underway.may_be_asked.then(|| self.dialog.asked());
         // Hardly any call asks something.
         let mut asking = None;
         loop {
@@ -231,7 +241,13 @@ impl Conduct<'_> {
     fn questions(&self, underway: &Underway) -> Vec<Question> {
         let mut questions = self.dialog.questions();
         questions.retain(|it| it.call == Some(underway.call) && !underway.asked.contains(&it.id));
-        questions
+        // Whoever comes back may say less than he said in the beginning.
+        let (declared, others): (Vec<_>, _) =
+            questions.into_iter().partition(|it| self.answers.covers(&it.method));
+        for question in others {
+            self.dialog.answer(question.id, Err(RpcError::method_not_found(&question.method)));
+        }
+        declared
     }
 
     /// A question as a request of its own.
@@ -256,7 +272,8 @@ impl Conduct<'_> {
                 .finish();
             requests = requests.json(&question.id.to_string(), request.json());
         }
-        let state = self.client.parking.park(Parked::Call(underway))?;
+        let away = self.dialog.away(underway.call);
+        let state = self.client.park(Parked::Call(underway, away))?;
         let required = InputRequired::build(Some(requests.finish().json()), Some(&state));
         Ok(self.client.seal(self.caller, &required, false))
     }

@@ -75,7 +75,7 @@ impl Caller {
             Self::Stranger => return Answers::default(),
         };
         Answers {
-            elicitation: capabilities.elicitation_form() || capabilities.elicitation_url(),
+            elicitation: capabilities.elicitation(),
             sampling: capabilities.sampling(),
             roots: capabilities.roots(),
         }

@@ -17,7 +17,7 @@ use super::Gateway;
 use super::caller::{Caller, Opened};
 use super::lists::{List, Listed, Prints};
 use super::outlet::Outlet;
-use super::parked::Parking;
+use super::parked::{Parked, Parking};
 
 /// Requests of one client that are under way at once; more are refused.
 const AT_ONCE: usize = 256;
@@ -55,7 +55,7 @@ pub struct Client {
     /// Told when it has opened a session.
     opening: Notify,
     settled: OnceCell<()>,
-    pub(super) parking: Parking,
+    parking: Parking,
     ended: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
@@ -319,6 +319,25 @@ impl Client {
 
     pub(super) fn saw(&self, list: List, listed: &Listed) {
         self.inner().seen.set(list, listed.print);
+    }
+
+    /// Keeps what the client is to come back for; the state that it can be had with.
+    pub(super) fn park(&self, what: Parked) -> Result<String, RpcError> {
+        self.gateway.parkings.add(&self.parking);
+        let state = self.parking.park(what)?;
+        if self.gateway.is_closing() {
+            self.parking.end_calls();
+        }
+        Ok(state)
+    }
+
+    /// What was parked with this state; once.
+    pub(super) fn parked(&self, state: &str) -> Option<Parked> {
+        self.parking.take(state)
+    }
+
+    pub(super) fn has_parked(&self, state: &str) -> bool {
+        self.parking.has(state)
     }
 
     /// Waits until the client has ended.

@@ -44,6 +44,7 @@ use crate::identity::{Limits as Share, Pace, Refused};
 use crate::trace::Traces;
 use clients::Clients;
 use lists::Lists;
+use parked::Parkings;
 
 /// What a client may send.
 const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
@@ -65,6 +66,7 @@ pub struct Gateway {
     lists: Lists,
     clients: Clients,
     closing: watch::Sender<bool>,
+    parkings: Parkings,
     /// Conversations that outlive the request that began them.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -90,6 +92,7 @@ impl Gateway {
             lists: Lists::default(),
             clients: Clients::default(),
             closing: watch::Sender::new(false),
+            parkings: Parkings::default(),
             tasks: Mutex::default(),
         })
     }
@@ -121,9 +124,16 @@ impl Gateway {
         self.clients.has_dialog(id)
     }
 
-    /// Ends the streams on which clients only wait to be told something; what was asked is still answered.
+    /// Ends the streams on which clients only wait to be told something, and calls that nobody may come back for any
+    /// more; what was asked is still answered.
     pub(crate) fn close(&self) {
+        // First: whoever parks a call after the others have ended sees it.
         self.closing.send_replace(true);
+        self.parkings.end_calls();
+    }
+
+    fn is_closing(&self) -> bool {
+        *self.closing.borrow()
     }
 
     fn is_closing(&self) -> bool {

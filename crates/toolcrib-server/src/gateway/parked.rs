@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use toolcrib::host::Away;
 use toolcrib_wire::{Raw, RpcError};
 
 use super::call::Underway;
@@ -19,15 +20,21 @@ const LONGEST: Duration = Duration::from_secs(900);
 /// What is gone on with.
 #[derive(Debug)]
 pub(super) enum Parked {
-    /// A call that a server of the legacy era has a question in.
-    Call(Underway),
+    /// A call that a server of the legacy era has a question in; nobody attends to it meanwhile.
+    Call(Underway, Away),
     /// What a server of the modern era wants to be told again.
     State(Raw),
 }
 
 /// All that one client may come back for, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Parking(Arc<Mutex<Vec<Place>>>);
+pub(super) struct Parking(Arc<Places>);
+
+/// Those of all clients that parked anything.
+#[derive(Debug, Default)]
+pub(super) struct Parkings(Mutex<Vec<Weak<Places>>>);
+
+type Places = Mutex<Vec<Place>>;
 
 #[derive(Debug)]
 struct Place {
@@ -58,26 +65,59 @@ impl Parking {
         take(&self.0, state).map(|place| place.what)
     }
 
+    pub(super) fn has(&self, state: &str) -> bool {
+        lock(&self.0).iter().any(|place| place.state == state)
+    }
+
+    /// Gives up all calls.
+    pub(super) fn end_calls(&self) {
+        let is_call = |place: &mut Place| matches!(place.what, Parked::Call(..));
+        let calls: Vec<Place> = lock(&self.0).extract_if(.., is_call).collect();
+        drop(calls);
+    }
+
     pub(super) fn clear(&self) {
         let all = std::mem::take(&mut *lock(&self.0));
         drop(all);
     }
 }
 
-async fn give_up(places: Weak<Mutex<Vec<Place>>>, state: String) {
+impl Parkings {
+    /// Takes one in, if it is new.
+    pub(super) fn add(&self, parking: &Parking) {
+        let mut all = self.all();
+        all.retain(|it| it.strong_count() > 0);
+        let new = Arc::downgrade(&parking.0);
+        if !all.iter().any(|it| it.ptr_eq(&new)) {
+            all.push(new);
+        }
+    }
+
+    /// Gives up the calls of all.
+    pub(super) fn end_calls(&self) {
+        let all: Vec<_> = self.all().iter().filter_map(Weak::upgrade).collect();
+        all.into_iter().for_each(|places| Parking(places).end_calls());
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Weak<Places>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn give_up(places: Weak<Places>, state: String) {
     sleep(LONGEST).await;
     if let Some(places) = places.upgrade() {
         drop(take(&places, &state));
     }
 }
 
-fn take(places: &Mutex<Vec<Place>>, state: &str) -> Option<Place> {
+fn take(places: &Places, state: &str) -> Option<Place> {
     let mut places = lock(places);
     let place = places.iter().position(|place| place.state == state)?;
     Some(places.remove(place))
 }
 
-fn lock(places: &Mutex<Vec<Place>>) -> MutexGuard<'_, Vec<Place>> {
+fn lock(places: &Places) -> MutexGuard<'_, Vec<Place>> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -92,7 +132,7 @@ mod tests {
     fn taken(parking: &Parking, name: &str) -> Option<String> {
         match parking.take(name)? {
             Parked::State(raw) => Some(raw.text().to_owned()),
-            Parked::Call(_) => None,
+            Parked::Call(..) => None,
         }
     }
 

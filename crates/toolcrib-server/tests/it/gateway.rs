@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use crate::scene::{Client, Scene, within};
+use crate::scene::{Client, Scene, until, within};
 
 fn ask() -> Step {
     Step::Ask {
@@ -240,6 +240,84 @@ async fn one_id_for_all_gets_nobody_around_the_most_at_once() {
         }
     };
     within(answered).await;
+    client.end().await;
+    within(scene.host.close()).await;
+}
+
+/// A server of the legacy era with a tool that asks, and one that takes its time.
+fn asking(slow: u64) -> Script {
+    Script { legacy_only: true, ..Script::default() }
+        .on("tools/call greet", [ask(), Step::Answer])
+        .on("tools/call work", [Step::Sleep(slow), Step::Answer])
+}
+
+fn answering(mut call: Value, first: &Value) -> Value {
+    let keys = first["result"]["inputRequests"].as_object().unwrap().keys();
+    let said = keys.map(|key| (key.clone(), json!({"action": "decline"}))).collect();
+    call["inputResponses"] = Value::Object(said);
+    call["requestState"] = first["result"]["requestState"].clone();
+    call
+}
+
+#[tokio::test]
+async fn a_question_is_for_the_newest_call_and_not_for_one_that_waits_for_its_client() {
+    let scene = Scene::new(&[("it", asking(3000), json!({}))]).await;
+    let can = json!({"elicitation": {"form": {}}});
+    let (work, greet) = (json!({"name": "it__work"}), json!({"name": "it__greet"}));
+    let mut client = scene.client();
+    client.request("tools/call", Client::modern(json!({"name": "it__echo"}), &can)).await;
+    let works = client.begin("tools/call", Client::modern(work, &can)).await;
+    until(|| scene.log("it").iter().any(|it| it["params"]["name"] == "work")).await;
+    let first = client.request("tools/call", Client::modern(greet.clone(), &can)).await;
+    assert_eq!(first["result"]["resultType"], "input_required", "{first}");
+    // What another call asks meanwhile is that call's own.
+    let second = client.request("tools/call", Client::modern(greet.clone(), &can)).await;
+    assert_eq!(second["result"]["resultType"], "input_required", "{second}");
+    assert_eq!(client.answer(works).await["result"]["resultType"], "complete");
+    for first in [second, first] {
+        let again = answering(greet.clone(), &first);
+        let done = client.request("tools/call", Client::modern(again, &can)).await;
+        assert_eq!(done["result"]["resultType"], "complete", "{done}");
+        assert!(done.to_string().contains("decline"), "{done}");
+    }
+    client.end().await;
+    within(scene.host.close()).await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_client_does_not_stop_the_clocks_of_others() {
+    let limits = json!({"timeouts": {"request": "1s", "request_max": "2s"}});
+    let scene = Scene::new(&[("it", asking(600_000), limits)]).await;
+    let can = json!({"elicitation": {"form": {}}});
+    let mut client = scene.client();
+    let call = Client::modern(json!({"name": "it__greet"}), &can);
+    let first = client.request("tools/call", call).await;
+    assert_eq!(first["result"]["resultType"], "input_required", "{first}");
+    let call = Client::modern(json!({"name": "it__work"}), &can);
+    let late = client.request("tools/call", call).await;
+    assert!(late.get("error").is_some(), "{late}");
+    client.end().await;
+    within(scene.host.close()).await;
+}
+
+#[tokio::test]
+async fn what_a_request_says_that_can_be_asked_counts_for_it_alone() {
+    let scene = Scene::new(&[("it", asking(0), json!({}))]).await;
+    let (can, none) = (json!({"elicitation": {"form": {}}}), json!({}));
+    let greet = json!({"name": "it__greet"});
+    let mut client = scene.client();
+    let mut states = Vec::new();
+    for (says, asked) in [(&none, false), (&can, true), (&none, false), (&can, true)] {
+        let called = client.request("tools/call", Client::modern(greet.clone(), says)).await;
+        assert_eq!(called["result"]["resultType"] == "input_required", asked, "{called}");
+        assert_eq!(called.to_string().contains("-32601"), !asked, "{called}");
+        states.extend(asked.then_some(called));
+    }
+    for first in states {
+        let again = Client::modern(answering(greet.clone(), &first), &none);
+        let done = client.request("tools/call", again).await;
+        assert!(done.to_string().contains("decline"), "{done}");
+    }
     client.end().await;
     within(scene.host.close()).await;
 }

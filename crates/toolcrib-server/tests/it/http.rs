@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use toolcrib_testkit::foreign::{self, Verdict};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use crate::scene::{Scene, within};
+use crate::scene::{Scene, until, within};
 use crate::web::{Served, request};
 
 fn ask() -> Step {
@@ -575,4 +575,59 @@ async fn min_72_a_subscribed_resource_is_told_of_over_http_in_both_eras() {
     };
     within(over).await; // MIN-72
     end(scene, served).await;
+}
+
+#[tokio::test]
+async fn whoever_can_be_asked_something_else_is_asked_in_a_dialog_of_its_own_unless_it_names_one() {
+    let twice = Script { legacy_only: true, ..Script::default() }
+        .on("tools/call greet", [ask(), ask(), Step::Answer]);
+    let scene = Scene::new(&[("it", twice, json!({}))]).await;
+    let served = Served::new(&scene).await;
+    let (can, none) = (json!({"elicitation": {"form": {}}}), json!({}));
+    let call = json!({"name": "it__greet", "arguments": {}});
+    let named = [("toolcrib-dialog", "mine")];
+    for extra in [&[][..], &named] {
+        for (says, asked) in [(&none, false), (&can, true), (&none, false), (&can, true)] {
+            let called =
+                served.ask("/mcp", extra, "tools/call", call.clone(), says).await.json().await;
+            assert_eq!(called["result"]["resultType"] == "input_required", asked, "{called}");
+            if !asked {
+                continue;
+            }
+            // It comes back saying less, and is not asked again.
+            let key = called["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
+            let mut again = call.clone();
+            again["inputResponses"] = json!({key: {"action": "decline"}});
+            again["requestState"] = called["result"]["requestState"].clone();
+            let done = served.ask("/mcp", extra, "tools/call", again, &none).await.json().await;
+            assert_eq!(done["result"]["resultType"], "complete", "{done}");
+            assert!(done.to_string().contains("-32601"), "{done}");
+        }
+    }
+    // A server is told what can be asked in the dialog that has its session.
+    let log = scene.log("it");
+    let opened = log.iter().filter(|it| it["method"] == "initialize");
+    let told: Vec<bool> =
+        opened.map(|it| it["params"]["capabilities"].get("elicitation").is_some()).collect();
+    assert!(told.contains(&true) && told.contains(&false), "{told:?}");
+    end(scene, served).await;
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_comes_back_for_does_not_hold_up_the_end() {
+    let legacy = Script { legacy_only: true, ..Script::default() }
+        .on("tools/call greet", [ask(), Step::Answer]);
+    let scene = Scene::new(&[("it", legacy, json!({}))]).await;
+    let served = Served::new(&scene).await;
+    let can = json!({"elicitation": {"form": {}}});
+    let call = json!({"name": "it__greet", "arguments": {}});
+    let first = served.ask("/mcp", &[], "tools/call", call, &can).await.json().await;
+    assert_eq!(first["result"]["resultType"], "input_required", "{first}");
+    let begun = std::time::Instant::now();
+    served.front.close();
+    assert_eq!(served.front.calls_under_way(), 0);
+    let is_cancelled = |it: &Value| it["method"] == "notifications/cancelled";
+    until(|| scene.log("it").iter().any(is_cancelled)).await;
+    end(scene, served).await;
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }

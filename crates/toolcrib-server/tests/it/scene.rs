@@ -22,6 +22,16 @@ pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     timeout(LIMIT, work).await.expect("within the time")
 }
 
+/// Waits until it holds.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    within(async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
 /// A workspace and its host.
 pub(crate) struct Scene {
     pub(crate) folder: TempDir,

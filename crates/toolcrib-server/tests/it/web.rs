@@ -19,7 +19,7 @@ use crate::scene::{Client, Scene, within};
 /// A front on an address of this machine.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
-    front: Arc<Front>,
+    pub(crate) front: Arc<Front>,
     tasks: JoinSet<()>,
 }
 

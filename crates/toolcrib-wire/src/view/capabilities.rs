@@ -38,10 +38,14 @@ impl ClientCapabilities {
         has(&self.0, &["sampling", "tools"])
     }
 
+    /// Forms, addresses or both.
+    pub fn elicitation(&self) -> bool {
+        has(&self.0, &["elicitation"])
+    }
+
     /// Forms are meant too where elicitation says nothing more.
     pub fn elicitation_form(&self) -> bool {
-        has(&self.0, &["elicitation"])
-            && (has(&self.0, &["elicitation", "form"]) || !self.elicitation_url())
+        self.elicitation() && (has(&self.0, &["elicitation", "form"]) || !self.elicitation_url())
     }
 
     pub fn elicitation_url(&self) -> bool {

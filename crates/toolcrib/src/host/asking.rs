@@ -1,8 +1,9 @@
 //! What servers ask of a dialog, and who answers: the host itself for folders, whoever is behind the dialog for
 //! everything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 const MOST: usize = 32;
 
 /// What somebody behind a dialog can answer. Nothing else is declared to servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Answers {
     /// There is a person who can fill in forms and open addresses.
     pub elicitation: bool,
@@ -37,11 +38,55 @@ pub struct Answers {
     pub roots: bool,
 }
 
+impl Answers {
+    /// Whether it can be asked this.
+    pub fn covers(self, method: &str) -> bool {
+        match method {
+            method::ELICIT => self.elicitation,
+            method::CREATE_MESSAGE => self.sampling,
+            method::ROOTS_LIST => self.roots,
+            _ => false,
+        }
+    }
+
+    fn to_bits(self) -> u8 {
+        u8::from(self.elicitation) | u8::from(self.sampling) << 1 | u8::from(self.roots) << 2
+    }
+
+    fn of_bits(bits: u8) -> Self {
+        let has = |place: u8| bits >> place & 1 == 1;
+        Answers { elicitation: has(0), sampling: has(1), roots: has(2) }
+    }
+}
+
+/// What any request of a dialog could be asked so far: sessions of the legacy era are told it once, when they open.
+/// Who is asked something is still judged by his own request.
+#[derive(Debug)]
+pub(super) struct Declared(AtomicU8);
+
+impl Declared {
+    pub(super) fn new(answers: Answers) -> Self {
+        Declared(AtomicU8::new(answers.to_bits()))
+    }
+
+    pub(super) fn get(&self) -> Answers {
+        Answers::of_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn add(&self, answers: Answers) {
+        let bits = answers.to_bits();
+        // Nearly always there is nothing new to write.
+        if self.0.load(Ordering::Relaxed) & bits != bits {
+            self.0.fetch_or(bits, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A question of a server that waits for its answer.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub id: u64,
-    /// The call that it is asked for: the oldest one of the dialog at that server, where several could be.
+    /// The call that it is asked for; where several could be, the newest one that nothing else is asked for.
     pub call: Option<u64>,
     /// The server's id.
     pub server: Arc<str>,
@@ -62,6 +107,28 @@ pub(super) struct Questions {
 struct Open {
     last: u64,
     waiting: BTreeMap<u64, (Question, Reply)>,
+    /// Calls that nobody attends to now.
+    away: BTreeSet<u64>,
+}
+
+/// While it lives, nobody attends to a call: what can be asked for another one is not asked for this.
+#[derive(Debug)]
+pub struct Away {
+    dialog: Arc<Inner>,
+    call: u64,
+}
+
+impl Away {
+    pub(super) fn new(dialog: &Arc<Inner>, call: u64) -> Self {
+        dialog.questions.open().away.insert(call);
+        Away { dialog: Arc::clone(dialog), call }
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.dialog.questions.open().away.remove(&self.call);
+    }
 }
 
 type Reply = oneshot::Sender<Result<Raw, RpcError>>;
@@ -75,6 +142,15 @@ impl Questions {
     pub(super) fn answer(&self, id: u64, answer: Result<Raw, RpcError>) -> bool {
         let waiting = self.open().waiting.remove(&id);
         waiting.is_some_and(|(_, reply)| reply.send(answer).is_ok())
+    }
+
+    /// Which of these calls, the newest first, a question is for that does not say it.
+    pub(super) fn likeliest(&self, calls: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+        let open = self.open();
+        let is_asked = |call| open.waiting.values().any(|(it, _)| it.call == Some(call));
+        let mut here = calls.clone().filter(|call| !open.away.contains(call));
+        let free = here.clone().find(|call| !is_asked(*call));
+        free.or_else(|| here.next()).or_else(|| calls.clone().next())
     }
 
     /// Nobody is left who could answer.
@@ -115,7 +191,7 @@ impl Questions {
 pub(super) fn caller(dialog: &Arc<Inner>, spec: &Arc<ServerSpec>, during: During) -> Caller {
     let person = Person { dialog: Arc::clone(dialog), spec: Arc::clone(spec), during };
     Caller {
-        capabilities: capabilities(&spec.policy.client, dialog.answers),
+        capabilities: capabilities(&spec.policy.client, dialog.answers.get()),
         handler: Arc::new(person),
     }
 }
@@ -166,68 +242,77 @@ struct Person {
 
 impl Handler for Person {
     fn take(&self, asked: Asked) -> Option<Answering> {
-        let call = match &self.during {
-            During::Call(call) => Some(*call),
-            During::Any(desk) => asked.tag.or_else(|| desk.call_of(&self.dialog)),
+        let answers = self.dialog.answers.get();
+        let whose = match &self.during {
+            During::Call(call) => Whose { dialog: &self.dialog, call: Some(*call), answers },
+            During::Any(desk) => desk.whose_of(&self.dialog, &asked),
         };
-        take(Some((&self.dialog, call)), &self.dialog.cwd, &self.spec, asked)
+        take(Some(whose), &self.dialog.cwd, &self.spec, asked)
     }
+}
+
+/// Whom a question is for.
+pub(super) struct Whose<'a> {
+    pub(super) dialog: &'a Arc<Inner>,
+    pub(super) call: Option<u64>,
+    /// What can be asked there.
+    pub(super) answers: Answers,
 }
 
 /// Answers a question of a server for a dialog; for none where it cannot be told whose question it is, and then
 /// only what is not a dialog's own.
 pub(super) fn take(
-    dialog: Option<(&Arc<Inner>, Option<u64>)>,
+    whose: Option<Whose<'_>>,
     cwd: &Path,
     spec: &ServerSpec,
     asked: Asked,
 ) -> Option<Answering> {
     let client = &spec.policy.client;
-    let has_own = dialog.as_ref().is_some_and(|(dialog, _)| dialog.answers.roots);
+    let has_own = whose.as_ref().is_some_and(|it| it.answers.roots);
     if asked.method == method::ROOTS_LIST && client.roots == Roots::Cwd && !has_own {
         let roots = roots(cwd);
         return Some(Box::pin(async move { Ok(roots) }));
     }
-    let (dialog, call) = dialog?;
-    let may_ask = match asked.method.as_str() {
-        method::ELICIT => is_offered(client.elicitation, dialog.answers.elicitation),
-        method::ROOTS_LIST => client.roots == Roots::Cwd && dialog.answers.roots,
-        method::CREATE_MESSAGE => is_offered(client.sampling, dialog.answers.sampling),
-        _ => false,
+    let Whose { dialog, call, answers } = whose?;
+    let is_off = match asked.method.as_str() {
+        method::ELICIT => client.elicitation == Offer::Off,
+        method::ROOTS_LIST => client.roots == Roots::Off,
+        _ => client.sampling == Offer::Off,
     };
+    let may_ask = answers.covers(&asked.method) && !is_off;
     let (dialog, server) = (Arc::clone(dialog), Arc::from(spec.id.as_str()));
-    may_ask.then(|| -> Answering { Box::pin(ask(dialog, server, call, asked)) })
+    may_ask.then(|| ask(dialog, server, call, asked))
 }
 
-async fn ask(
-    dialog: Arc<Inner>,
-    server: Arc<str>,
-    call: Option<u64>,
-    asked: Asked,
-) -> Result<Raw, RpcError> {
-    let _pause = asked.pause();
+/// The question is known from now on, not only when its answer is waited for: the next one may be for another call.
+fn ask(dialog: Arc<Inner>, server: Arc<str>, call: Option<u64>, asked: Asked) -> Answering {
+    let pause = asked.pause(call);
     let params = asked.params.raw().unwrap_or_else(|| ObjectWriter::new().finish());
     let added = dialog.questions.add(server, call, asked.method, params);
-    let (question, answer) = added.ok_or_else(|| RpcError::internal("too many open questions"))?;
-    let open = OpenQuestion { dialog: &dialog, id: question.id };
+    let Some((question, answer)) = added else {
+        return Box::pin(async { Err(RpcError::internal("too many open questions")) });
+    };
+    let open = OpenQuestion { dialog: Arc::clone(&dialog), id: question.id };
     let id = Arc::clone(&dialog.id);
     dialog.events.tell(Event::Asked { dialog: id, question });
-    let answered = timeout(LONGEST, answer).await;
-    drop(open);
-    match answered {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => Err(RpcError::internal("the dialog ended")),
-        Err(_) => Err(RpcError::internal("nobody answered in time")),
-    }
+    Box::pin(async move {
+        let answered = timeout(LONGEST, answer).await;
+        drop((open, pause));
+        match answered {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(RpcError::internal("the dialog ended")),
+            Err(_) => Err(RpcError::internal("nobody answered in time")),
+        }
+    })
 }
 
 /// A question that nobody waits for any more is not shown to anybody.
-struct OpenQuestion<'a> {
-    dialog: &'a Inner,
+struct OpenQuestion {
+    dialog: Arc<Inner>,
     id: u64,
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         self.dialog.questions.open().waiting.remove(&self.id);
     }
@@ -258,6 +343,45 @@ mod tests {
         (client.roots, client.sampling) = (Roots::Off, Offer::Off);
         client.elicitation = Offer::Off;
         assert_eq!(capabilities(&client, both).raw().text(), "{}");
+    }
+
+    #[test]
+    fn a_question_is_for_the_newest_call_that_nothing_else_is_asked_for() {
+        let questions = Questions::default();
+        let ask = |call| {
+            let (method, params) = (method::ELICIT.to_owned(), ObjectWriter::new().finish());
+            questions.add("server".into(), Some(call), method, params).unwrap().0.id
+        };
+        let likeliest = || questions.likeliest([3, 2, 1].into_iter());
+        assert_eq!(likeliest(), Some(3));
+        let newest = ask(3);
+        assert_eq!(likeliest(), Some(2));
+        questions.open().away.insert(2);
+        assert_eq!(likeliest(), Some(1), "nobody attends to the second");
+        ask(1);
+        assert_eq!(likeliest(), Some(3), "all that somebody attends to are asked something");
+        questions.answer(newest, Err(RpcError::internal("no")));
+        questions.open().away.insert(3);
+        assert_eq!(likeliest(), Some(1));
+        questions.open().away.insert(1);
+        assert_eq!(likeliest(), Some(3), "nobody attends to any");
+        assert_eq!(questions.likeliest(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn what_a_dialog_can_be_asked_only_grows() {
+        let (form, model) = (
+            Answers { elicitation: true, ..Answers::default() },
+            Answers { sampling: true, ..Answers::default() },
+        );
+        let declared = Declared::new(form);
+        declared.add(Answers::default());
+        assert_eq!(declared.get(), form);
+        declared.add(model);
+        assert_eq!(declared.get(), Answers { sampling: true, ..form });
+        assert!(
+            declared.get().covers(method::ELICIT) && !declared.get().covers(method::ROOTS_LIST)
+        );
     }
 
     #[test]

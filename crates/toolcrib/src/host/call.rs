@@ -8,6 +8,7 @@ use toolcrib_config::model::policy::{Results, Timeouts};
 use toolcrib_wire::view::{CallToolResult, ClientCapabilities, Flaw, LogLevel, ResultType};
 use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
+use super::asking::Answers;
 use super::note::Note;
 use super::slot;
 use super::turn::Turn;
@@ -48,6 +49,8 @@ pub struct Besides {
     pub remarks: Option<Sender<Remark>>,
     /// The number that it is to be known by, from [`Dialog::number`](super::Dialog::number); otherwise it gets one.
     pub call: Option<u64>,
+    /// What can be asked in this request; what the dialog was made with where nothing is said.
+    pub answers: Option<Answers>,
     /// Where questions go, if whoever calls answers them in the way of the modern era.
     pub rounds: Option<Rounds>,
 }

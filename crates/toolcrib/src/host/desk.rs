@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_config::ServerSpec;
 
-use super::asking::{self, Answers};
+use super::asking::{self, Answers, Whose};
 use super::dialog::Inner;
 use crate::conn::Caller;
 use crate::conn::peer::{Answering, Asked, Handler};
@@ -22,7 +22,22 @@ pub(super) struct Desk {
 struct Who {
     lessee: Option<Weak<Inner>>,
     /// Calls under way, the oldest first.
-    calling: BTreeMap<u64, Arc<Inner>>,
+    calling: BTreeMap<u64, Made>,
+}
+
+/// What a desk keeps of a call.
+struct Made {
+    dialog: Arc<Inner>,
+    answers: Option<Answers>,
+}
+
+/// A call that is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) dialog: &'a Arc<Inner>,
+    pub(super) number: u64,
+    /// What can be asked in it; what the dialog says where it says nothing itself.
+    pub(super) answers: Option<Answers>,
 }
 
 /// While it lives, the dialog may be asked.
@@ -46,16 +61,23 @@ impl Desk {
         self.who().lessee = dialog.map(Arc::downgrade);
     }
 
-    pub(super) fn calling(self: &Arc<Self>, dialog: &Arc<Inner>, call: u64) -> Calling {
-        self.who().calling.insert(call, Arc::clone(dialog));
-        Calling { desk: Arc::clone(self), call }
+    pub(super) fn calling(self: &Arc<Self>, call: Call<'_>) -> Calling {
+        let made = Made { dialog: Arc::clone(call.dialog), answers: call.answers };
+        self.who().calling.insert(call.number, made);
+        Calling { desk: Arc::clone(self), call: call.number }
     }
 
-    /// The oldest call of a dialog that is under way.
-    pub(super) fn call_of(&self, dialog: &Arc<Inner>) -> Option<u64> {
+    /// Which call of a dialog is asked: the one that the stream tells, or of those of the session the likeliest.
+    pub(super) fn whose_of<'a>(&self, dialog: &'a Arc<Inner>, asked: &Asked) -> Whose<'a> {
         let who = self.who();
-        let mut calls = who.calling.iter().filter(|(_, of)| Arc::ptr_eq(of, dialog));
-        calls.next().map(|(call, _)| *call)
+        let is_own = |call: &u64| {
+            who.calling.get(call).is_some_and(|made| Arc::ptr_eq(&made.dialog, dialog))
+        };
+        let own = asked.calls().rev().filter(is_own);
+        let call = asked.tag.or_else(|| dialog.questions.likeliest(own));
+        let answers = call.and_then(|call| who.calling.get(&call)?.answers);
+        let answers = answers.unwrap_or_else(|| dialog.answers.get());
+        Whose { dialog, call, answers }
     }
 
     /// Whose question it must be; nobody's where several could have caused it.
@@ -63,13 +85,14 @@ impl Desk {
         let who = self.who();
         if asked.on.is_some() {
             // The stream tells. If its call has gone, nobody is left to be asked.
-            return asked.tag.and_then(|call| who.calling.get(&call).cloned());
+            return asked.tag.and_then(|call| Some(Arc::clone(&who.calling.get(&call)?.dialog)));
         }
         if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
             return Some(lessee);
         }
-        let first = who.calling.values().next()?;
-        who.calling.values().all(|other| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
+        let mut dialogs = who.calling.values().map(|made| &made.dialog);
+        let first = dialogs.next()?;
+        dialogs.all(|other| Arc::ptr_eq(first, other)).then(|| Arc::clone(first))
     }
 
     fn who(&self) -> MutexGuard<'_, Who> {
@@ -89,8 +112,7 @@ impl Handler for Desk {
     fn take(&self, asked: Asked) -> Option<Answering> {
         let dialog = self.whose(&asked);
         let cwd = dialog.as_ref().map_or(&*self.cwd, |dialog| &dialog.cwd);
-        let call = |dialog| asked.tag.or_else(|| self.call_of(dialog));
-        let whose = dialog.as_ref().map(|dialog| (dialog, call(dialog)));
+        let whose = dialog.as_ref().map(|dialog| self.whose_of(dialog, &asked));
         asking::take(whose, cwd, &self.spec, asked)
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Era, Raw, RpcError};
 
-use super::asking::{Answers, Question, Questions};
+use super::asking::{Answers, Away, Declared, Question, Questions};
 use super::background::Jobs;
 use super::call::{CallRequest, Execution};
 use super::events::Events;
@@ -52,7 +52,7 @@ pub(super) struct Inner {
     pub(super) principal: Option<String>,
     pub(super) cwd: PathBuf,
     pub(super) era: Option<Era>,
-    pub(super) answers: Answers,
+    pub(super) answers: Declared,
     pub(super) switches: Mutex<Arc<Switches>>,
     pub(super) questions: Questions,
     pub(super) jobs: Jobs,
@@ -206,9 +206,14 @@ impl Dialog {
         self.inner.questions.answer(question, answer)
     }
 
-    /// Whether there is anything that servers may ask of whoever is behind the dialog.
-    pub fn may_be_asked(&self) -> bool {
-        self.inner.answers != Answers::default()
+    /// A request says that this can be asked, too: sessions that are opened from now on are told so.
+    pub fn declare(&self, answers: Answers) {
+        self.inner.answers.add(answers);
+    }
+
+    /// Nobody attends to this call for a while.
+    pub fn away(&self, call: u64) -> Away {
+        Away::new(&self.inner, call)
     }
 
     /// Sees a new number whenever a server has a new question.

@@ -9,6 +9,7 @@ use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
 
 use super::call::{Besides, deadline, params, patience};
+use super::desk::Call;
 use super::matching;
 use super::send::{Errand, refused, unsent, whole};
 use super::serving::Held;
@@ -139,7 +140,9 @@ impl Turn {
         let serving = self.serving(&of).ok_or_else(|| CallError::not_connected(of.id()))?;
         let serving = Arc::clone(serving);
         let limit = patience(None, &of.spec.policy.timeouts);
-        let place = serving.place(self.inner(), self.core().next_call(), deadline(limit)).await;
+        let number = self.core().next_call();
+        let call = Call { dialog: self.inner(), number, answers: besides.answers };
+        let place = serving.place(call, deadline(limit)).await;
         let place = place.map_err(|why| unsent(of.id(), why))?;
         let session = place.ticket.session.clone();
         let per_call = of.spec.policy.session.scope == SessionScope::PerCall;
@@ -201,6 +204,7 @@ impl Turn {
             patience: patience(None, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
             rounds: besides.rounds.as_ref(),
+            answers: besides.answers,
             call: besides.call.unwrap_or_else(|| self.core().next_call()),
         };
         self.run_errand(serving, &errand).await.map_err(|missed| missed.error)

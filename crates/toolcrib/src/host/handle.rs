@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use toolcrib_config::model::policy::{Connect, Reload as Taking};
 use toolcrib_config::{Config, Problem};
 
-use super::asking::Questions;
+use super::asking::{Declared, Questions};
 use super::background::Jobs;
 use super::builder::HostBuilder;
 use super::core::Core;
@@ -174,7 +174,7 @@ impl Host {
             agent: Arc::clone(&agent),
             principal: principal.clone(),
             era: request.era,
-            answers: request.answers.unwrap_or(core.answers),
+            answers: Declared::new(request.answers.unwrap_or(core.answers)),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
             questions: Questions::default(),
             jobs: Jobs::default(),

@@ -41,7 +41,7 @@ mod turn;
 mod turns;
 mod watching;
 
-pub use asking::{Answers, Question};
+pub use asking::{Answers, Away, Question};
 pub use builder::{HostBuilder, StartError};
 pub use call::{Besides, CallRequest, Execution, Rounds};
 pub use dialog::{Dialog, DialogRequest, SwitchError};

@@ -8,8 +8,9 @@ use toolcrib_config::model::policy::CallRetry;
 use toolcrib_wire::view::{CallToolResult, ResultType};
 use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
-use super::asking::{self, During};
+use super::asking::{self, Answers, During};
 use super::call::{CallRequest, Rounds, deadline, params, patience, unusable};
+use super::desk::Call;
 use super::events::{Event, Events};
 use super::note::Note;
 use super::serving::{NoSession, Serving};
@@ -51,6 +52,8 @@ pub(super) struct Errand<'a> {
     pub(super) patience: Patience,
     pub(super) remarks: Option<&'a Sender<Remark>>,
     pub(super) rounds: Option<&'a Rounds>,
+    /// What can be asked on the way, where that is said.
+    pub(super) answers: Option<Answers>,
     /// The call that it is part of.
     pub(super) call: u64,
 }
@@ -87,6 +90,7 @@ impl Turn {
             patience: patience(request.timeout, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
             rounds: besides.rounds.as_ref(),
+            answers: besides.answers,
             call: note.call(),
         };
         let answer = self.send_by_policy(note, tool, serving, &errand).await?;
@@ -138,7 +142,8 @@ impl Turn {
     ) -> Result<Body, Missed> {
         let spec = serving.spec();
         let (begun, stood) = (Instant::now(), serving.stood());
-        let place = serving.place(self.inner(), errand.call, deadline(errand.patience)).await;
+        let call = Call { dialog: self.inner(), number: errand.call, answers: errand.answers };
+        let place = serving.place(call, deadline(errand.patience)).await;
         let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
         let options = CallOptions {
             // The wait for a session counts.

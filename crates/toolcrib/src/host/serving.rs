@@ -13,7 +13,7 @@ use toolcrib_wire::Era;
 
 use super::asking::{self, During};
 use super::core::Core;
-use super::desk::{Calling, Desk};
+use super::desk::{Call, Calling, Desk};
 use super::dialog::Inner;
 use super::memory::Results;
 use super::meters::Meter;
@@ -138,41 +138,37 @@ impl Serving {
     /// A session to call on, by the deadline: the shared one, the dialog's own, or one for this call alone.
     pub(super) async fn place(
         &self,
-        dialog: &Arc<Inner>,
-        call: u64,
+        call: Call<'_>,
         deadline: Instant,
     ) -> Result<Place, NoSession> {
-        match self.place_now(dialog, call) {
+        match self.place_now(call) {
             Some(place) => Ok(place),
             // What is rare does not make every call large.
-            None => Box::pin(self.place_by(dialog, call, deadline)).await,
+            None => Box::pin(self.place_by(call, deadline)).await,
         }
     }
 
     /// A session that is there and free, as nearly every call finds it.
-    fn place_now(&self, dialog: &Arc<Inner>, call: u64) -> Option<Place> {
+    fn place_now(&self, call: Call<'_>) -> Option<Place> {
+        let dialog = call.dialog;
         let seat = self.seat(dialog);
         if self.may_share(dialog) {
             let ticket = self.shared_conn(seat).ok()?.ready_now()?;
             if self.is_shared(dialog, &ticket) {
-                return Some(self.placed(ticket, None, dialog, call));
+                return Some(self.placed(ticket, None, call));
             }
         }
         self.refuse_if_switched_off().ok()?;
         let guard = seat.leases.take_now(&dialog.id, dialog.era.unwrap_or(Era::Modern))?;
         let ticket = guard.conn().ready_now().filter(|_| !dialog.has_ended())?;
-        Some(self.placed(ticket, Some(guard), dialog, call))
+        Some(self.placed(ticket, Some(guard), call))
     }
 
-    async fn place_by(
-        &self,
-        dialog: &Arc<Inner>,
-        call: u64,
-        deadline: Instant,
-    ) -> Result<Place, NoSession> {
+    async fn place_by(&self, call: Call<'_>, deadline: Instant) -> Result<Place, NoSession> {
+        let dialog = call.dialog;
         let late = self.server.clock().late(deadline);
         if let Some(ticket) = self.shared(dialog, late).await? {
-            return Ok(self.placed(ticket, None, dialog, call));
+            return Ok(self.placed(ticket, None, call));
         }
         self.refuse_if_switched_off()?;
         let era = dialog.era.unwrap_or(Era::Modern);
@@ -188,7 +184,7 @@ impl Serving {
         let ready = self.server.clock().by(late, guard.conn().ready(Want::Call)).await;
         match ready {
             None => Err(NoSession::Late),
-            Some(Ok(ticket)) => Ok(self.placed(ticket, Some(guard), dialog, call)),
+            Some(Ok(ticket)) => Ok(self.placed(ticket, Some(guard), call)),
             Some(Err(failure)) => {
                 // It will not come back by itself: the next call begins another.
                 leases.lost(guard.instance());
@@ -241,10 +237,9 @@ impl Serving {
         &self,
         ticket: Ticket,
         guard: Option<Guard<Arc<Spare>, Failure>>,
-        dialog: &Arc<Inner>,
-        call: u64,
+        call: Call<'_>,
     ) -> Place {
-        Place { ticket, guard, _calling: self.desk.calling(dialog, call) }
+        Place { ticket, guard, _calling: self.desk.calling(call) }
     }
 
     /// Leases have connections of their own, but what a person said of the server counts for them too.
@@ -411,7 +406,7 @@ impl Maker {
         let spoken = server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
         let fits = era == Era::Modern || spoken == Some(Era::Legacy);
         let is_alike =
-            dialog.is_none_or(|it| it.answers == core.answers && it.cwd == self.desk.cwd);
+            dialog.is_none_or(|it| it.answers.get() == core.answers && it.cwd == self.desk.cwd);
         let main = (fits && is_alike && self.agent.is_none()).then(|| server.lend())??;
         self.lend_to(dialog);
         Some(main)

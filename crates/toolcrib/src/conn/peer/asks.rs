@@ -28,10 +28,13 @@ pub struct Asked {
     pub on: Option<Id>,
     /// What that call was tagged with, if it is still under way.
     pub tag: Option<u64>,
-    clocks: Vec<Arc<Clock>>,
+    calls: Candidates,
 }
 
-/// While it lives, the clocks of the calls that the question may belong to stand still.
+/// The calls that a question may belong to, the oldest first: what they were tagged with, and their clocks.
+pub(super) type Candidates = Vec<(Option<u64>, Arc<Clock>)>;
+
+/// While it lives, the clock of the call that the question is asked for stands still.
 #[derive(Debug)]
 #[must_use = "the clocks go on when it is dropped"]
 pub struct Pause(Vec<Arc<Clock>>);
@@ -90,7 +93,7 @@ impl Asks {
         ticket: &Ticket,
         request: Request,
         (on, tag): (Option<Id>, Option<u64>),
-        clocks: Vec<Arc<Clock>>,
+        calls: Candidates,
     ) -> Taken {
         if request.method == method::PING {
             return Taken::Now(build::response(&ticket.id, toolcrib_wire::Json::EMPTY.into()));
@@ -100,7 +103,7 @@ impl Asks {
             return Taken::TooMany(build::error(Some(&ticket.id), &refusal));
         }
         let refusal = RpcError::method_not_found(&request.method);
-        let asked = Asked { method: request.method, params: request.params, on, tag, clocks };
+        let asked = Asked { method: request.method, params: request.params, on, tag, calls };
         match self.handler.take(asked) {
             None => Taken::Now(build::error(Some(&ticket.id), &refusal)),
             Some(answering) => {
@@ -180,14 +183,21 @@ impl Asked {
             params: request.params,
             on: None,
             tag: None,
-            clocks: Vec::new(),
+            calls: Vec::new(),
         }
     }
 
-    /// Says that a person is being asked.
-    pub fn pause(&self) -> Pause {
-        self.clocks.iter().for_each(|clock| clock.pause());
-        Pause(self.clocks.clone())
+    /// The tags of the calls that it may belong to, the oldest first.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = u64> + Clone {
+        self.calls.iter().filter_map(|(tag, _)| *tag)
+    }
+
+    /// Says that a person is being asked, for the call with this tag; all others still have to end in their time.
+    pub fn pause(&self, tag: Option<u64>) -> Pause {
+        let own = self.calls.iter().filter(|call| call.0 == tag);
+        let clocks: Vec<_> = own.map(|(_, clock)| Arc::clone(clock)).collect();
+        clocks.iter().for_each(|clock| clock.pause());
+        Pause(clocks)
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use toolcrib_wire::{Body, Id};
 
 use super::Hears;
+use super::asks::Candidates;
 use super::deadline::Clock;
 use super::error::CallError;
 use super::oddity::Odd;
@@ -33,6 +34,13 @@ pub(super) struct Waiting {
     pub(super) is_alone: bool,
     pub(super) tag: Option<u64>,
     pub(super) acknowledged: Option<mpsc::Sender<()>>,
+}
+
+impl Waiting {
+    /// As one of those that a question may belong to.
+    pub(super) fn candidate(&self) -> (Option<u64>, Arc<Clock>) {
+        (self.tag, Arc::clone(&self.clock))
+    }
 }
 
 impl Calls {
@@ -110,9 +118,8 @@ impl Calls {
         self.under_way.keys().copied().collect()
     }
 
-    pub(super) fn clocks(&self) -> Vec<Arc<Clock>> {
-        let waiting = self.under_way.values();
-        waiting.map(|waiting| Arc::clone(&waiting.clock)).collect()
+    pub(super) fn candidates(&self) -> Candidates {
+        self.under_way.values().map(Waiting::candidate).collect()
     }
 }
 

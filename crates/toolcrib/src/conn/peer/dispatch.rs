@@ -184,14 +184,14 @@ impl Dispatch {
 
     fn request(&mut self, request: Request, batch: Option<u64>, on: Option<&Id>) {
         let ticket = self.ticket(request.id.clone(), batch);
-        let (clocks, tag) = {
+        let (calls, tag) = {
             let state = self.shared.state();
             match on.and_then(|on| state.calls.get(on)) {
-                Some(waiting) => (vec![Arc::clone(&waiting.clock)], waiting.tag),
-                None => (state.calls.clocks(), None),
+                Some(waiting) => (vec![waiting.candidate()], waiting.tag),
+                None => (state.calls.candidates(), None),
             }
         };
-        match self.asks.take(&ticket, request, (on.cloned(), tag), clocks) {
+        match self.asks.take(&ticket, request, (on.cloned(), tag), calls) {
             Taken::Later => {}
             Taken::Now(answer) => self.answered(&ticket, Some(answer)),
             Taken::TooMany(answer) => {

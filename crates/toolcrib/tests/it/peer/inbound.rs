@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use toolcrib::conn::peer::{Answering, Asked, CallError, Event, Handler, NoRequests};
+use toolcrib::conn::peer::{Answering, Asked, CallError, CallOptions, Event, Handler, NoRequests};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use super::{Hand, Served, patience, raw, text, tool, within};
@@ -20,7 +20,7 @@ impl Handler for Client {
         match asked.method.as_str() {
             "roots/list" => Some(Box::pin(async { Ok(raw(&json!({"roots": []}))) })),
             "elicitation/create" => Some(Box::pin(async move {
-                let _pause = asked.pause();
+                let _pause = asked.pause(asked.calls().next());
                 tokio::time::sleep(PERSON).await;
                 Ok(raw(&json!({"action": "accept"})))
             })),
@@ -66,6 +66,25 @@ async fn the_deadline_waits_while_a_person_is_asked() {
     let (outcome, ()) = tokio::join!(call, server);
     outcome.unwrap();
     assert!(start.elapsed() >= PERSON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_clock_of_the_call_that_is_asked_for_stands_still() {
+    let (peer, _events, mut hand) = Hand::start(Client);
+    let tagged = |tag| CallOptions { tag: Some(tag), ..patience(PERSON / 2) };
+    let asked = peer.call("tools/call", raw(&json!({})), tagged(1));
+    let other = peer.call("tools/call", raw(&json!({})), tagged(2));
+    let server = async {
+        let id = hand.read().await["id"].clone();
+        hand.read().await;
+        hand.write(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create"})).await;
+        assert_eq!(hand.read().await["method"], "notifications/cancelled");
+        assert_eq!(hand.read().await["result"]["action"], "accept");
+        hand.answer(&id).await;
+    };
+    let (asked, other, ()) = within(async { tokio::join!(asked, other, server) }).await;
+    asked.unwrap();
+    assert!(matches!(other, Err(CallError::Timeout { .. })), "{other:?}");
 }
 
 #[tokio::test(start_paused = true)]
