@@ -136,10 +136,6 @@ impl Gateway {
         *self.closing.borrow()
     }
 
-    fn is_closing(&self) -> bool {
-        *self.closing.borrow()
-    }
-
     async fn closing(&self) {
         let mut closing = self.closing.subscribe();
         // The sender is in the gateway itself.
