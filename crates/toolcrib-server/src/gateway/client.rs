@@ -336,10 +336,6 @@ impl Client {
         self.parking.take(state)
     }
 
-    pub(super) fn has_parked(&self, state: &str) -> bool {
-        self.parking.has(state)
-    }
-
     /// Waits until the client has ended.
     pub(super) async fn gone(&self) {
         let mut ended = self.ended.subscribe();

@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use toolcrib::host::Answers;
-
 use super::Gateway;
 use super::client::{Client, Who};
 use crate::identity::random_name;
@@ -18,20 +16,8 @@ pub(super) struct Clients(Mutex<All>);
 struct All {
     /// Those of the legacy era, by the ids of their sessions.
     sessions: HashMap<String, Arc<Client>>,
-    /// The others.
-    handles: HashMap<Handle, Arc<Client>>,
-}
-
-/// What clients of the modern era are told apart by.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Handle {
-    pub(super) who: Who,
-    /// What they call their dialog or themselves.
-    pub(super) name: Arc<str>,
-    /// What can be asked. A server of the legacy era is told it once for all calls of a dialog, so whoever can be asked
-    /// something else has another dialog, unless he names one: then it is told what could be asked when its session
-    /// opened, and each call is still asked only what it says itself.
-    pub(super) answers: Answers,
+    /// The others, by who they are and what they call their dialog or themselves.
+    handles: HashMap<(Who, Arc<str>), Arc<Client>>,
 }
 
 /// Somebody has as many sessions as he may have.
@@ -50,25 +36,22 @@ impl Clients {
         is_own.then_some(client)
     }
 
-    /// The client of that handle, or of one that differs only in what can be asked, if it has parked what this state is
-    /// of; a new one where there is none.
+    /// The client of that handle; a new one where there is none.
     pub(super) fn handle(
         &self,
         gateway: &Arc<Gateway>,
-        handle: Handle,
-        state: Option<&str>,
+        who: Who,
+        handle: Arc<str>,
     ) -> Result<Arc<Client>, TooMany> {
+        let key = (who, handle);
         let mut all = self.all();
-        if let Some(client) = state.and_then(|state| all.parked(&handle, state)) {
-            return Ok(client);
-        }
-        if let Some(client) = all.handles.get(&handle).filter(|client| !client.is_over()) {
+        if let Some(client) = all.handles.get(&key).filter(|client| !client.is_over()) {
             return Ok(Arc::clone(client));
         }
-        all.handles.remove(&handle);
-        let client = Client::new(gateway, handle.who.clone());
+        all.handles.remove(&key);
+        let client = Client::new(gateway, key.0.clone());
         all.admit(gateway, &client)?;
-        all.handles.insert(handle, Arc::clone(&client));
+        all.handles.insert(key, Arc::clone(&client));
         Ok(client)
     }
 
@@ -123,13 +106,6 @@ impl Clients {
 impl All {
     fn each(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.sessions.values().chain(self.handles.values())
-    }
-
-    fn parked(&self, handle: &Handle, state: &str) -> Option<Arc<Client>> {
-        let mut alike =
-            self.handles.iter().filter(|(it, _)| it.who == handle.who && it.name == handle.name);
-        let found = alike.find(|(_, client)| client.has_parked(state));
-        found.map(|(_, client)| Arc::clone(client))
     }
 
     /// Lets one more in, where the principal has room for it.

@@ -11,7 +11,6 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib::host::Answers;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
     Id, Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method,
@@ -21,7 +20,7 @@ use super::batch::together;
 use super::caller::Caller;
 use super::changes::{self, Wants};
 use super::client::Client;
-use super::clients::{Handle, TooMany};
+use super::clients::TooMany;
 use super::outlet::outlet;
 use super::respond::{Work, respond};
 use super::stream::too_many;
@@ -161,13 +160,10 @@ async fn modern(
     let named: Option<Arc<str>> = named.filter(|name: &Arc<str>| name.len() <= HANDLE);
     let client = meta.get(CLIENT_INFO).and_then(|client| client.get("name"));
     let client = client.and_then(|name| name.as_str()).unwrap_or_default();
-    let (name, answers) = match &named {
-        Some(name) => (Arc::clone(name), Answers::default()),
-        None => (client.chars().take(HANDLE).collect::<String>().into(), caller.answers()),
-    };
-    let handle = Handle { who: Who { dialog: named, ..who }, name, answers };
-    let state = request.params.request_state();
-    let Ok(client) = gateway.clients.handle(gateway, handle, state.as_deref()) else {
+    let handle =
+        named.clone().unwrap_or_else(|| client.chars().take(HANDLE).collect::<String>().into());
+    let who = Who { dialog: named, ..who };
+    let Ok(client) = gateway.clients.handle(gateway, who, handle) else {
         return full(&request);
     };
     match client.check_headers(&caller, &request, |name| headers.text(name)).await {

@@ -65,10 +65,6 @@ impl Parking {
         take(&self.0, state).map(|place| place.what)
     }
 
-    pub(super) fn has(&self, state: &str) -> bool {
-        lock(&self.0).iter().any(|place| place.state == state)
-    }
-
     /// Gives up all calls.
     pub(super) fn end_calls(&self) {
         let is_call = |place: &mut Place| matches!(place.what, Parked::Call(..));

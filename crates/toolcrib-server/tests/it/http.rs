@@ -578,7 +578,7 @@ async fn min_72_a_subscribed_resource_is_told_of_over_http_in_both_eras() {
 }
 
 #[tokio::test]
-async fn whoever_can_be_asked_something_else_is_asked_in_a_dialog_of_its_own_unless_it_names_one() {
+async fn each_request_is_asked_only_what_it_says_itself_whatever_others_of_its_dialog_said() {
     let twice = Script { legacy_only: true, ..Script::default() }
         .on("tools/call greet", [ask(), ask(), Step::Answer]);
     let scene = Scene::new(&[("it", twice, json!({}))]).await;
@@ -604,12 +604,6 @@ async fn whoever_can_be_asked_something_else_is_asked_in_a_dialog_of_its_own_unl
             assert!(done.to_string().contains("-32601"), "{done}");
         }
     }
-    // A server is told what can be asked in the dialog that has its session.
-    let log = scene.log("it");
-    let opened = log.iter().filter(|it| it["method"] == "initialize");
-    let told: Vec<bool> =
-        opened.map(|it| it["params"]["capabilities"].get("elicitation").is_some()).collect();
-    assert!(told.contains(&true) && told.contains(&false), "{told:?}");
     end(scene, served).await;
 }
 
