@@ -252,9 +252,21 @@ impl Conduct<'_> {
 
     /// A question as a request of its own.
     async fn pass_on(&self, question: Question) {
-        let answer = self.client.ask(&question.method, &question.params, self.out).await;
+        let called_off = self.called_off(question.id);
+        let asking = self.client.ask(&question.method, &question.params, self.out, called_off);
+        let answer = asking.await;
         let gone = || Err(RpcError::internal("the client has gone"));
         self.dialog.answer(question.id, answer.unwrap_or_else(gone));
+    }
+
+    /// Until the server does not want to know it any more.
+    async fn called_off(&self, question: u64) {
+        let mut asks = self.dialog.asked();
+        while self.dialog.questions().iter().any(|it| it.id == question) {
+            if asks.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     fn refuse(&self, question: &Question) {

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
 use toolcrib::host::{DialogRequest, Subscription};
+use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Id, Malformed, Message, Raw, Response, RpcError, build};
 
@@ -272,12 +273,13 @@ impl Client {
         }
     }
 
-    /// Asks the client something on the stream of one of its requests.
+    /// Asks the client something on the stream of one of its requests, until that is called off.
     pub(super) async fn ask(
         &self,
         method: &str,
         params: &Raw,
         out: &Outlet,
+        called_off: impl Future<Output = ()>,
     ) -> Option<Result<Raw, RpcError>> {
         let (sender, answer) = oneshot::channel();
         let id = {
@@ -289,7 +291,15 @@ impl Client {
             id
         };
         out.send(build::request(&id, method, Some(params.json()))).await.ok()?;
-        answer.await.ok().map(Response::into_answer)
+        tokio::select! {
+            answer = answer => answer.ok().map(Response::into_answer),
+            () = called_off => {
+                let told = Cancelled { request: id, reason: Some("it is asked no more".into()) };
+                // Who has gone need not hear it.
+                let _ = out.send(told.build()).await;
+                None
+            }
+        }
     }
 
     pub(super) fn answered(&self, response: Response) {

@@ -178,6 +178,34 @@ async fn a_question_reaches_the_client_over_http_in_the_way_of_its_era() {
 }
 
 #[tokio::test]
+async fn a_question_that_its_server_calls_off_is_called_off_at_the_client() {
+    let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}});
+    let off = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}});
+    let script = Script { legacy_only: true, ..Script::default() }.on(
+        "tools/call greet",
+        [
+            Step::Message(question.to_string()),
+            Step::Sleep(200),
+            Step::Message(off.to_string()),
+            Step::Answer,
+        ],
+    );
+    let scene = Scene::new(&[("it", script, json!({}))]).await;
+    let served = Served::new(&scene).await;
+    let session = served.open("/mcp", json!({"elicitation": {}})).await;
+    let call = request(2, "tools/call", json!({"name": "it__greet", "arguments": {}}));
+    let mut stream = served.post("/mcp", Some(&session), &call).await;
+    let asked = stream.message().await;
+    assert_eq!(asked["method"], "elicitation/create");
+    let told = stream.message().await;
+    assert_eq!(told["method"], "notifications/cancelled", "{told}");
+    assert_eq!(told["params"]["requestId"], asked["id"]);
+    assert!(stream.message().await.get("result").is_some());
+    end(scene, served).await;
+}
+
+#[tokio::test]
 async fn many_log_messages_at_once_all_come_in_order() {
     let many = (0..1000).map(|number| {
         let params = json!({"level": "info", "data": number});

@@ -314,7 +314,10 @@ struct OpenQuestion {
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        self.dialog.questions.open().waiting.remove(&self.id);
+        let questions = &self.dialog.questions;
+        questions.open().waiting.remove(&self.id);
+        // Whoever has asked it hears that he need not.
+        questions.newest.send_modify(|_| ());
     }
 }
 
