@@ -87,6 +87,21 @@ type Inbox = mpsc::Sender<Result<Message, Malformed>>;
 #[derive(Debug)]
 pub(super) struct Open(Arc<Client>);
 
+/// A question that the client has been asked. If it ends without an answer the client is told.
+struct OpenQuestion<'a> {
+    id: Option<Id>,
+    out: &'a Outlet,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if let Some(request) = self.id.take() {
+            let reason = Some("it is asked no more".into());
+            self.out.offer(Cancelled { request, reason }.build());
+        }
+    }
+}
+
 impl Open {
     /// Goes on with something, for as long as the gateway is open.
     pub(super) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -291,14 +306,13 @@ impl Client {
             id
         };
         out.send(build::request(&id, method, Some(params.json()))).await.ok()?;
+        let mut open = OpenQuestion { id: Some(id), out };
         tokio::select! {
-            answer = answer => answer.ok().map(Response::into_answer),
-            () = called_off => {
-                let told = Cancelled { request: id, reason: Some("it is asked no more".into()) };
-                // Who has gone need not hear it.
-                let _ = out.send(told.build()).await;
-                None
+            answer = answer => {
+                open.id = None;
+                answer.ok().map(Response::into_answer)
             }
+            () = called_off => None,
         }
     }
 

@@ -54,6 +54,18 @@ impl Outlet {
     }
 }
 
+impl Outlet {
+    /// Says it if there is room for it now.
+    pub(super) fn offer(&self, message: Raw) {
+        let sender = match self {
+            Outlet::Queue(sender) => sender,
+            Outlet::Later(later) => later.sender(),
+        };
+        // Who has gone, or reads nothing, need not hear it.
+        let _ = sender.try_send(message);
+    }
+}
+
 impl From<Sender<Raw>> for Outlet {
     fn from(sender: Sender<Raw>) -> Self {
         Outlet::Queue(sender)

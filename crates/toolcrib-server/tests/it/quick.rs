@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use toolcrib_testkit::scripted::{Script, Step};
 
-use crate::scene::{Scene, within};
+use crate::scene::{Client, Scene, within};
 use crate::web::{Served, request};
 
 const ALIVE: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -113,6 +113,18 @@ fn ping(session: &str, id: i64) -> String {
 fn call(session: &str, id: i64, tool: &str) -> String {
     let params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": "mine"}});
     posted(session, "", &request(id, "tools/call", params))
+}
+
+/// In the modern era whoever hangs up has called it off.
+fn modern_call(tool: &str) -> String {
+    let params = Client::modern(json!({"name": tool, "arguments": {}}), &json!({}));
+    let body = request(1, "tools/call", params).to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 async fn end(scene: Scene, served: Served) {
@@ -249,7 +261,7 @@ async fn a_call_without_a_word_is_cancelled_when_its_client_hangs_up() {
     // The second has sent something more before it goes.
     for (times, besides) in [(1, String::new()), (2, ping(&session, 2))] {
         let mut line = Line::to(&served).await;
-        line.say(&(call(&session, 1, "it__stuck") + &besides)).await;
+        line.say(&(modern_call("it__stuck") + &besides)).await;
         within(reached("tools/call", times)).await;
         drop(line);
         within(reached("notifications/cancelled", times)).await;
