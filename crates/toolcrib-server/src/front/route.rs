@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -92,17 +92,13 @@ pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, 
 
 /// Pages of elsewhere are kept out, whoever shows them.
 fn is_meant(gateway: &Gateway, headers: &dyn Headers, door: Door) -> bool {
-    let said = |name: HeaderName| headers.sole(name.as_str());
     let address = match door {
         Door::Socket => return true,
         Door::Tcp => None,
         Door::Net(address) => Some(address),
     };
     let names = Names { address, hosts: &gateway.hosts };
-    match (said(header::HOST), said(header::ORIGIN)) {
-        (Ok(host), Ok(origin)) => gate::admits(names, host, origin),
-        _ => false,
-    }
+    gate::lets_in(names, headers)
 }
 
 fn not_meant() -> Reply {

@@ -113,7 +113,6 @@ impl Client {
     /// Whether arguments that travel in headers too say the same there.
     pub(super) async fn check_headers<'h>(
         &self,
-        caller: &Caller,
         request: &Request,
         look_up: impl Fn(&str) -> Option<&'h str>,
     ) -> Result<(), RpcError> {
@@ -121,7 +120,7 @@ impl Client {
         else {
             return Ok(());
         };
-        let dialog = self.dialog(caller).await?;
+        let dialog = self.dialog(&Caller::of(request, None)?).await?;
         let turn = dialog.turn_now();
         let tool = match &self.who.server {
             Some(server) => turn.tool_of(server, &name),
@@ -336,7 +335,7 @@ impl fmt::Debug for Underway {
     }
 }
 
-/// Until there is a new question.
+/// Until there is a new question, or one is gone.
 async fn changed(asks: &mut Option<watch::Receiver<u64>>) {
     if let Some(asks) = asks {
         // Its sender is in the dialog, which is held.

@@ -17,7 +17,6 @@ use toolcrib_wire::{
 };
 
 use super::batch::together;
-use super::caller::Caller;
 use super::changes::{self, Wants};
 use super::client::Client;
 use super::clients::TooMany;
@@ -150,10 +149,9 @@ async fn modern(
         header::check_standard(&request, |name| headers.text(name))
             .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
     });
-    let caller = match checked.and_then(|()| Caller::of(&request, None)) {
-        Ok(caller) => caller,
-        Err(error) => return refused(&request, &error),
-    };
+    if let Err(error) = checked {
+        return refused(&request, &error);
+    }
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     let named = headers.text(DIALOG_HEADER).map(Into::into);
     let named = named.or_else(|| Some(meta.get(DIALOG)?.as_str()?.as_ref().into()));
@@ -166,7 +164,7 @@ async fn modern(
     let Ok(client) = gateway.clients.handle(gateway, who, handle) else {
         return full(&request);
     };
-    match client.check_headers(&caller, &request, |name| headers.text(name)).await {
+    match client.check_headers(&request, |name| headers.text(name)).await {
         Ok(()) => run(&client, headers, request, true).await,
         Err(error) => refused(&request, &error),
     }

@@ -46,23 +46,20 @@ pub(super) fn outlet() -> (Outlet, Heard) {
 impl Outlet {
     /// Waits until there is room for it.
     pub(super) async fn send(&self, message: Raw) -> Result<(), Gone> {
-        let sender = match self {
-            Outlet::Queue(sender) => sender,
-            Outlet::Later(later) => later.sender(),
-        };
-        sender.send(message).await.map_err(|_| Gone)
+        self.sender().send(message).await.map_err(|_| Gone)
     }
-}
 
-impl Outlet {
     /// Says it if there is room for it now.
     pub(super) fn offer(&self, message: Raw) {
-        let sender = match self {
+        // Who has gone, or reads nothing, need not hear it.
+        let _ = self.sender().try_send(message);
+    }
+
+    fn sender(&self) -> &Sender<Raw> {
+        match self {
             Outlet::Queue(sender) => sender,
             Outlet::Later(later) => later.sender(),
-        };
-        // Who has gone, or reads nothing, need not hear it.
-        let _ = sender.try_send(message);
+        }
     }
 }
 

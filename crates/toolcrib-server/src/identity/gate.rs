@@ -2,6 +2,10 @@
 
 use std::net::IpAddr;
 
+use hyper::header::{HOST, HeaderName, ORIGIN};
+
+use crate::front::headers::Headers;
+
 /// By what names, besides those of this machine alone, a host may be called.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names<'a> {
@@ -11,8 +15,18 @@ pub struct Names<'a> {
     pub hosts: &'a [String],
 }
 
+/// Whether a request may come in, by what its head says.
+pub fn lets_in(names: Names<'_>, headers: &dyn Headers) -> bool {
+    let said = |name: HeaderName| headers.sole(name.as_str());
+    match (said(HOST), said(ORIGIN)) {
+        (Ok(host), Ok(origin)) => admits(names, host, origin),
+        // Who says it twice, or in a way that is passed over, has said it.
+        _ => false,
+    }
+}
+
 /// A page whose name was made to point here names itself in `Host`, and a foreign page in `Origin`.
-pub fn admits(names: Names<'_>, host: Option<&str>, origin: Option<&str>) -> bool {
+fn admits(names: Names<'_>, host: Option<&str>, origin: Option<&str>) -> bool {
     host.is_some_and(|host| names.are(host)) && origin.is_none_or(|origin| names.are_of(origin))
 }
 
@@ -57,7 +71,24 @@ fn name_of(authority: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::HeaderMap;
+    use hyper::header::HeaderValue;
+
     use super::*;
+
+    #[test]
+    fn an_origin_that_is_said_twice_or_is_no_text_is_foreign() {
+        let mut headers = HeaderMap::new();
+        assert!(!lets_in(Names::default(), &headers));
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        assert!(lets_in(Names::default(), &headers));
+        headers.insert(ORIGIN, HeaderValue::from_static("http://localhost"));
+        assert!(lets_in(Names::default(), &headers));
+        headers.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
+        assert!(!lets_in(Names::default(), &headers));
+        headers.insert(ORIGIN, HeaderValue::from_bytes(b"http://\xe9vil.example").unwrap());
+        assert!(!lets_in(Names::default(), &headers));
+    }
 
     #[test]
     fn this_machine_is_known_by_its_own_names_only() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Method, Request as HttpRequest, StatusCode, header as http};
+use hyper::{Method, Request as HttpRequest, StatusCode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_server::front::headers::Headers;
@@ -44,8 +44,7 @@ impl Shop {
 
     pub(super) async fn answer(&self, request: HttpRequest<Incoming>) -> Result<Reply, Infallible> {
         let (head, body) = request.into_parts();
-        let said = |name: http::HeaderName| head.headers.text(name.as_str());
-        if !gate::admits(gate::Names::default(), said(http::HOST), said(http::ORIGIN)) {
+        if !gate::lets_in(gate::Names::default(), &head.headers) {
             let reason = "this server answers programs of this machine only";
             return Ok(reply::refuse(StatusCode::FORBIDDEN, reason));
         }
