@@ -14,6 +14,7 @@ mod inputs;
 mod logging;
 mod out;
 mod pipe;
+mod relay;
 mod report;
 mod running;
 mod settings;

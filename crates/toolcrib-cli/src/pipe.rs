@@ -1,46 +1,32 @@
-//! A client of the running host: every byte is passed on, and nothing of it is read.
+//! A connection to the running host on which a client speaks as if the host had its streams.
+
+use std::time::Duration;
 
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST, UPGRADE};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::time::timeout;
 use toolcrib_server::front::pipe::{PATH, PROTOCOL};
 
 use crate::running::Running;
 
-/// Until the client ends, or the host does, which is an error.
-pub(crate) async fn run(
-    running: &Running,
-    mut input: impl AsyncRead + Unpin,
-    mut output: impl AsyncWrite + Unpin,
-) -> Result<(), String> {
-    let stream = open(running).await.map_err(|error| {
+/// How long a host may take to let somebody in: one that has just taken its place reads its files first.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is spoken to the host on.
+pub(crate) type Pipe = TokioIo<hyper::upgrade::Upgraded>;
+
+pub(crate) async fn open(running: &Running) -> Result<Pipe, String> {
+    let opened = timeout(PATIENCE, upgrade(running)).await;
+    let opened = opened.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")));
+    opened.map_err(|error| {
         format!("cannot speak to the host of this root ({}): {error}", running.told())
-    })?;
-    let (mut from_host, mut to_host) = split(stream);
-    let there = async {
-        let passed = copy(&mut input, &mut to_host).await;
-        // The host answers what it was asked before this, and then ends the stream.
-        to_host.shutdown().await.and(passed)
-    };
-    let back = async {
-        let passed = copy(&mut from_host, &mut output).await;
-        output.flush().await.and(passed)
-    };
-    let ended = || Err(format!("the host of this root has ended ({})", running.told()));
-    tokio::pin!(back);
-    tokio::select! {
-        _ = &mut back => return ended(),
-        passed = there => if passed.is_err() { return ended() },
-    }
-    // It gives itself a time for that.
-    let _ = back.await;
-    Ok(())
+    })
 }
 
-/// A connection to the host that is no HTTP any more.
-async fn open(running: &Running) -> Result<TokioIo<hyper::upgrade::Upgraded>, String> {
+/// A connection that is no HTTP any more.
+async fn upgrade(running: &Running) -> Result<Pipe, String> {
     let stream = running.connect().await.map_err(|error| error.to_string())?;
     let opening = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = opening.map_err(|error| error.to_string())?;

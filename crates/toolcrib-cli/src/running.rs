@@ -89,6 +89,23 @@ pub(crate) async fn claim(settings: &Settings) -> Result<Place, String> {
     }
 }
 
+/// Who comes after a host that has ended: another that has come within `grace` of the place being free, or whoever
+/// asks.
+pub(crate) async fn succeed(settings: &Settings, grace: Duration) -> Result<Place, String> {
+    // A host hangs up before its servers have ended. Only then can another take its place, and the time begins.
+    if let Place::Taken(running) = claim(settings).await? {
+        return Ok(Place::Taken(running));
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < grace {
+        if let Some(running) = find(settings).await {
+            return Ok(Place::Taken(running));
+        }
+        sleep(TICK).await;
+    }
+    claim(settings).await
+}
+
 impl Running {
     pub(crate) fn new(settings: &Settings, claim: &Claim, url: Option<String>) -> Self {
         let named = settings.workspace.named.as_ref();
@@ -131,6 +148,9 @@ impl Claim {
         // Whoever was here before and was killed could not tidy up.
         if let Some(dead) = read(&state.join(LOCK)) {
             remove(&dead.socket);
+            // The next socket has the same name: whoever finds that must not take this for who answers.
+            lock.set_len(0)
+                .map_err(|error| format!("cannot write the host's lock file: {error}"))?;
         }
         let socket = socket_path(settings, state);
         let folder = socket.parent().unwrap_or(state);

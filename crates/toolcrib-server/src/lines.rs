@@ -10,6 +10,9 @@ use toolcrib_wire::{
     build, code, parse,
 };
 
+/// What a client may send.
+pub const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
+
 /// Reads messages from a stream.
 #[derive(Debug)]
 pub struct Lines<R> {
@@ -111,7 +114,8 @@ pub fn refusal(malformed: &Malformed) -> Option<Raw> {
     Some(build::error(malformed.id.as_ref(), &error))
 }
 
-fn unframed(error: &FrameError) -> Raw {
+/// What is said to something that is not even a frame.
+pub fn unframed(error: &FrameError) -> Raw {
     let (id, code) = match error {
         FrameError::TooLarge { id, .. } => (id.clone(), code::INVALID_REQUEST),
         _ => (None, code::PARSE_ERROR),

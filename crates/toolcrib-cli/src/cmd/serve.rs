@@ -1,11 +1,14 @@
 //! `toolcrib serve`: the host of a root for everybody who asks, or a pipe to the one that runs already.
 
+mod join;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -24,7 +27,6 @@ use crate::Exit;
 use crate::args::{Serve, address};
 use crate::hosted::{self, Stop};
 use crate::out::Out;
-use crate::pipe;
 use crate::report::plural;
 use crate::running::{self, Claim, Place, Running};
 use crate::settings::Settings;
@@ -39,6 +41,9 @@ const LOOPS: usize = 4;
 
 /// How long after the last server the start is over: the first lists have been asked for by then.
 const STARTED: Duration = Duration::from_secs(1);
+
+/// What a client is heard and answered on.
+type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Serve) -> Exit {
     let asked = match args.stdio {
@@ -83,33 +88,17 @@ async fn serve(settings: &Settings, out: &Out, args: &Serve) -> Result<(), Strin
         () = stop.heard() => return Ok(()),
     };
     match place {
-        Place::Free(claim) => be_the_host(settings, out, args, claim, stop).await,
-        Place::Taken(running) => join(settings, out, args, &running, stop).await,
+        Place::Free(claim) => {
+            let streams = args.stdio.then(standard);
+            be_the_host(settings, out, args, claim, stop, streams).await
+        }
+        Place::Taken(running) => join::join(settings, out, args, running, stop).await,
     }
 }
 
-/// Passes a client on to the host that runs.
-async fn join(
-    settings: &Settings,
-    out: &Out,
-    args: &Serve,
-    running: &Running,
-    mut stop: Stop,
-) -> Result<(), String> {
-    let (root, host) = (settings.root().display(), running.told());
-    if !args.stdio {
-        return Err(format!("a host of {root} runs already: {host}"));
-    }
-    if !running.is_of(settings) {
-        return Err(format!("a host of {root} runs already and reads other files: {host}"));
-    }
-    if args.listen.is_some() {
-        out.note(&format!("no address is opened: a host of {root} runs already: {host}"));
-    }
-    tokio::select! {
-        piped = pipe::run(running, tokio::io::stdin(), tokio::io::stdout()) => piped,
-        () = stop.heard() => Ok(()),
-    }
+/// The streams of the client that started this.
+fn standard() -> Streams {
+    (Box::new(tokio::io::stdin()), Box::new(tokio::io::stdout()))
 }
 
 async fn be_the_host(
@@ -118,6 +107,7 @@ async fn be_the_host(
     args: &Serve,
     mut claim: Claim,
     mut stop: Stop,
+    streams: Option<Streams>,
 ) -> Result<(), String> {
     // First of all: whoever comes from now on waits for an answer, and nothing is started in vain.
     let identity = Identity::of(&settings.state_folder()?);
@@ -150,9 +140,7 @@ async fn be_the_host(
     doors.spawn(async move { at_socket.serve_socket(socket).await });
     let threads = Arc::clone(&loops);
     listener.map(|listener| doors.spawn(async move { at_address.serve(listener, &threads).await }));
-    if args.stdio {
-        client.spawn(serve_client(Arc::clone(&front)));
-    }
+    streams.map(|streams| client.spawn(serve_client(Arc::clone(&front), streams)));
     aside.spawn(forget_start(host.clone()));
     let served = tokio::select! {
         Some(Ok(served)) = client.join_next() => served,
@@ -213,9 +201,9 @@ async fn end(
     host.close().await;
 }
 
-/// Whoever started this process, on standard streams.
-async fn serve_client(front: Arc<Front>) -> Result<(), String> {
-    let served = front.serve_stream(DEFAULT_AGENT, tokio::io::stdin(), tokio::io::stdout()).await;
+/// Whoever started this process.
+async fn serve_client(front: Arc<Front>, (input, output): Streams) -> Result<(), String> {
+    let served = front.serve_stream(DEFAULT_AGENT, input, output).await;
     served.map_err(|error| format!("cannot read standard input: {error}"))
 }
 

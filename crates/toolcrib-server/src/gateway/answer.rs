@@ -46,6 +46,10 @@ impl Client {
             no_cursor(params)?;
             return self.list(caller, list).await;
         }
+        if is_of_document(called) {
+            // Whoever had another host before knows what is offered, and asks for it without a list of this one.
+            self.settle().await;
+        }
         match called {
             method::INITIALIZE => self.initialize(params),
             method::DISCOVER => Ok(self.discover()),
@@ -141,6 +145,7 @@ impl Client {
         let Some(dialog) = self.begun().filter(|_| !wanted.uris.is_empty()) else {
             return (SubscriptionFilter { uris: Vec::new(), ..wanted }, Vec::new());
         };
+        self.settle().await;
         let turn = dialog.turn().await;
         let (mut uris, mut followed) = (Vec::new(), Vec::new());
         for uri in wanted.uris {
@@ -166,6 +171,12 @@ pub(super) fn refusal(error: &CallError) -> RpcError {
         _ => code::INTERNAL_ERROR,
     };
     RpcError::new(number, error.chain())
+}
+
+/// Whether it names a resource or a prompt that some list has.
+fn is_of_document(called: &str) -> bool {
+    use method::{COMPLETE, PROMPTS_GET, RESOURCES_READ, RESOURCES_SUBSCRIBE};
+    matches!(called, COMPLETE | PROMPTS_GET | RESOURCES_READ | RESOURCES_SUBSCRIBE)
 }
 
 fn capabilities() -> ServerCapabilities {

@@ -41,13 +41,11 @@ pub(crate) use http::{all as serve, whole as serve_whole};
 
 use crate::front::Front;
 use crate::identity::{Limits as Share, Pace, Refused};
+use crate::lines::LIMITS;
 use crate::trace::Traces;
 use clients::Clients;
 use lists::Lists;
 use parked::Parkings;
-
-/// What a client may send.
-const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
 
 /// Messages that wait for a client; whoever has more waits, and only he.
 const QUEUE: usize = 64;

@@ -6,6 +6,7 @@ mod one_host;
 mod pipe;
 mod sdk;
 mod signals;
+mod takeover;
 mod tokens;
 mod trust;
 
@@ -99,11 +100,16 @@ struct Client {
 }
 
 impl Client {
-    /// After the handshake.
-    async fn start(place: &Place) -> Self {
+    /// Before it has said anything.
+    fn begin(place: &Place) -> Self {
         let mut child = spawn(place, &["serve", "--stdio"], &[PATH]);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut client = Self { stdin: child.stdin.take(), child, lines, last: 0 };
+        Self { stdin: child.stdin.take(), child, lines, last: 0 }
+    }
+
+    /// After the handshake.
+    async fn start(place: &Place) -> Self {
+        let mut client = Self::begin(place);
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "it", "version": "0"}});
         let hello = client.ask("initialize", params).await;
@@ -125,10 +131,15 @@ impl Client {
     }
 
     async fn answer(&mut self, id: i64) -> Value {
+        self.hear(|message| message["id"] == id).await
+    }
+
+    /// The next message of which this is so.
+    async fn hear(&mut self, is_so: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = within(self.lines.next_line()).await.unwrap().unwrap();
             let message: Value = serde_json::from_str(&line).unwrap();
-            if message["id"] == id {
+            if is_so(&message) {
                 return message;
             }
         }
