@@ -1,11 +1,11 @@
 //! A line of a file as anybody may see it: what may be a secret there is masked.
 
 use crate::model::Source;
+use crate::sensitive::may_be_secret;
 use crate::value::MASK;
 
-/// What is below a key with one of these in its name may be a secret.
-const SENSITIVE: [&str; 9] =
-    ["env", "header", "auth", "token", "secret", "password", "key", "config", "default"];
+/// What is below a key with one of these in its name may be a secret, whatever its own name.
+const HOLDERS: [&str; 4] = ["env", "header", "config", "default"];
 
 impl Source {
     /// A line, and the place that a character of it has then; both are counted from 1, and so is the place.
@@ -45,8 +45,8 @@ impl Source {
 }
 
 fn is_sensitive(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    SENSITIVE.iter().any(|word| key.contains(word))
+    let lower = key.to_ascii_lowercase();
+    may_be_secret(key) || HOLDERS.iter().any(|word| lower.contains(word))
 }
 
 /// What is not certainly a key, in a line of a file that could not be read: nobody knows what it stands below.

@@ -20,6 +20,7 @@ mod place;
 mod problem;
 mod profile;
 mod schema;
+mod sensitive;
 mod text;
 mod value;
 mod yaml;

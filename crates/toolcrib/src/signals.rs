@@ -60,6 +60,24 @@ pub fn without(text: String, secrets: &[Hidden]) -> String {
     found.into_iter().fold(text, |text, secret| text.replace(secret, MASK))
 }
 
+/// The same of a text that may be cut off at its end, and that within a secret.
+pub fn without_beginnings(text: String, secrets: &[Hidden]) -> String {
+    let shown = without(text, secrets);
+    let (kept, dots) = match shown.strip_suffix('…') {
+        Some(kept) => (kept, "…"),
+        None => (shown.as_str(), ""),
+    };
+    let left = |secret: &str| {
+        let cut = (SHORTEST..secret.len()).rev().filter_map(|end| secret.get(..end));
+        cut.filter(|part| kept.ends_with(part)).map(str::len).next()
+    };
+    let longest = secrets.iter().filter_map(|secret| left(secret.reveal())).max();
+    match longest.and_then(|longest| kept.get(..kept.len() - longest)) {
+        Some(kept) => format!("{kept}{MASK}{dots}"),
+        None => shown,
+    }
+}
+
 /// RFC 3339 in UTC, to the millisecond.
 pub fn timestamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -128,6 +146,22 @@ mod tests {
     fn a_text_without_end_is_cut_between_characters() {
         let text = chain(&told(&"ä".repeat(5000), None));
         assert_eq!((text.chars().count(), text.ends_with("ä…")), (LONGEST + 1, true));
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_at_the_end_of_what_was_cut_off() {
+        let secrets = ["c4nary-long", "c4nary", "abc"].map(Hidden::new);
+        for (text, shown) in [
+            ("c4nary-long c4nary abc", "*** *** abc"),
+            ("so it is c4nary-lo", "so it is ***-lo"),
+            ("so it is c4na", "so it is ***"),
+            ("so it is c4na…", "so it is ***…"),
+            ("so it is c4n", "so it is c4n"),
+            ("c4na is not at the end", "c4na is not at the end"),
+            ("", ""),
+        ] {
+            assert_eq!(without_beginnings(text.to_owned(), &secrets), shown);
+        }
     }
 
     #[test]

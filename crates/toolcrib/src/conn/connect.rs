@@ -23,7 +23,6 @@ use super::session::Session;
 use super::setup::{Config, Learned, Setup};
 use crate::process::StderrTail;
 use crate::secrets::Found;
-use crate::signals::without;
 use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
 
 /// How long what is queued may take to leave when a session is closed.
@@ -82,12 +81,9 @@ impl Attempt {
         outcome.map_err(|failure| self.without_secrets(failure))
     }
 
-    /// A server may say what it was given.
     fn without_secrets(&self, failure: Failure) -> Failure {
         match &self.found {
-            Some(found) => {
-                Failure { message: without(failure.message, &found.secrets()), ..failure }
-            }
+            Some(found) => failure.without(&self.setup.secrets(found)),
             None => failure,
         }
     }
@@ -191,10 +187,8 @@ impl Attempt {
         let found = self.found.clone().unwrap_or_default();
         let find = self.setup.find(&found);
         let opening = self.setup.opening(&config.env, &find).map_err(|error| failed(&error))?;
-        let link = open(transport, &opening).await.map_err(|error| failed(&error))?;
-        if let Some(stderr) = &link.facts.stderr {
-            stderr.hide(found.secrets());
-        }
+        let mut link = open(transport, &opening).await.map_err(|error| failed(&error))?;
+        link.hide(self.setup.secrets(&found));
         let settings = PeerSettings {
             server: self.setup.spec.id.clone(),
             handler: Arc::clone(&self.setup.caller.handler),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use toolcrib_config::Hidden;
+
 use super::catalog::ListError;
 use super::era::ProbeError;
 use super::peer::CallError;
 use crate::secrets::Unresolved;
-use crate::signals::chain;
+use crate::signals::{chain, without_beginnings};
 use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, Trouble};
 
 /// Why a session did not come to be, or ended.
@@ -71,6 +73,11 @@ impl Failure {
     /// Whether the server is there, and only the session is not.
     pub(crate) fn is_session_gone(&self) -> bool {
         self.code == SESSION_GONE
+    }
+
+    /// The same without secrets: a server may say what it was given.
+    pub(super) fn without(self, secrets: &[Hidden]) -> Self {
+        Failure { message: without_beginnings(self.message, secrets), ..self }
     }
 
     /// The same, told as part of a larger undertaking.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::ConfigDelivery;
 use toolcrib_config::model::transport::{Framing, Transport};
-use toolcrib_config::{Hash, Reference, ServerSpec};
+use toolcrib_config::{Hash, Hidden, Reference, ServerSpec};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
@@ -162,6 +162,12 @@ impl Setup {
         found: &'a Found,
     ) -> impl Fn(&Reference) -> Option<String> + Send + Sync + 'a {
         |reference| found.find(&self.world.env, Some(&self.spec), reference)
+    }
+
+    /// All that the server is given and must not be shown, if it says it.
+    pub(super) fn secrets(&self, found: &Found) -> Vec<Hidden> {
+        let own = self.spec.secrets(&self.world.env, &self.find(found));
+        own.into_iter().chain(found.secrets()).collect()
     }
 
     pub(super) fn opening<'a>(

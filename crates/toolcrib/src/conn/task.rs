@@ -206,7 +206,11 @@ impl Task {
 
     fn discover(&mut self, link: Link) {
         if let Some(session) = self.session(link) {
-            self.jobs.spawn(async move { Report::Listed(link, listing::read(&session).await) });
+            self.jobs.spawn(async move {
+                let listed = listing::read(&session).await;
+                let secrets = &session.peer().facts().secrets;
+                Report::Listed(link, listed.map_err(|failure| failure.without(secrets)))
+            });
         }
     }
 
@@ -321,7 +325,12 @@ impl Task {
                 }
             }
             Heard::Peer(peer::Event::Odd(odd)) => self.listener.hear(News::Odd(odd)),
-            Heard::Peer(peer::Event::Closed(reason)) => self.down(link, Failure::from(&reason)),
+            Heard::Peer(peer::Event::Closed(reason)) => {
+                let session = self.session(link);
+                let secrets = session.map(|it| Arc::clone(&it.peer().facts().secrets));
+                let failure = Failure::from(&reason).without(&secrets.unwrap_or_default());
+                self.down(link, failure);
+            }
         }
     }
 

@@ -238,7 +238,7 @@ impl Found {
 impl Found {
     /// All that must not be shown, if the server says it.
     pub fn secrets(&self) -> Vec<Hidden> {
-        self.0.values().cloned().collect()
+        self.0.values().flat_map(Hidden::parts).collect()
     }
 }
 

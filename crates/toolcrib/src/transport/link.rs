@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_config::Problem;
+use toolcrib_config::{Hidden, Problem};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version, method};
@@ -49,12 +49,14 @@ pub struct Facts {
     pub stderr: Option<StderrTail>,
     /// What is wrong with this way to the server although it works.
     pub problems: Vec<Problem>,
+    /// What the server was given and must not be shown, if it says it.
+    pub secrets: Arc<[Hidden]>,
 }
 
 impl Facts {
     /// Where there is nothing more to say.
     pub fn of(channel: Channel) -> Self {
-        Facts { channel, pid: None, stderr: None, problems: Vec::new() }
+        Facts { channel, pid: None, stderr: None, problems: Vec::new(), secrets: Arc::default() }
     }
 }
 
@@ -217,6 +219,12 @@ impl Link {
     pub(crate) fn with_direct(mut self, direct: Arc<dyn Direct>) -> Self {
         self.direct = Some(direct);
         self
+    }
+
+    /// The server was given these: if it says them, they are not shown.
+    pub(crate) fn hide(&mut self, secrets: Vec<Hidden>) {
+        self.facts.stderr.iter().for_each(|stderr| stderr.hide(secrets.clone()));
+        self.facts.secrets = secrets.into();
     }
 
     #[must_use]

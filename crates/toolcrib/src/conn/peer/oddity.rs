@@ -36,7 +36,7 @@ pub enum Odd {
 pub struct Oddity {
     pub odd: Odd,
     pub count: u64,
-    /// Written by the server, short; for people who may see what it writes.
+    /// Written by the server, short, without secrets; for people who may see what it writes.
     pub example: String,
 }
 
@@ -85,12 +85,9 @@ impl Odd {
 
 impl Tally {
     /// Counts one; true if it is the first of its kind.
-    pub(super) fn count(&mut self, odd: Odd, example: &str) -> bool {
-        let oddity = self.0.entry(odd).or_insert_with(|| Oddity {
-            odd,
-            count: 0,
-            example: example.to_owned(),
-        });
+    pub(super) fn count(&mut self, odd: Odd, example: impl FnOnce() -> String) -> bool {
+        let new = || Oddity { odd, count: 0, example: example() };
+        let oddity = self.0.entry(odd).or_insert_with(new);
         oddity.count += 1;
         oddity.count == 1
     }

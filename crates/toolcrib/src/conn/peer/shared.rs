@@ -11,6 +11,7 @@ use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Version, method};
 use super::calls::Calls;
 use super::error::CallError;
 use super::oddity::{Odd, Tally};
+use crate::signals::without_beginnings;
 use crate::transport::{
     CloseReason, Direct, Exchange, Facts, Outbox, Outgoing, Outward, SendError, What,
 };
@@ -161,7 +162,8 @@ impl Shared {
     /// Counts something odd and logs the first of its kind; what the server wrote stays out of the log. True if
     /// it is the first.
     pub(super) fn odd(&self, odd: Odd, example: &str) -> bool {
-        let first = self.state().tally.count(odd, example);
+        let shown = || without_beginnings(example.to_owned(), &self.facts.secrets);
+        let first = self.state().tally.count(odd, shown);
         if first {
             tracing::warn!(server = %self.server, kind = odd.code(), "the server does something odd");
         }

@@ -55,6 +55,16 @@ servers:
   gone: { command: no-such-program-here, env: { LITERAL: c4nary-literal } }
   dies: { command: sh, args: [-c, "exit 3"], env: { LITERAL: c4nary-literal } }
   echoes: { command: sh, args: [-c, "echo $V $W $V >&2; exit 3"], env: { V: { secret: "folder:by-folder" }, W: "${input:key}" } }
+  shouts:
+    command: sh
+    args: [-c, "echo $API_TOKEN $${HEADER#Bearer } $V $DATABASE_URL $IN_TOKEN >&2; echo I am $API_TOKEN; exit 3"]
+    env_file: ../secrets/variables.env
+    env:
+      API_TOKEN: c4nary-literal
+      HEADER: "Bearer c4nary-bearer"
+      V: "${CANARY_TOKEN}"
+      DATABASE_URL: "postgres://app:c4nary-password@db/app"
+  tells: { command: sh, args: [-c, "echo it is $API_TOKEN; exec PROGRAM"], env: { API_TOKEN: c4nary-literal } }
   denied: { command: PROGRAM, env: { V: { secret: "stranger:kv/app#password" } } }
   failing: { command: PROGRAM, env: { V: { secret: "fails:x" } } }
   missing: { command: PROGRAM, env: { LITERAL: c4nary-literal, V: "${NOT_SET}", W: { secret: "folder:none" } } }
@@ -77,6 +87,12 @@ fn vault(asked: &Asked) -> Reply {
     }
 }
 
+/// A server that says what it was given.
+fn echo(asked: &Asked) -> Reply {
+    let credentials = asked.header("authorization").unwrap_or_default();
+    Reply::status(500).send(format!("no luck with {credentials} at {}", asked.path))
+}
+
 struct Scene {
     place: Place,
     _vault: HttpServer,
@@ -86,7 +102,7 @@ struct Scene {
 
 async fn scene() -> Scene {
     let vault = HttpServer::start(vault).await.unwrap();
-    let web = HttpServer::start(|_| Reply::status(500).send("no luck")).await.unwrap();
+    let web = HttpServer::start(echo).await.unwrap();
     let program = scripted(&Script::default())["command"].as_str().unwrap().to_owned();
     let text = CONFIG
         .replace("VAULT", &vault.url(""))
@@ -98,7 +114,11 @@ async fn scene() -> Scene {
         fs::create_dir_all(place.beside("secrets")).unwrap();
         fs::write(place.beside("secrets").join(name), format!("c4nary-{name}\n")).unwrap();
     }
-    fs::write(place.beside("secrets/variables.env"), "IN_FILE=c4nary-variables\n").unwrap();
+    fs::write(
+        place.beside("secrets/variables.env"),
+        "IN_FILE=c4nary-variables\nIN_TOKEN=c4nary-in-file\n",
+    )
+    .unwrap();
     let keep = Keep::open(credentials(&place), Storage::File);
     let name = input_name(&place.root(), "key");
     keep.write(&name, &Hidden::new("c4nary-asked")).await.unwrap();
@@ -170,6 +190,12 @@ async fn dis_43_min_69_no_secret_is_in_what_commands_write() {
     assert_eq!(code("good"), Value::Null);
     assert_eq!(code("denied"), "secret.denied");
     assert_eq!(code("failing"), "secret.failed");
+    let of = |id: &str| seen.iter().find(|it| it["id"] == id).unwrap();
+    assert_eq!(of("shouts")["stderr"], "*** *** *** postgres://app:***@db/app ***");
+    let noise = of("tells")["oddities"][0]["text"].as_str().unwrap();
+    assert!(noise.ends_with("as `it is ***`"), "{noise}");
+    let told = of("bearer")["error"]["message"].as_str().unwrap();
+    assert!(told.contains("no luck with Bearer *** at /mcp?key=***"), "{told}");
     let asked = scene.web.requests();
     let asked = asked.iter().find(|it| it.header("authorization").is_some()).unwrap();
     assert_eq!(asked.header("authorization"), Some("Bearer c4nary-by-vault")); // MIN-69
@@ -205,6 +231,8 @@ async fn dis_43_no_secret_is_in_what_a_host_writes_answers_or_starts() {
         "servers/good",
         "servers/good/log",
         "servers/dies/log",
+        "servers/echoes/log",
+        "servers/shouts/log",
         "tools?wait=true",
         "problems",
         "status",
