@@ -34,7 +34,7 @@ fn human(hosted: &Hosted<'_>, status: &HostStatus) -> String {
         None => "a host of its own for".to_owned(),
     };
     format!(
-        "toolcrib {}, {host} {}\n{}, {} ready; {}; {}\n{}\n",
+        "toolcrib {}, {host} {}\n{}, {} ready; {} of servers; {}\n{}\n",
         status.version,
         status.root,
         plural(status.servers, "server"),

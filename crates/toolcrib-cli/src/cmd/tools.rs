@@ -27,11 +27,21 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Tools) -> Exit {
                 if server.is_none() || tools.is_empty() {
                     hosted.footnotes().await?;
                 }
-                out.note(&plural(tools.len(), "tool"));
+                out.note(&counted(&tools));
             }
         }
         if tools.is_empty() { hosted.exit_of_nothing().await } else { Ok(Exit::Done) }
     })
+}
+
+/// `status` counts only those of servers.
+fn counted(tools: &[ToolShape]) -> String {
+    let own = tools.iter().filter(|tool| tool.server.is_none()).count();
+    let all = plural(tools.len(), "tool");
+    match own {
+        0 => all,
+        own => format!("{all}, {own} of them the host's own"),
+    }
 }
 
 fn table(tools: &[ToolShape]) -> String {

@@ -272,7 +272,7 @@ fn dis_50_status_says_that_there_is_no_sandbox_and_it_is_so() {
     let place = place.file("toolcrib.yaml", &file.to_string());
     let said = place.out(&["status"]);
     assert!(said.contains("run with the host's privileges: there is no sandbox"), "{said}");
-    assert!(said.contains("1 server, 1 ready; 3 tools; 0 problems"), "{said}");
+    assert!(said.contains("1 server, 1 ready; 3 tools of servers; 0 problems"), "{said}");
     let (_, user, _) = shim.started().unwrap();
     assert_eq!(user, rustix::process::getuid().as_raw()); // DIS-50
     let status = place.json(&["status"]);

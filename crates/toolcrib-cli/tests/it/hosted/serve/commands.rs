@@ -50,6 +50,23 @@ async fn every_command_uses_the_host_that_runs() {
 }
 
 #[tokio::test]
+async fn what_is_counted_has_a_name_wherever_it_is_counted() {
+    let place = native(&json!({"demo": counting()}));
+    let _served = Served::start(&place).await;
+    let counted = || {
+        let (tools, status) = (place.run(&["tools"]), place.out(&["status"]));
+        let status = status.lines().nth(1).unwrap().to_owned();
+        (tools.err.lines().last().unwrap().to_owned(), status)
+    };
+    let status = "1 server, 1 ready; 7 tools of servers; 0 problems".to_owned();
+    assert_eq!(counted(), ("7 tools".to_owned(), status.clone()));
+    // Whoever has a session of his own is offered a tool of the host besides, to give it back.
+    place.out(&["call", "demo__counter"]);
+    assert_eq!(counted(), ("8 tools, 1 of them the host's own".to_owned(), status));
+    assert_eq!(place.json(&["status"])["tools"], 7);
+}
+
+#[tokio::test]
 async fn what_is_done_to_a_server_lasts_in_the_host() {
     let place = native(&json!({"demo": demo(), "gone": {"command": "no-such-program-here"}}));
     let _served = Served::start(&place).await;
