@@ -1,6 +1,7 @@
 //! `toolcrib doctor`: every server started once, and what was seen of it.
 
 use serde_json::{Value, json};
+use toolcrib_testkit::peers;
 use toolcrib_testkit::scripted::{Script, Step, program};
 
 use crate::Place;
@@ -23,10 +24,12 @@ fn place() -> Place {
     off["enabled"] = json!(false);
     let mut wants = scripted(&Script::default());
     wants["init"] = json!({"require_server": ["tools", "telepathy"]});
+    let modern = Script { modern_only: true, ..Script::default() };
     let demo = json!({"command": env!("CARGO_BIN_EXE_toolcrib"), "args": ["demo-server"]});
     let text = json!({"version": 1, "servers": {
         "both": wants, "banner": scripted(&banner), "dying": scripted(&talking),
         "missing": {"command": "no-such-program-here"}, "off": off, "demo": demo,
+        "modern": scripted(&modern),
     }});
     Place::new().file("toolcrib.yaml", &text.to_string())
 }
@@ -38,10 +41,13 @@ fn each_server_is_started_once_and_reported() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["ok"], false);
-    assert_eq!(report["servers"].as_array().unwrap().len(), 5); // what is switched off is not started
+    assert_eq!(report["servers"].as_array().unwrap().len(), 6); // what is switched off is not started
     let both = of(&report, "both");
     assert_eq!((&both["ok"], &both["protocol_version"]), (&json!(true), &json!("2026-07-28")));
     assert_eq!((&both["framing"], &both["tools"]), (&json!("newline"), &json!(3)));
+    // It does not say that it speaks the legacy era as well.
+    assert_eq!(both["eras"], json!(["modern", "legacy"]));
+    assert_eq!(of(&report, "modern")["eras"], json!(["modern"]));
     // MIN-19: what the configuration asks for and the server lacks.
     assert_eq!(both["oddities"][0]["code"], "capability.missing");
     assert!(both["oddities"][0]["text"].as_str().unwrap().contains("telepathy"));
@@ -82,4 +88,23 @@ fn one_server_can_be_asked_for_and_people_can_read_the_report() {
     let ran = place.run_with(&["doctor", "nobody"], &path);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("there is no server `nobody`; there are both, banner"), "{ran:?}");
+}
+
+/// On a connection that has spoken the modern era servers on the Python SDK refuse `initialize`.
+#[test]
+fn both_eras_of_a_server_are_found_though_it_speaks_only_one_on_a_connection() {
+    let time = peers::python("v2", "mcp-server-time", "mcp-server-time").unwrap();
+    let text = json!({"version": 1, "servers": {
+        "time": {"command": time, "args": ["--local-timezone", "UTC"]},
+        "asked": {"command": time, "args": ["--local-timezone", "UTC"], "protocol": "modern"},
+    }});
+    let place = Place::new().file("toolcrib.yaml", &text.to_string());
+    let ran = place.run_with(&["doctor", "--json"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let time = of(&report, "time");
+    assert_eq!(time["eras"], json!(["modern", "legacy"]));
+    assert_eq!((&time["protocol_version"], &time["tools"]), (&json!("2026-07-28"), &json!(2)));
+    // Who has said what is to be spoken does not ask for anything else.
+    assert_eq!(of(&report, "asked")["eras"], json!(["modern"]));
 }

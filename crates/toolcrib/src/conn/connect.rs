@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
+use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::transport::{self, Transport};
 use toolcrib_wire::handshake::{Initialize, discover_params};
 use toolcrib_wire::meta::RequestMeta;
@@ -141,7 +142,9 @@ impl Attempt {
     /// What the server spoke before is tried first; if it no longer does, everything is asked anew.
     async fn with_memory(&mut self) -> Result<Opened, Failure> {
         let (memory, hash) = (&self.setup.world.memory, self.setup.spec.hash);
-        let remembered = memory.of(hash).era;
+        // Where something else is asked for, what it spoke before counts for nothing.
+        let is_free = self.setup.protocol == Protocol::Auto;
+        let remembered = memory.of(hash).era.filter(|_| is_free);
         match self.once(remembered).await {
             Err(failure) if remembered.is_some() && failure.kind == FailureKind::Protocol => {
                 self.setup.world.memory.forget(hash);

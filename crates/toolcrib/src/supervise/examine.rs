@@ -1,22 +1,26 @@
-//! What one start of a server shows: the eras it speaks, how long it takes, what it offers, what is odd.
+//! What a start of a server shows: the eras it speaks, how long it takes, what it offers, what is odd.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use toolcrib_config::ServerSpec;
+use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::naming::is_legal;
 use toolcrib_wire::handshake::{DiscoverResult, Implementation, InitializeResult};
 use toolcrib_wire::view::ServerCapabilities;
 use toolcrib_wire::{Era, Framing, Version};
 
-use super::{Supervisor, Terms};
-use crate::conn::{Agreed, Catalog, Failure, Session, View, Want};
+use super::{Other, Server, Supervisor, Terms};
+use crate::conn::{Agreed, Catalog, Event, Failure, Session, View, Want};
 use crate::process::StderrTail;
 use crate::signals::chain;
 
 /// A start that takes longer is worth a word.
 const SLOW: Duration = Duration::from_secs(10);
+
+/// How long a second start may take at least; else it may take as long as the first one did, twice.
+const SECOND: Duration = Duration::from_secs(5);
 
 /// How much of its last words is shown.
 const LAST_WORDS: usize = 2000;
@@ -57,7 +61,8 @@ pub struct Peculiar {
     pub text: String,
 }
 
-/// Starts a server once, looks at it, and ends it.
+/// Starts a server once, looks at it, and ends it. Where it does not say whether it speaks the legacy era beside the
+/// modern one, it is started once more to find out.
 pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, terms: Terms) -> Examined {
     let begun = Instant::now();
     let server = supervisor.take(spec, terms).await;
@@ -65,7 +70,7 @@ pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, terms: Term
     let outcome = server.main().first_try(Want::Call).await;
     let took = begun.elapsed();
     let view = server.main().view();
-    let examined = match outcome {
+    let mut examined = match outcome {
         Ok(ticket) => Examined {
             took,
             oddities: peculiar(server.spec(), &view, took, &ticket.session),
@@ -79,8 +84,33 @@ pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, terms: Term
             outcome: Err(failure),
         },
     };
+    if let Ok(found) = &mut examined.outcome
+        && is_open(&server.spec().policy.protocol, &found.eras)
+        && is_legacy(&server, took).await
+    {
+        found.eras.push(Era::Legacy);
+    }
     supervisor.retire_and_wait(&server).await;
     examined
+}
+
+/// Whether it is still to be found out which eras the server speaks. Who speaks the legacy era was asked for the modern
+/// one before, and has refused it.
+fn is_open(protocol: &Protocol, known: &[Era]) -> bool {
+    *protocol == Protocol::Auto && known == [Era::Modern]
+}
+
+/// Whether a server of the modern era can be had in the other one. It is asked on a connection of its own: one that has
+/// spoken the modern era may refuse `initialize` from then on.
+async fn is_legacy(server: &Arc<Server>, took: Duration) -> bool {
+    // Not side by side: it may be of a kind of which only one can run.
+    server.main().tell(Event::Retire).await;
+    server.main().ended().await;
+    let spare = server.spare(Other { protocol: Some(Protocol::Legacy), ..Other::default() });
+    let tried = timeout(SECOND.max(took * 2), spare.conn().first_try(Want::Call));
+    let is_legacy = tried.await.is_ok_and(|tried| tried.is_ok());
+    spare.end().await;
+    is_legacy
 }
 
 fn found(session: &Session, catalog: &Catalog) -> Found {
@@ -164,4 +194,23 @@ fn last_words(view: &View) -> String {
     let text = view.stderr.as_ref().map(StderrTail::text).unwrap_or_default();
     let start = text.char_indices().rev().nth(LAST_WORDS).map_or(0, |(at, _)| at);
     text.get(start..).unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_said_is_to_be_found_out() {
+        let version = |text: &str| Protocol::Version(text.to_owned());
+        for (protocol, known, open) in [
+            (Protocol::Auto, &[Era::Modern][..], true),
+            (Protocol::Auto, &[Era::Modern, Era::Legacy], false),
+            (Protocol::Auto, &[Era::Legacy], false),
+            (Protocol::Modern, &[Era::Modern], false),
+            (version("2026-07-28"), &[Era::Modern], false),
+        ] {
+            assert_eq!(is_open(&protocol, known), open, "{protocol:?} {known:?}");
+        }
+    }
 }
