@@ -204,6 +204,17 @@ pub(crate) fn token_of(entry: &Json) -> Option<&str> {
     header_of(entry, AUTHORIZATION)?.as_str()?.strip_prefix(BEARER)
 }
 
+/// The same entry without a token: one that is good elsewhere.
+pub(crate) fn without_token(entry: &Json) -> Json {
+    let mut entry = entry.clone();
+    for value in entry.as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
+        if let Some(headers) = value.as_object_mut() {
+            headers.retain(|name, _| !name.eq_ignore_ascii_case(AUTHORIZATION));
+        }
+    }
+    entry
+}
+
 fn header_of<'e>(entry: &'e Json, header: &str) -> Option<&'e Json> {
     let map = entry.as_object()?;
     let own = map.iter().find(|(name, _)| name.eq_ignore_ascii_case(header));
@@ -273,6 +284,8 @@ mod tests {
         let way = Way::Http { url, dialog, token: Some("t".to_owned()) };
         for entry in CLIENTS.iter().filter_map(|client| client.entry(&way)) {
             assert_eq!((token_of(&entry), dialog_of(&entry)), (Some("t"), Some("d")), "{entry}");
+            let bare = without_token(&entry);
+            assert_eq!((token_of(&bare), dialog_of(&bare)), (None, Some("d")), "{bare}");
         }
     }
 

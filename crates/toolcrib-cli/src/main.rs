@@ -15,6 +15,7 @@ mod logging;
 mod out;
 mod pipe;
 mod relay;
+mod replaced;
 mod report;
 mod running;
 mod settings;

@@ -1,28 +1,28 @@
 //! `toolcrib connect`: Toolcrib is written into the configuration of another client, and taken out again.
 
+mod telling;
+mod token;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use tokio::runtime::Builder;
-use toolcrib::access::DEFAULT_AGENT;
-use toolcrib::signals::chain;
 use toolcrib_config::edit::{EditError, entry, with_entry, without_entry};
-use toolcrib_config::model::host::Gateway;
 use toolcrib_config::{Person, System};
-use toolcrib_server::identity::Tokens;
 
+use self::telling::{list, print, tell};
 use super::serve;
 use crate::Exit;
 use crate::args::Connect;
-use crate::clients::{CLIENTS, Client, Way, dialog_of, is_ours, merged, token_of};
+use crate::clients::{Client, Way, dialog_of, is_ours, merged, without_token};
 use crate::file;
 use crate::out::Out;
+use crate::replaced::{Place, Replaced};
 use crate::running;
 use crate::settings::Settings;
-use crate::shown::{Table, plain};
 
 pub(crate) fn run(settings: &Settings, out: &Out, args: &Connect) -> Exit {
     match connect(settings, out, args) {
@@ -50,14 +50,14 @@ fn connect(settings: &Settings, out: &Out, args: &Connect) -> Result<(), String>
     }
     let wanted = target.wanted(settings, out, args)?;
     if args.print {
-        print(settings, out, &target, &wanted);
+        print(settings, out, &target, &wanted.entry);
         return Ok(());
     }
-    let edited = target.edited(&wanted)?;
+    let edited = target.edited(&wanted.entry)?;
     let done = target.write(&wanted, &edited);
-    if done.is_err() && target.is_new_token(&wanted) {
+    if let (Err(_), Some(token)) = (&done, target.new_token(&wanted.entry)) {
         // Nobody has it.
-        target.end_token(settings)?;
+        target.end_token(settings, token)?;
     }
     tell(settings, out, &target, &done?);
     Ok(())
@@ -78,17 +78,28 @@ fn chosen(
 }
 
 /// What was done to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Done {
     Written,
     Updated,
+    /// What led to another workspace leads to this one now.
+    Replaced(Place),
     Unchanged,
     /// The file is as it was before.
     Restored,
+    /// What was replaced is there again.
+    Returned(Option<Place>),
     /// Only the entry was taken out, since others have changed the file.
     Removed,
     /// There was nothing to take out.
     Nothing,
+}
+
+/// What is to be written.
+struct Wanted {
+    entry: Json,
+    /// The other workspace that the entry before it leads to.
+    instead: Option<Place>,
 }
 
 /// A client's file as it is.
@@ -119,31 +130,38 @@ impl Target {
     }
 
     /// The entry as it is to be, with what a person added to the one that is there.
-    fn wanted(&self, settings: &Settings, out: &Out, args: &Connect) -> Result<Json, String> {
-        let is_possible = !args.http || self.client.takes_addresses();
-        let way = match args.http && is_possible {
-            true => self.http(settings, out, args)?,
+    fn wanted(&self, settings: &Settings, out: &Out, args: &Connect) -> Result<Wanted, String> {
+        if args.http && !self.client.takes_addresses() {
+            let name = self.client.name;
+            return Err(format!(
+                "{name} only takes servers that it starts itself; leave --http out"
+            ));
+        }
+        // Where nothing is asked there, it does not matter that nothing can be.
+        let usual = || usual_address(settings).unwrap_or_default();
+        let url = if args.http { address(settings)? } else { usual() };
+        let instead = self.entry.as_ref().and_then(Place::of);
+        let instead = instead.filter(|place| !place.is_of(settings.root(), &url));
+        let way = match args.http {
+            true => self.http(settings, out, args, url, instead.is_some())?,
             false => start(settings)?,
         };
-        let wanted = self.client.entry(&way).filter(|_| is_possible);
-        let wanted = wanted.ok_or_else(|| {
-            let name = self.client.name;
-            format!("{name} only takes servers that it starts itself; leave --http out")
-        })?;
-        Ok(self.entry.as_ref().map_or(wanted.clone(), |before| merged(&wanted, before)))
+        let entry = self.client.entry(&way).ok_or("this client knows no such way")?;
+        let before = self.entry.as_ref().map(|before| match instead {
+            Some(_) => merged(&entry, &without_token(before)),
+            None => merged(&entry, before),
+        });
+        Ok(Wanted { entry: before.unwrap_or(entry), instead })
     }
 
-    /// The host that runs, or the one that would without further words.
-    fn http(&self, settings: &Settings, out: &Out, args: &Connect) -> Result<Way, String> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-        let running = runtime.block_on(running::find(settings));
-        let url = running.and_then(|running| running.url);
-        let gateway = settings.effective().gateway;
-        let url = match url {
-            Some(url) => url,
-            None => format!("http://{}", serve::configured(&gateway)?),
-        };
+    fn http(
+        &self,
+        settings: &Settings,
+        out: &Out,
+        args: &Connect,
+        url: String,
+        is_other: bool,
+    ) -> Result<Way, String> {
         let known = self.entry.as_ref().and_then(dialog_of).map(str::to_owned);
         let dialog = match known {
             Some(known) => known,
@@ -152,64 +170,8 @@ impl Target {
                 format!("{}-{chance:08x}", self.client.word)
             }
         };
-        let token = self.token(settings, out, args, &gateway)?;
-        Ok(Way::Http { url: format!("{url}/mcp"), dialog, token })
-    }
-
-    /// What the client has to come in with, where nobody comes in without: a token of its own, which ends with
-    /// `--undo`. Into a workspace's file none is written, since others read that too.
-    fn token(
-        &self,
-        settings: &Settings,
-        out: &Out,
-        args: &Connect,
-        gateway: &Gateway,
-    ) -> Result<Option<String>, String> {
-        let tokens = Tokens::of(&settings.state_folder()?);
-        let known = tokens.list().map_err(|error| chain(&error))?;
-        let before = self.entry.as_ref().and_then(token_of);
-        if before.is_some() {
-            // Whatever it is, somebody put it there.
-            return Ok(before.map(str::to_owned));
-        }
-        if let (Some(issuer), true) = (&gateway.oauth.issuer, known.is_empty()) {
-            out.note(&format!("the client logs in at {issuer}, or sends a token of it"));
-            return Ok(None);
-        }
-        if known.is_empty() && gateway.tokens.is_empty() {
-            return Ok(None);
-        }
-        if args.project || args.print {
-            out.note("the gateway wants a token: make one with `toolcrib token new`, and add");
-            out.note("the header `Authorization: Bearer TOKEN` where only you can read it");
-            return Ok(None);
-        }
-        let made = tokens.issue(&self.token_name(), DEFAULT_AGENT, false);
-        let (secret, issued) = made.map_err(|error| chain(&error))?;
-        out.note(&format!("token {} was made for it; `--undo` ends that, too", issued.id));
-        Ok(Some(secret))
-    }
-
-    /// The token that was made for the client ends.
-    fn revoke(&self, settings: &Settings) -> Result<(), String> {
-        match self.entry.as_ref().and_then(token_of) {
-            Some(_) => self.end_token(settings),
-            None => Ok(()),
-        }
-    }
-
-    fn end_token(&self, settings: &Settings) -> Result<(), String> {
-        let tokens = Tokens::of(&settings.state_folder()?);
-        tokens.revoke(&self.token_name()).map(drop).map_err(|error| chain(&error))
-    }
-
-    /// Whether a token was made for what is to be written.
-    fn is_new_token(&self, wanted: &Json) -> bool {
-        token_of(wanted).is_some() && self.entry.as_ref().and_then(token_of).is_none()
-    }
-
-    fn token_name(&self) -> String {
-        format!("connect:{}", self.client.word)
+        let token = self.token(settings, out, args, is_other)?;
+        Ok(Way::Http { url, dialog, token })
     }
 
     /// The file as it is to be.
@@ -219,26 +181,48 @@ impl Target {
         edited.map_err(|error| self.unwritten(&error, wanted))
     }
 
-    fn write(&self, wanted: &Json, edited: &str) -> Result<Done, String> {
-        if self.entry.as_ref() == Some(wanted) {
-            return Ok(Done::Unchanged);
-        }
+    fn write(&self, wanted: &Wanted, edited: &str) -> Result<Done, String> {
+        let done = match (&self.entry, &wanted.instead) {
+            (Some(entry), _) if *entry == wanted.entry => return Ok(Done::Unchanged),
+            (Some(entry), Some(place)) => {
+                self.replaced().add(entry)?;
+                Done::Replaced(place.clone())
+            }
+            (Some(_), None) => Done::Updated,
+            (None, _) => Done::Written,
+        };
         // With an entry of ours in it a file is not what was there before.
         if let (None, Some(text)) = (&self.entry, &self.text) {
             file::write(&self.backup(), text.as_bytes(), self.mode())?;
         }
         file::write(&self.file, edited.as_bytes(), self.mode())?;
-        Ok(if self.entry.is_some() { Done::Updated } else { Done::Written })
+        if done == Done::Written {
+            self.replaced().forget()?;
+        }
+        Ok(done)
+    }
+
+    /// The entry that was replaced, where there was one, or else the file without any.
+    fn undo(&self) -> Result<Done, String> {
+        let (Some(text), Some(entry)) = (&self.text, &self.entry) else { return Ok(Done::Nothing) };
+        let Some(before) = self.replaced().newest(entry)? else {
+            self.replaced().forget()?;
+            return self.take_out(text, entry);
+        };
+        let edited = with_entry(self.client.syntax, text, &self.client.path(), &before);
+        let edited = edited.map_err(|error| self.unwritten(&error, &before))?;
+        file::write(&self.file, edited.as_bytes(), self.mode())?;
+        self.replaced().given_back(entry)?;
+        Ok(Done::Returned(Place::of(&before)))
     }
 
     /// Exactly what was there, if nobody has changed the file since: putting the entry into what was there must
     /// give what is there.
-    fn undo(&self) -> Result<Done, String> {
-        let (Some(text), Some(entry)) = (&self.text, &self.entry) else { return Ok(Done::Nothing) };
+    fn take_out(&self, text: &str, entry: &Json) -> Result<Done, String> {
         let (syntax, path) = (self.client.syntax, self.client.path());
         let before = read(&self.backup())?;
         let again = with_entry(syntax, before.as_deref().unwrap_or_default(), &path, entry);
-        let is_unchanged = again.is_ok_and(|again| again == *text);
+        let is_unchanged = again.is_ok_and(|again| again == text);
         let failed = |path: &Path, error: std::io::Error| {
             format!("cannot remove {}: {error}", path.display())
         };
@@ -281,10 +265,29 @@ impl Target {
         self.file.with_file_name(format!("{name}.toolcrib-backup"))
     }
 
+    fn replaced(&self) -> Replaced {
+        Replaced::beside(&self.file)
+    }
+
     fn mode(&self) -> u32 {
         let found = fs::metadata(&self.file);
         found.map_or(file::PRIVATE, |found| found.permissions().mode() & 0o7777)
     }
+}
+
+/// Where the host of the workspace is that runs, or else the one that would without further words.
+fn address(settings: &Settings) -> Result<String, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let running = runtime.block_on(running::find(settings));
+    match running.and_then(|running| running.url) {
+        Some(url) => Ok(format!("{url}/mcp")),
+        None => usual_address(settings),
+    }
+}
+
+fn usual_address(settings: &Settings) -> Result<String, String> {
+    Ok(format!("http://{}/mcp", serve::configured(&settings.effective().gateway)?))
 }
 
 /// This very program, for this root and these files.
@@ -311,86 +314,4 @@ fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot read {}: {error}", path.display())),
     }
-}
-
-fn print(settings: &Settings, out: &Out, target: &Target, wanted: &Json) {
-    match settings.json {
-        true => out.json(&json!({
-            "client": target.client.word, "file": target.file, "action": "print", "entry": wanted,
-        })),
-        false => {
-            out.note(&format!("{}, in {}:", target.client.name, target.file.display()));
-            out.result(&target.snippet(wanted));
-        }
-    }
-}
-
-fn tell(settings: &Settings, out: &Out, target: &Target, done: &Done) {
-    let (name, file) = (target.client.name, target.file.display());
-    let action = match done {
-        Done::Written => "written",
-        Done::Updated => "updated",
-        Done::Unchanged => "unchanged",
-        Done::Restored => "restored",
-        Done::Removed => "removed",
-        Done::Nothing => "nothing",
-    };
-    let backup = Some(target.backup()).filter(|backup| backup.exists());
-    if settings.json {
-        let client = target.client.word;
-        let file = &target.file;
-        return out
-            .json(&json!({"client": client, "file": file, "action": action, "backup": backup}));
-    }
-    let kept = backup.map(|backup| format!("; the file as it was is {}", backup.display()));
-    let kept = kept.unwrap_or_default();
-    out.result(&match done {
-        Done::Written => format!("{name} has Toolcrib now: {file}{kept}\n"),
-        Done::Updated => format!("{name} has Toolcrib as it is now: {file}\n"),
-        Done::Unchanged => format!("{name} has Toolcrib already: {file}\n"),
-        Done::Restored => format!("{file} is as it was before\n"),
-        Done::Removed => {
-            format!("{file} has changed since, so only Toolcrib was taken out{kept}\n")
-        }
-        Done::Nothing => format!("{name} has no Toolcrib: {file}\n"),
-    });
-    if matches!(done, Done::Written | Done::Updated) {
-        out.note(&format!("restart {name} to make it look; `--undo` takes it back"));
-    }
-}
-
-/// Every client and its files.
-fn list(settings: &Settings, out: &Out, person: &Person) {
-    let files = CLIENTS.iter().flat_map(|client| {
-        let own = Some(client.own_file(person, settings.root()));
-        let project = client.project_file(person, settings.root());
-        [("user", own), ("project", project)]
-            .into_iter()
-            .filter_map(move |(scope, file)| Some((client, scope, file?)))
-    });
-    let rows = files.map(|(client, scope, file)| {
-        let state = match Target::new(*client, file.clone()) {
-            Ok(Target { entry: Some(_), .. }) => "connected",
-            Ok(Target { text: Some(_), .. }) => "there",
-            Ok(_) => "missing",
-            Err(_) => "unusable",
-        };
-        (client.word, scope, state, file)
-    });
-    if settings.json {
-        let all: Vec<Json> = rows
-            .map(|(client, scope, state, file)| {
-                json!({"client": client, "scope": scope, "state": state, "file": file})
-            })
-            .collect();
-        return out.json(&json!({ "clients": all }));
-    }
-    let mut table = Table::new(&["CLIENT", "", "FILE", "IS"]);
-    for (client, scope, state, file) in rows {
-        table.row([client, scope, &file.display().to_string(), state].map(plain));
-    }
-    out.result(&table.text());
-    out.note(
-        "`toolcrib connect CLIENT` writes Toolcrib there; with --project into the workspace's",
-    );
 }

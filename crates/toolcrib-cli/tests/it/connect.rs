@@ -171,6 +171,83 @@ fn what_a_person_added_to_the_entry_stays_when_it_is_updated() {
 }
 
 #[test]
+fn an_entry_of_another_workspace_is_named_and_comes_back() {
+    for (client, path, text) in FILES {
+        let place = Place::new().file(&format!("~/{path}"), text);
+        let other = place.folder.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let root = ["--root", other.to_str().unwrap()];
+        place.connected(&[client]);
+        let first = place.own_text(path);
+        let said = place.connected(&[&[client][..], &root].concat());
+        assert!(said.contains("; it had that of TMP/ws before\n"), "{client}: {said}");
+        let second = place.own_text(path);
+        assert!(second.contains(root[1]), "{client}: {second}");
+        // The same once more replaces nothing.
+        let said = place.connected(&[&[client][..], &root].concat());
+        assert!(said.contains("already") && !said.contains("TMP/ws "), "{client}: {said}");
+        let said = place.connected(&[&[client, "--undo"][..], &root].concat());
+        assert!(said.contains("has the Toolcrib of TMP/ws again"), "{client}: {said}");
+        assert_eq!(place.own_text(path), first, "{client}");
+        assert!(place.connected(&[client, "--undo"]).contains("is as it was before"), "{client}");
+        assert_eq!(place.own_text(path), text, "{client}");
+        let left = fs::read_dir(place.own(path).parent().unwrap()).unwrap();
+        let left = left
+            .filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().contains("toolcrib-"));
+        assert_eq!(left.count(), 0, "{client}");
+    }
+}
+
+#[test]
+fn programs_are_told_what_was_replaced_and_what_came_back() {
+    let place = Place::new();
+    let other = place.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let root = ["--root", other.to_str().unwrap(), "--json"];
+    let told = |args: &[&str]| -> Value {
+        serde_json::from_str(&place.run(&[&["connect", "cursor"], args].concat()).out).unwrap()
+    };
+    let first = told(&["--json"]);
+    assert_eq!((&first["action"], &first["replaced"]), (&json!("written"), &Value::Null));
+    let second = told(&root);
+    assert_eq!(second["action"], "updated");
+    assert_eq!(second["replaced"], json!({"root": "TMP/ws"}));
+    assert_eq!(told(&root)["replaced"], Value::Null);
+    let undone = told(&[&["--undo"], &root[..]].concat());
+    assert_eq!(
+        (&undone["action"], &undone["returned"]),
+        (&json!("returned"), &json!({"root": "TMP/ws"}))
+    );
+    // Each way back, one at a time; and an entry that was taken out by hand has nothing before it.
+    told(&root);
+    assert_eq!(told(&["--json"])["replaced"], json!({"root": "TMP/other"}));
+    assert_eq!(told(&["--undo", "--json"])["returned"], json!({"root": "TMP/other"}));
+    let place = place.file("~/.cursor/mcp.json", "{}");
+    assert_eq!(place.run(&["connect", "cursor"]).code, 0);
+    assert!(place.connected(&["cursor", "--undo"]).contains("is as it was before"));
+}
+
+#[test]
+fn a_token_of_another_workspace_stays_there() {
+    let place = Place::new().file("toolcrib.yaml", "version: 1\ngateway: { listen: ':7998' }\n");
+    let other = place.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let root = ["--root", other.to_str().unwrap()];
+    assert_eq!(place.run(&["token", "new", "--name", "first"]).code, 0);
+    place.connected(&["cursor", "--http"]);
+    let first = place.own_text(".cursor/mcp.json");
+    assert!(first.contains("Bearer toolcrib_"), "{first}");
+    let said = place.connected(&[&["cursor", "--http"][..], &root].concat());
+    assert!(said.contains("it had that of http://127.0.0.1:7998/mcp before"), "{said}");
+    assert!(!place.own_text(".cursor/mcp.json").contains("Bearer"));
+    place.connected(&[&["cursor", "--undo"][..], &root].concat());
+    assert_eq!(place.own_text(".cursor/mcp.json"), first);
+    assert_eq!(tokens(&place), ["first", "connect:cursor"], "it is as good as it was");
+    place.connected(&["cursor", "--undo"]);
+    assert_eq!(tokens(&place), ["first"]);
+}
+
+#[test]
 fn nothing_is_written_over_what_is_not_ours_or_cannot_be_read() {
     for (text, why) in [
         ("{\n  \"mcpServers\": {\n", "cannot be read: line "),

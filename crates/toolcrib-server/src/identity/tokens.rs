@@ -102,6 +102,11 @@ impl Tokens {
         Ok((secret, issued))
     }
 
+    /// What is kept of a token that was made here, by the token itself.
+    pub fn known(&self, secret: &str) -> Result<Option<Issued>, TokensError> {
+        self.find(&Hash::of(secret))
+    }
+
     pub fn list(&self) -> Result<Arc<Vec<Issued>>, TokensError> {
         self.look(LOOK)
     }
@@ -203,6 +208,8 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&secret) && !format!("{here:?}").contains(&secret));
+        assert_eq!(here.known(&secret).unwrap().as_ref(), Some(&issued));
+        assert_eq!(here.known("toolcrib_guess").unwrap(), None);
         assert_eq!(here.revoke("laptop").unwrap(), [issued]);
         assert!(here.revoke("laptop").unwrap().is_empty());
         assert!(here.find(&Hash::of(&secret)).unwrap().is_none(), "at once, where it was revoked");
