@@ -9,6 +9,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use toolcrib_config::{Client, Dialect};
 
 use crate::clients;
+use hosted::name;
 
 pub(crate) use hosted::{
     Account, Call, Login, Prompt, Prompts, Read, Resources, Server, Target, Tools, Who, Why,
@@ -173,6 +174,7 @@ pub(crate) enum Command {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
     /// Only this server, by its id or its key `FILE#ID`
+    #[arg(value_parser = name)]
     pub(crate) server: Option<String>,
     /// Print literal values of env and headers
     #[arg(long)]
@@ -208,7 +210,7 @@ pub(crate) struct Trust {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Accept {
     /// The tool, by any of its names [default: nothing is accepted, only shown]
-    #[arg(conflicts_with = "all")]
+    #[arg(conflicts_with = "all", value_parser = name)]
     pub(crate) tool: Option<String>,
     /// Accept all that have changed
     #[arg(long)]
@@ -232,7 +234,7 @@ pub(crate) enum Token {
     )]
     Revoke {
         /// The token, by its id or its name
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", value_parser = name)]
         which: String,
     },
 }
@@ -240,13 +242,13 @@ pub(crate) enum Token {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NewToken {
     /// The agent that it stands for [default: default]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) agent: Option<String>,
     /// Give it the rights of the owner
     #[arg(long)]
     pub(crate) owner: bool,
     /// What to call it [default: the agent]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
 }
 
@@ -276,6 +278,7 @@ pub(crate) struct Connect {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Doctor {
     /// Only this server, by its id or its key `FILE#ID`
+    #[arg(value_parser = name)]
     pub(crate) server: Option<String>,
 }
 

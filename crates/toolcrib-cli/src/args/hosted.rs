@@ -9,17 +9,17 @@ use toolcrib_config::model::units::Period;
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct Who {
     /// The agent that asks [default: default]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) agent: Option<String>,
     /// The dialog that it asks in, with the servers that are switched off in it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = name)]
     pub(crate) dialog: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Tools {
     /// Only what this server offers, by its id or its key `FILE#ID`
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = name)]
     pub(crate) server: Option<String>,
     #[command(flatten)]
     pub(crate) who: Who,
@@ -28,6 +28,7 @@ pub(crate) struct Tools {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Why {
     /// The tool, by its id or by the name that models are given
+    #[arg(value_parser = name)]
     pub(crate) tool: String,
     #[command(flatten)]
     pub(crate) who: Who,
@@ -36,6 +37,7 @@ pub(crate) struct Why {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Call {
     /// The tool, by its id or by the name that models are given
+    #[arg(value_parser = name)]
     pub(crate) tool: String,
     /// The arguments as a JSON object; `-` reads it from standard input
     #[arg(long, value_name = "JSON", conflicts_with = "words")]
@@ -63,9 +65,10 @@ pub(crate) struct Resources {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Read {
     /// The resource's URI, as it is listed or made of a template
+    #[arg(value_parser = name)]
     pub(crate) uri: String,
     /// The server to ask, where several have the URI
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = name)]
     pub(crate) server: Option<String>,
     #[command(flatten)]
     pub(crate) who: Who,
@@ -80,6 +83,7 @@ pub(crate) struct Prompts {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Prompt {
     /// The prompt, by the name that it is listed with
+    #[arg(value_parser = name)]
     pub(crate) name: String,
     /// One argument, always text. May be repeated
     #[arg(short = 'a', value_name = "NAME=VALUE", value_parser = pair)]
@@ -114,16 +118,17 @@ pub(crate) enum Server {
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Target {
     /// The server, by its id or its key `FILE#ID`
+    #[arg(value_parser = name)]
     pub(crate) id: String,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Account {
     /// The server, by its id or its key `FILE#ID`
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", value_parser = name)]
     pub(crate) id: String,
     /// The account of this agent, where it has its own (`auth_per_agent`)
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", value_parser = name)]
     pub(crate) agent: Option<String>,
 }
 
@@ -134,6 +139,14 @@ pub(crate) struct Login {
     /// Open nothing and listen nowhere: the address that the browser ends at is pasted
     #[arg(long)]
     pub(crate) no_browser: bool,
+}
+
+/// What names something is not empty. A variable that is not set in a script would else name nobody.
+pub(super) fn name(word: &str) -> Result<String, String> {
+    match word.trim().is_empty() {
+        true => Err("it is empty, and names nothing".to_owned()),
+        false => Ok(word.to_owned()),
+    }
 }
 
 fn pair(word: &str) -> Result<(String, String), String> {
@@ -162,6 +175,16 @@ mod tests {
         }
         for word in ["", "0", "0s", "-1", "soon", "inf"] {
             assert!(time(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn what_names_something_is_not_blank() {
+        for word in ["a", "a b", " a "] {
+            assert_eq!(name(word), Ok(word.to_owned()));
+        }
+        for word in ["", " ", "\t\n", "\u{a0}"] {
+            assert!(name(word).is_err(), "{word:?}");
         }
     }
 

@@ -173,6 +173,7 @@ impl From<Refused> for Fail {
             Refused::NoToken => (Kind::Unknown, "token.missing"),
             Refused::BadToken => (Kind::Unknown, "token.unknown"),
             Refused::Unverified => (Kind::Unknown, "token.unverified"),
+            Refused::NoAgent => (Kind::Call(ErrorKind::InvalidArguments), "request.invalid"),
             Refused::NotThatAgent(_) => (Kind::Call(ErrorKind::Denied), "denied.agent"),
             Refused::TooFast { .. } => (Kind::TooMany, "rate.limit"),
             Refused::TooManyWrong(_) => (Kind::TooMany, "token.limit"),
@@ -200,7 +201,7 @@ mod tests {
     fn each_error_has_its_status() {
         let failed = |kind| OpError::Failed { server: "s".into(), cause: Failure::new(kind, "m") };
         let call = |kind| Fail::from(&CallError::new(kind, "m"));
-        let table: [(Fail, u16, &str); 28] = [
+        let table: [(Fail, u16, &str); 29] = [
             (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
             (call(ErrorKind::Denied), 403, "denied"),
             (call(ErrorKind::InvalidArguments), 400, "invalid_arguments"),
@@ -227,6 +228,7 @@ mod tests {
             (DialogError::NoFolder(PathBuf::from("/x")).into(), 400, "invalid_arguments"),
             (DialogError::Taken.into(), 409, "conflict"),
             (SwitchError::NoServer("s".into()).into(), 404, "not_found"),
+            (Refused::NoAgent.into(), 400, "invalid_arguments"),
             (Refused::NotThatAgent("a".into()).into(), 403, "denied"),
             (Refused::NoToken.into(), 401, "authentication"),
             (Refused::BadToken.into(), 401, "authentication"),

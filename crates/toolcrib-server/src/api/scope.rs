@@ -98,7 +98,7 @@ async fn begin(front: &Front, who: &Principal, request: DialogRequest) -> Result
 }
 
 fn checked(id: String) -> Result<String, Fail> {
-    let is_good = !id.is_empty()
+    let is_good = !id.trim().is_empty()
         && id.len() <= LONGEST
         && !id.starts_with(UNNAMED)
         && !id.chars().any(char::is_control);

@@ -30,7 +30,7 @@ use crate::front::headers::Headers;
 use crate::front::posted;
 use crate::front::reply::{self, Answered, Reply};
 use crate::front::route;
-use crate::identity::{Door, Principal};
+use crate::identity::{Door, Principal, Refused};
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
@@ -102,9 +102,13 @@ pub(super) fn who(
     asked: &Asked,
     server: Option<Arc<str>>,
 ) -> Result<Who, Box<Reply>> {
-    let agent = principal
-        .agent(asked.agent.as_deref())
-        .map_err(|refused| Box::new(reply::refuse(StatusCode::FORBIDDEN, &refused.to_string())))?;
+    let agent = principal.agent(asked.agent.as_deref()).map_err(|refused| {
+        let status = match refused {
+            Refused::NoAgent => StatusCode::BAD_REQUEST,
+            _ => StatusCode::FORBIDDEN,
+        };
+        Box::new(reply::refuse(status, &refused.to_string()))
+    })?;
     Ok(Who { principal: Some(Arc::clone(&principal.id)), agent, server, dialog: None })
 }
 
@@ -155,7 +159,8 @@ async fn modern(
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     let named = headers.text(DIALOG_HEADER).map(Into::into);
     let named = named.or_else(|| Some(meta.get(DIALOG)?.as_str()?.as_ref().into()));
-    let named: Option<Arc<str>> = named.filter(|name: &Arc<str>| name.len() <= HANDLE);
+    let is_name = |name: &Arc<str>| name.len() <= HANDLE && !name.trim().is_empty();
+    let named: Option<Arc<str>> = named.filter(is_name);
     let client = meta.get(CLIENT_INFO).and_then(|client| client.get("name"));
     let client = client.and_then(|name| name.as_str()).unwrap_or_default();
     let handle =

@@ -78,6 +78,8 @@ pub enum Refused {
     BadToken,
     #[error("nobody can tell now whose token this is: the issuer's keys cannot be found")]
     Unverified,
+    #[error("the agent's name is empty: leave it out, or name one")]
+    NoAgent,
     #[error("this principal may not be the agent `{0}`")]
     NotThatAgent(String),
     #[error("more requests than {most} in a second (gateway.limits.rate); try again in {wait:.3?}")]
@@ -223,6 +225,8 @@ impl Principal {
     pub fn agent(&self, asked: Option<&str>) -> Result<Arc<str>, Refused> {
         match asked {
             None => Ok(Arc::clone(&self.agent)),
+            // Whoever may be anybody is still somebody.
+            Some(asked) if asked.trim().is_empty() => Err(Refused::NoAgent),
             Some(asked) if self.chooses || asked == &*self.agent => Ok(asked.into()),
             Some(asked) => Err(Refused::NotThatAgent(asked.to_owned())),
         }

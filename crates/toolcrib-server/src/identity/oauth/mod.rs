@@ -118,7 +118,7 @@ impl Issuers {
         keys.verify(&token)?;
         token.check(issuer, audience, SystemTime::now())?;
         let subject = token.claim("sub").ok_or(NotVerified::Claim("it has no subject"))?;
-        let agent = token.claim(&oauth.agent_claim);
+        let agent = token.claim(&oauth.agent_claim).filter(|agent| !agent.trim().is_empty());
         Ok((subject, agent.ok_or(NotVerified::Claim("it names no agent"))?))
     }
 

@@ -53,6 +53,17 @@ async fn an_agent_is_chosen_by_whoever_may() {
     let (coder, _) = Tokens::of(&crib.scene.path("state")).issue("c", "coder", false).unwrap();
     assert_eq!(of(By::Token(&coder), "coder").await, "coder");
     assert_eq!(of(By::Token(&coder), "writer").await, denied);
+    let invalid = || "request.invalid".to_owned();
+    // Nobody is nameless, not even who may be anybody.
+    for (by, agent) in [(By::Socket, ""), (By::Socket, "%20"), (By::Token(&coder), "")] {
+        let list = crib.ask(by, &format!("GET tools?agent={agent}"), None).await;
+        assert_eq!(list.failure(), (400, invalid()), "{agent:?}");
+        let agent = agent.replace("%20", " ");
+        let answer = crib.ask(by, "POST dialogs", Some(json!({"agent": agent}))).await;
+        assert_eq!(answer.failure(), (400, invalid()), "{agent:?}");
+    }
+    let blank = crib.ask(By::Socket, "POST dialogs", Some(json!({"id": " "}))).await;
+    assert_eq!(blank.failure(), (400, invalid()));
     let own = crib.ask(By::Token(&coder), "POST dialogs", None).await;
     assert_eq!(own.json()["agent"], "coder");
     let owner = crib.front().identity().fresh_owner_token().unwrap();

@@ -57,6 +57,43 @@ async fn a_token_is_good_from_when_it_is_made_until_it_is_revoked() {
     assert_eq!(served.end(Signal::TERM).await, Some(0));
 }
 
+#[test]
+fn what_names_somebody_or_something_is_not_blank() {
+    let place = native(&json!({"demo": demo()}));
+    for args in [
+        &["token", "new", "--agent", ""][..],
+        &["token", "new", "--agent", " "],
+        &["token", "new", "--name", ""],
+        &["token", "new", "--name", "\t"],
+        &["token", "revoke", ""],
+        &["tools", "--agent", ""],
+        &["tools", "--dialog", ""],
+        &["tools", "--server", ""],
+        &["read", "demo://calls", "--server", ""],
+        &["why", "demo__add", "--agent", " "],
+        &["call", "", "-a", "x=1"],
+        &["login", "demo", "--agent", ""],
+        &["server", "restart", ""],
+        &["explain", ""],
+        &["doctor", ""],
+    ] {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?} {ran:?}");
+        assert!(ran.err.contains("it is empty, and names nothing"), "{args:?} {ran:?}");
+    }
+    assert_eq!(place.json(&["token", "list"])["tokens"], json!([]));
+}
+
+#[tokio::test]
+async fn nobody_asks_as_an_agent_without_a_name() {
+    let place = native(&json!({"demo": demo()}));
+    let served = Served::start(&place).await;
+    for path in ["/mcp", "/mcp/demo", "/sse", "/api/v1/tools"] {
+        assert_eq!(status(&served, &format!("{path}?agent="), None).await, 400, "{path}");
+        assert_eq!(status(&served, &format!("{path}?agent=%20"), None).await, 400, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn nobody_comes_in_before_the_file_says_who_may() {
     let (token, hash) = (
