@@ -34,7 +34,7 @@ use crate::{troubles, trust};
 
 /// What clients may be able to answer. Servers that list their tools are told so, since some have tools only for whoever
 /// can answer; a client's own session is told what that client can.
-const CLIENTS: Answers = Answers { elicitation: true, sampling: true, roots: false };
+const CLIENTS: Answers = Answers::PERSON_AND_MODEL;
 
 /// Threads that serve connections, at most: each has memory of its own, and calls are mostly waited for.
 const LOOPS: usize = 4;

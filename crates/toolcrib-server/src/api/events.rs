@@ -51,7 +51,11 @@ fn heard_by(front: &Front, who: &Principal, event: &Event) -> Option<SseEvent> {
     };
     let own_leases;
     let event = match event {
-        Event::Progress { dialog, .. } | Event::Asked { dialog, .. } if !is_own(dialog) => {
+        Event::Progress { dialog, .. }
+        | Event::Asked { dialog, .. }
+        | Event::Offered { dialog }
+            if !is_own(dialog) =>
+        {
             return None;
         }
         Event::Called { record, .. } if !record.dialog.as_deref().is_some_and(is_own) => {

@@ -66,8 +66,10 @@ pub(crate) async fn create(front: &Front, who: &Principal, new: NewDialog) -> Re
     }
     let answers = new.answers.map(|it| toolcrib::host::Answers {
         elicitation: it.elicitation,
+        elicitation_url: it.elicitation,
         sampling: it.sampling,
-        roots: false,
+        sampling_tools: it.sampling,
+        ..toolcrib::host::Answers::default()
     });
     let id = new.id.map(checked).transpose()?;
     begin(

@@ -14,23 +14,23 @@ use super::caller::{Caller, Opened};
 use super::changes::{self, Wants};
 use super::client::Client;
 use super::lists::List;
-use super::outlet::Outlet;
+use super::outlet::{Course, Outlet};
 use super::parked::Parked;
 use crate::version::spoken;
 
 impl Client {
-    /// The answer to a request. What belongs to it comes on `out` before.
+    /// The answer to a request. What belongs to it comes before, on its course.
     pub(super) async fn answer(
         self: &Arc<Self>,
         request: &Request,
-        out: &Outlet,
+        course: &Course,
     ) -> Result<Raw, RpcError> {
         let caller = Caller::of(request, self.opened())?;
         caller.check_method(&request.method)?;
         match request.method.as_str() {
-            method::TOOLS_CALL => self.call(&caller, &request.params, out).await,
+            method::TOOLS_CALL => self.call(&caller, &request.params, course).await,
             // Boxed, so that calls do not carry the room for everything else.
-            _ => Box::pin(self.answer_other(&caller, request, out)).await,
+            _ => Box::pin(self.answer_other(&caller, request, course)).await,
         }
     }
 
@@ -38,7 +38,7 @@ impl Client {
         self: &Arc<Self>,
         caller: &Caller,
         request: &Request,
-        out: &Outlet,
+        course: &Course,
     ) -> Result<Raw, RpcError> {
         let params = &request.params;
         let called = request.method.as_str();
@@ -54,8 +54,8 @@ impl Client {
             method::INITIALIZE => self.initialize(params),
             method::DISCOVER => Ok(self.discover()),
             method::PING => Ok(self.seal(caller, &empty(), false)),
-            method::RESOURCES_READ => self.read(caller, params, out).await,
-            method::PROMPTS_GET => self.prompt(caller, params, out).await,
+            method::RESOURCES_READ => self.read(caller, params, course).await,
+            method::PROMPTS_GET => self.prompt(caller, params, course).await,
             method::RESOURCES_SUBSCRIBE => self.follow(caller, params).await,
             method::RESOURCES_UNSUBSCRIBE => {
                 if let Some(subscription) = self.unsubscribe(&uri(params)?) {
@@ -65,10 +65,10 @@ impl Client {
             }
             method::SUBSCRIPTIONS_LISTEN => {
                 self.dialog(caller).await?;
-                self.hear_changes(&request.id, params, out).await;
+                self.hear_changes(&request.id, params, &course.out).await;
                 Ok(self.seal(caller, &empty(), false))
             }
-            method::COMPLETE => self.complete(caller, params, out).await,
+            method::COMPLETE => self.complete(caller, params, course).await,
             method::SET_LOG_LEVEL => {
                 let level = params.get("level").and_then(|level| LogLevel::read(&level.as_str()?));
                 let level = level.ok_or_else(|| RpcError::invalid_params("`level` is none"))?;

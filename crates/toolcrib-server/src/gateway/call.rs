@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use toolcrib::conn::peer::{Receiver, Remark, mailbox};
+use toolcrib::conn::peer::{CallOff, Receiver, Remark, mailbox};
 use toolcrib::host::{Answers, Besides, Question};
 use toolcrib::{CallRequest, Dialog};
 use toolcrib_wire::notice::LogMessage;
@@ -24,7 +24,7 @@ use toolcrib_wire::{
 use super::answer::{empty, refusal, unknown_state};
 use super::caller::Caller;
 use super::client::Client;
-use super::outlet::Outlet;
+use super::outlet::Course;
 use super::parked::Parked;
 
 /// Remarks that wait for a client; then the oldest are dropped.
@@ -44,6 +44,8 @@ pub(super) struct Underway {
     asked: HashSet<u64>,
     /// Whether there can be any.
     may_be_asked: bool,
+    /// What the server is told if the client calls it off.
+    call_off: CallOff,
 }
 
 pub(super) type Running = Pin<Box<dyn Future<Output = Result<Said, RpcError>> + Send>>;
@@ -64,7 +66,7 @@ pub(super) struct Conduct<'a> {
     pub(super) dialog: &'a Dialog,
     params: &'a Body,
     token: Option<ProgressToken>,
-    out: &'a Outlet,
+    course: &'a Course,
     /// What this request says that can be asked; what an earlier one said does not count.
     answers: Answers,
 }
@@ -74,9 +76,9 @@ impl Client {
         self: &Arc<Self>,
         caller: &Caller,
         params: &Body,
-        out: &Outlet,
+        course: &Course,
     ) -> Result<Raw, RpcError> {
-        let conduct = self.conduct(caller, params, out).await?;
+        let conduct = self.conduct(caller, params, course).await?;
         let begin = |besides: Besides| -> Running {
             let name = params.name().map(|name| name.into_owned());
             let arguments = params.arguments().map_or_else(empty, |it| params.message().part(it));
@@ -103,11 +105,11 @@ impl Client {
         &'a self,
         caller: &'a Caller,
         params: &'a Body,
-        out: &'a Outlet,
+        course: &'a Course,
     ) -> Result<Conduct<'a>, RpcError> {
         let (dialog, token) = (self.dialog(caller).await?, params.progress_token());
         let answers = caller.answers();
-        Ok(Conduct { client: self, caller, dialog, params, token, out, answers })
+        Ok(Conduct { client: self, caller, dialog, params, token, course, answers })
     }
 
     /// Whether arguments that travel in headers too say the same there.
@@ -163,6 +165,7 @@ impl Conduct<'_> {
         let state = match self.parked()? {
             Some(Parked::Call(underway, away)) if underway.method == method => {
                 drop(away);
+                self.course.call_off.lead_to(&underway.call_off);
                 self.answer_questions();
                 return self.run(underway).await;
             }
@@ -174,17 +177,19 @@ impl Conduct<'_> {
         let (told, remarks) = wants_remarks.then(|| mailbox(REMARKS)).unzip();
         self.dialog.declare(self.answers);
         let call = self.dialog.number();
+        let call_off = self.course.call_off.clone();
         let besides = Besides {
             meta: handed_on(self.params),
             more: further(method, self.params),
             remarks: told,
             call: Some(call),
+            call_off: Some(call_off.clone()),
             answers: Some(self.answers),
             rounds: self.caller.rounds(self.params, state),
         };
         let (running, may_be_asked) = (begin(besides), self.answers != Answers::default());
         let asked = HashSet::new();
-        self.run(Underway { method, call, running, remarks, asked, may_be_asked }).await
+        self.run(Underway { method, call, running, remarks, asked, may_be_asked, call_off }).await
     }
 
     fn parked(&self) -> Result<Option<Parked>, RpcError> {
@@ -241,19 +246,20 @@ impl Conduct<'_> {
         let mut questions = self.dialog.questions();
         questions.retain(|it| it.call == Some(underway.call) && !underway.asked.contains(&it.id));
         // Whoever comes back may say less than he said in the beginning.
-        let (declared, others): (Vec<_>, _) =
-            questions.into_iter().partition(|it| self.answers.covers(&it.method));
-        for question in others {
-            self.dialog.answer(question.id, Err(RpcError::method_not_found(&question.method)));
-        }
-        declared
+        questions.retain(|it| match self.answers.refusal(&it.method, it.params.json()) {
+            Some(refusal) => {
+                self.dialog.answer(it.id, Err(refusal));
+                false
+            }
+            None => true,
+        });
+        questions
     }
 
     /// A question as a request of its own.
     async fn pass_on(&self, question: Question) {
         let called_off = self.called_off(question.id);
-        let asking = self.client.ask(&question.method, &question.params, self.out, called_off);
-        let answer = asking.await;
+        let answer = self.client.ask(&question, &self.course.out, called_off).await;
         let gone = || Err(RpcError::internal("the client has gone"));
         self.dialog.answer(question.id, answer.unwrap_or_else(gone));
     }
@@ -313,7 +319,7 @@ impl Conduct<'_> {
             }
             _ => return Ok(()),
         };
-        match timeout(SLOWEST, self.out.send(message)).await {
+        match timeout(SLOWEST, self.course.out.send(message)).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(RpcError::internal("the client does not read")),
         }

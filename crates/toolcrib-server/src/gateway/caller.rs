@@ -74,11 +74,7 @@ impl Caller {
             Self::Legacy(opened) => &opened.capabilities,
             Self::Stranger => return Answers::default(),
         };
-        Answers {
-            elicitation: capabilities.elicitation(),
-            sampling: capabilities.sampling(),
-            roots: capabilities.roots(),
-        }
+        Answers::of(capabilities)
     }
 
     /// How it is asked where servers speak its era: with what it says to their questions of the round before.

@@ -49,6 +49,7 @@ impl Ear<'_> {
         loop {
             match events.next().await.as_deref() {
                 Some(Event::Published { .. }) => return true,
+                Some(Event::Offered { dialog }) if **dialog == *self.dialog.id() => return true,
                 Some(Event::Told { dialog, method, params, in_call: false, .. }) => {
                     self.heed(dialog.as_deref(), method, params.as_ref()).await;
                 }

@@ -9,15 +9,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
-use toolcrib::host::{DialogRequest, Subscription};
-use toolcrib_wire::notice::Cancelled;
+use toolcrib::conn::peer::CallOff;
+use toolcrib::host::{DialogRequest, Question, Subscription};
 use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Id, Malformed, Message, Raw, Response, RpcError, build};
 
 use super::Gateway;
 use super::caller::{Caller, Opened};
 use super::lists::{List, Listed, Prints};
-use super::outlet::Outlet;
+use super::outlet::{Course, Outlet};
 use super::parked::{Parked, Parking};
 
 /// Requests of one client that are under way at once; more are refused.
@@ -67,8 +67,8 @@ struct Inner {
     log_level: Option<LogLevel>,
     last_question: i64,
     questions: HashMap<Id, oneshot::Sender<Response>>,
-    /// What may be called off, and by which number it is known here: a client may use an id twice.
-    running: BTreeMap<Id, (u64, AbortHandle)>,
+    /// What may be called off: a client may use an id twice, and then it is the newer one.
+    running: BTreeMap<Id, Run>,
     last_run: u64,
     /// Requests that are under way, whatever their ids are.
     underway: usize,
@@ -81,6 +81,14 @@ struct Inner {
     open: usize,
 }
 
+/// A request that is being answered.
+#[derive(Debug)]
+struct Run {
+    number: u64,
+    task: AbortHandle,
+    call_off: CallOff,
+}
+
 type Inbox = mpsc::Sender<Result<Message, Malformed>>;
 
 /// While it lives, the client is not idle.
@@ -90,14 +98,14 @@ pub(super) struct Open(Arc<Client>);
 /// A question that the client has been asked. If it ends without an answer the client is told.
 struct OpenQuestion<'a> {
     id: Option<Id>,
+    call_off: &'a CallOff,
     out: &'a Outlet,
 }
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         if let Some(request) = self.id.take() {
-            let reason = Some("it is asked no more".into());
-            self.out.offer(Cancelled { request, reason }.build());
+            self.out.offer(self.call_off.notification(request, "it is asked no more"));
         }
     }
 }
@@ -265,34 +273,36 @@ impl Client {
     }
 
     /// The number that it has to be finished with.
-    pub(super) fn started(&self, id: Id, task: AbortHandle) -> u64 {
+    pub(super) fn started(&self, id: Id, task: AbortHandle, course: &Course) -> u64 {
         let mut inner = self.inner();
         inner.underway += 1;
         inner.last_run += 1;
-        let run = inner.last_run;
-        inner.running.insert(id, (run, task));
-        run
+        let (number, call_off) = (inner.last_run, course.call_off.clone());
+        inner.running.insert(id, Run { number, task, call_off });
+        number
     }
 
     pub(super) fn finished(&self, id: &Id, run: u64) {
         let mut inner = self.inner();
         inner.underway = inner.underway.saturating_sub(1);
-        if inner.running.get(id).is_some_and(|(newest, _)| *newest == run) {
+        if inner.running.get(id).is_some_and(|newest| newest.number == run) {
             inner.running.remove(id);
         }
     }
 
-    pub(super) fn cancel(&self, id: &Id) {
-        if let Some((_, task)) = self.inner().running.remove(id) {
-            task.abort();
+    /// Calls off a request; the words are for whoever works on it.
+    pub(super) fn cancel(&self, id: &Id, words: Option<Raw>) {
+        let Some(run) = self.inner().running.remove(id) else { return };
+        if let Some(words) = words {
+            run.call_off.say(words);
         }
+        run.task.abort();
     }
 
     /// Asks the client something on the stream of one of its requests, until that is called off.
     pub(super) async fn ask(
         &self,
-        method: &str,
-        params: &Raw,
+        question: &Question,
         out: &Outlet,
         called_off: impl Future<Output = ()>,
     ) -> Option<Result<Raw, RpcError>> {
@@ -305,8 +315,9 @@ impl Client {
             inner.questions.insert(id.clone(), sender);
             id
         };
-        out.send(build::request(&id, method, Some(params.json()))).await.ok()?;
-        let mut open = OpenQuestion { id: Some(id), out };
+        let asked = build::request(&id, &question.method, Some(question.params.json()));
+        out.send(asked).await.ok()?;
+        let mut open = OpenQuestion { id: Some(id), call_off: &question.call_off, out };
         tokio::select! {
             answer = answer => {
                 open.id = None;
@@ -383,7 +394,7 @@ impl Client {
         let running = std::mem::take(&mut inner.running);
         let left = (std::mem::take(&mut inner.questions), std::mem::take(&mut inner.subscriptions));
         drop(inner);
-        running.into_values().for_each(|(_, task)| task.abort());
+        running.into_values().for_each(|run| run.task.abort());
         drop(left);
     }
 

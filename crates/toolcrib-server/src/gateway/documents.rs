@@ -9,17 +9,17 @@ use super::answer::{empty, refusal, uri};
 use super::call::{OURS, Running, Said, further, handed_on};
 use super::caller::Caller;
 use super::client::Client;
-use super::outlet::Outlet;
+use super::outlet::Course;
 
 impl Client {
     pub(super) async fn read(
         &self,
         caller: &Caller,
         params: &Body,
-        out: &Outlet,
+        course: &Course,
     ) -> Result<Raw, RpcError> {
         let (uri, server, era) = (uri(params)?, self.who.server.clone(), caller.era());
-        let conduct = self.conduct(caller, params, out).await?;
+        let conduct = self.conduct(caller, params, course).await?;
         let dialog = conduct.dialog.clone();
         let begin = |besides: Besides| -> Running {
             Box::pin(async move {
@@ -34,12 +34,12 @@ impl Client {
         &self,
         caller: &Caller,
         params: &Body,
-        out: &Outlet,
+        course: &Course,
     ) -> Result<Raw, RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
         let (name, server) = (name.into_owned(), self.who.server.clone());
         let arguments = params.arguments().map_or_else(empty, |it| params.message().part(it));
-        let conduct = self.conduct(caller, params, out).await?;
+        let conduct = self.conduct(caller, params, course).await?;
         let dialog = conduct.dialog.clone();
         let begin = |besides: Besides| -> Running {
             Box::pin(async move {
@@ -56,10 +56,10 @@ impl Client {
         &self,
         caller: &Caller,
         params: &Body,
-        out: &Outlet,
+        course: &Course,
     ) -> Result<Raw, RpcError> {
         let (asked, server) = (params.raw().unwrap_or_else(empty), self.who.server.clone());
-        let conduct = self.conduct(caller, params, out).await?;
+        let conduct = self.conduct(caller, params, course).await?;
         let dialog = conduct.dialog.clone();
         let begin = |besides: Besides| -> Running {
             Box::pin(async move {

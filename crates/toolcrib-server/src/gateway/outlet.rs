@@ -1,4 +1,5 @@
-//! Where messages go that come before an answer. Hardly any answer has some, so a queue is made when the first comes.
+//! What a request is answered on: where messages go that come before its answer. Hardly any answer has some, so a queue
+//! is made when the first comes.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -6,9 +7,19 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use toolcrib::conn::peer::CallOff;
 use toolcrib_wire::Raw;
 
 use super::QUEUE;
+
+/// A request that is being answered, as far as it is not in the request itself.
+#[derive(Clone, Debug)]
+pub(super) struct Course {
+    /// Where what comes before the answer goes.
+    pub(super) out: Outlet,
+    /// What the client says if it calls it off.
+    pub(super) call_off: CallOff,
+}
 
 /// One end, for whoever has something to say. Clones say it in the same place.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use toolcrib::conn::peer::CallOff;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{
     Id, Message, Notification, ObjectWriter, Raw, Request, RpcError, build, method,
@@ -16,7 +17,7 @@ use toolcrib_wire::{
 
 use super::changes::{self, Wants};
 use super::client::{Client, Open};
-use super::outlet::Outlet;
+use super::outlet::{Course, Outlet};
 use super::{Gateway, LIMITS, QUEUE, Who};
 use crate::identity::Refused;
 use crate::lines::{Lines, write};
@@ -161,14 +162,16 @@ impl Client {
     ) -> impl Future<Output = Option<Raw>> + Send + 'static + use<> {
         let client = Arc::clone(self);
         let id = request.id.clone();
+        let course = Course { out, call_off: CallOff::default() };
+        let going = course.clone();
         // It is large, and handed on several times before it is first polled.
         let (answer, handle) = abortable(Box::pin(async move {
-            match client.answer(&request, &out).await {
+            match client.answer(&request, &going).await {
                 Ok(result) => build::response(&request.id, result),
                 Err(error) => build::error(Some(&request.id), &error),
             }
         }));
-        let run = self.started(id.clone(), handle);
+        let run = self.started(id.clone(), handle, &course);
         let running = Running { client: Arc::clone(self), id, run };
         async move {
             let answer = answer.await.ok();
@@ -178,9 +181,19 @@ impl Client {
     }
 
     pub(super) fn heed(&self, told: &Notification) {
-        let cancelled = Cancelled::read(told.params.json());
-        if let (method::CANCELLED, Ok(cancelled)) = (told.method.as_str(), cancelled) {
-            self.cancel(&cancelled.request);
+        let params = || told.params.raw();
+        match told.method.as_str() {
+            method::CANCELLED => {
+                if let Ok(cancelled) = Cancelled::read(told.params.json()) {
+                    self.cancel(&cancelled.request, params());
+                }
+            }
+            method::ROOTS_CHANGED => {
+                if let Some(dialog) = self.begun() {
+                    dialog.roots_changed(params().as_ref());
+                }
+            }
+            _ => {}
         }
     }
 }

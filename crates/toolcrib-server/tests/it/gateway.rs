@@ -158,7 +158,8 @@ async fn a_call_that_the_client_cancels_is_cancelled_at_the_server() {
     while !has(&scene, "tools/call") {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    let params = json!({"requestId": id});
+    let params =
+        json!({"requestId": id, "reason": "changed my mind", "_meta": {"com.example/x": 1}});
     client
         .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
         .await;
@@ -168,6 +169,12 @@ async fn a_call_that_the_client_cancels_is_cancelled_at_the_server() {
         }
     };
     within(told).await;
+    // In the client's own words, whatever is in them; only the id is the server's.
+    let log = scene.log("it");
+    let find = |method: &str| log.iter().find(|it| it["method"] == method).unwrap();
+    let (call, told) = (find("tools/call"), find("notifications/cancelled"));
+    let words = json!({"requestId": call["id"], "reason": "changed my mind", "_meta": {"com.example/x": 1}});
+    assert_eq!(told["params"], words);
     client.end().await;
     within(scene.host.close()).await;
 }

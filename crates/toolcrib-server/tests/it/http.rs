@@ -181,7 +181,7 @@ async fn a_question_reaches_the_client_over_http_in_the_way_of_its_era() {
 async fn a_question_that_its_server_calls_off_is_called_off_at_the_client() {
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
         "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}});
-    let off = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}});
+    let off = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q", "reason": "never mind"}});
     let script = Script { legacy_only: true, ..Script::default() }.on(
         "tools/call greet",
         [
@@ -200,7 +200,7 @@ async fn a_question_that_its_server_calls_off_is_called_off_at_the_client() {
     assert_eq!(asked["method"], "elicitation/create");
     let told = stream.message().await;
     assert_eq!(told["method"], "notifications/cancelled", "{told}");
-    assert_eq!(told["params"]["requestId"], asked["id"]);
+    assert_eq!(told["params"], json!({"requestId": asked["id"], "reason": "never mind"}));
     assert!(stream.message().await.get("result").is_some());
     end(scene, served).await;
 }

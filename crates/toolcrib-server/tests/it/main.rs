@@ -10,6 +10,7 @@ mod documents;
 mod gateway;
 mod http;
 mod limits;
+mod own_lists;
 mod passed_on;
 mod quick;
 mod scene;

@@ -91,6 +91,8 @@ pub enum Step {
         method: String,
         params: Value,
     },
+    /// From now on this process has a tool of that name, and says that its list has changed.
+    Offer(String),
     /// Each time the next of these, then the last one again and again. The file counts, so that a server that
     /// is started anew goes on where the one before it ended.
     Turns {

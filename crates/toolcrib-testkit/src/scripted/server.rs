@@ -41,6 +41,8 @@ struct Inner {
     /// Who waits for the client's answer to which request.
     asked: Mutex<Asked>,
     counted: AtomicUsize,
+    /// Tools that came later.
+    offered: Mutex<Vec<String>>,
 }
 
 /// Messages that are held back until enough of them are; then the newest goes first.
@@ -82,6 +84,7 @@ impl Server {
                 released: Condvar::new(),
                 asked: Mutex::default(),
                 counted: AtomicUsize::new(0),
+                offered: Mutex::default(),
             }),
         }
     }
@@ -181,6 +184,10 @@ impl Inner {
             Step::Notify { method, params, times } => self.notify(method, params, *times)?,
             Step::Progress { times, every } => self.progress(*times, *every, scene)?,
             Step::Ask { method, params } => scene.heard = self.ask(method, params)?,
+            Step::Offer(name) => {
+                lock(&self.offered).push(name.clone());
+                self.notify("notifications/tools/list_changed", &json!({}), 1)?;
+            }
             Step::Turns { count, turns } => {
                 let turn = next_turn(count)?.min(turns.len().saturating_sub(1));
                 let steps = turns.get(turn).map(Vec::as_slice).unwrap_or_default();
@@ -202,10 +209,17 @@ impl Inner {
         if let Some(heard) = &scene.heard {
             return self.send_result(scene, &replies::text(heard));
         }
-        match replies::reply(&self.script, request) {
+        match replies::reply(&self.now(), request) {
             Ok(result) => self.send_result(scene, &result),
             Err(error) => self.send(&build::error(Some(&request.id), &error)),
         }
+    }
+
+    /// The script with the tools that there are by now.
+    fn now(&self) -> Script {
+        let mut script = self.script.clone();
+        script.tools.extend(lock(&self.offered).iter().cloned());
+        script
     }
 
     fn send_result(&self, scene: &Scene<'_>, result: &Value) -> io::Result<()> {

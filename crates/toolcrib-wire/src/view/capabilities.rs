@@ -38,6 +38,14 @@ impl ClientCapabilities {
         has(&self.0, &["sampling", "tools"])
     }
 
+    pub fn sampling_context(&self) -> bool {
+        has(&self.0, &["sampling", "context"])
+    }
+
+    pub fn roots_changes(&self) -> bool {
+        is_true(&self.0, "roots", "listChanged")
+    }
+
     /// Forms, addresses or both.
     pub fn elicitation(&self) -> bool {
         has(&self.0, &["elicitation"])

@@ -55,6 +55,19 @@ pub enum Odd {
 }
 
 impl Catalog {
+    /// Whether the tools are the same, to the byte.
+    pub fn has_same_tools(&self, other: &Catalog) -> bool {
+        same(&self.tools, &other.tools, Tool::raw)
+    }
+
+    /// Whether the same is offered, to the byte.
+    pub fn offers_same(&self, other: &Catalog) -> bool {
+        self.has_same_tools(other)
+            && same(&self.prompts, &other.prompts, Prompt::raw)
+            && same(&self.resources, &other.resources, Resource::raw)
+            && same(&self.templates, &other.templates, ResourceTemplate::raw)
+    }
+
     /// Takes out the tools whose arguments would have to travel in headers that cannot be. Only Streamable
     /// HTTP of the modern era has such headers.
     pub fn without_impossible_headers(mut self) -> Self {
@@ -74,6 +87,10 @@ impl Catalog {
         }));
         self
     }
+}
+
+fn same<T>(some: &[T], others: &[T], raw: fn(&T) -> &Raw) -> bool {
+    some.len() == others.len() && some.iter().zip(others).all(|(one, other)| raw(one) == raw(other))
 }
 
 /// A list that could not be had. It is never taken for an empty one.

@@ -44,6 +44,10 @@ pub struct View {
     pub session: Option<Session>,
     /// What the server offers, or last offered.
     pub catalog: Option<Arc<Catalog>>,
+    /// What it lists since a dialog has the connection for itself, where that has changed: it is that dialog's alone.
+    pub own: Option<Arc<Catalog>>,
+    /// Since when its session is open, where the lists have not been read again since.
+    pub fresh: Option<Instant>,
     /// What the newest session's server wrote to its stderr, where that is seen; also of a failed start.
     pub stderr: Option<StderrTail>,
 }
@@ -62,6 +66,8 @@ pub enum News {
     Listed {
         catalog: Arc<Catalog>,
         changes: Vec<Change>,
+        /// Whether it is only for the dialog that has the connection for itself.
+        is_own: bool,
         /// What the server said of it, where it did.
         announced: Vec<Notification>,
     },
@@ -99,6 +105,8 @@ impl Conn {
             began,
             session: None,
             catalog: None,
+            own: None,
+            fresh: None,
             stderr: None,
         };
         let (publish, view) = watch::channel(first);
@@ -196,6 +204,24 @@ impl Conn {
 
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// What is listed in its session, for whoever has that; and since when the session is open, where that was listed
+    /// first of all.
+    pub fn listed(&self) -> Option<(Arc<Catalog>, Option<Instant>)> {
+        let view = self.view.borrow();
+        let listed = view.own.clone().or_else(|| view.catalog.clone())?;
+        Some((listed, view.fresh))
+    }
+
+    /// Lends it to one dialog alone, or takes it back; whether it was lent before. What changes in its lists while it is
+    /// lent is the dialog's.
+    pub fn lend(&self, lent: bool) -> bool {
+        self.usage.lend(lent)
+    }
+
+    pub fn is_lent(&self) -> bool {
+        self.usage.is_lent()
     }
 
     /// How many use it or wait for it.

@@ -38,6 +38,10 @@ pub(super) struct Task {
     closing: usize,
     live: Option<Live>,
     catalog: Option<Arc<Catalog>>,
+    /// What the dialog has made of it that has the connection for itself.
+    own: Option<Arc<Catalog>>,
+    /// Since when the session is open, until its lists are read again.
+    fresh: Option<Instant>,
     /// Words of changes that came since the lists were last read, each kind once.
     announced: Vec<Notification>,
     stderr: Option<StderrTail>,
@@ -89,6 +93,8 @@ impl Task {
             closing: 0,
             live: None,
             catalog: None,
+            own: None,
+            fresh: None,
             announced: Vec::new(),
             stderr: None,
         }
@@ -222,7 +228,9 @@ impl Task {
         match report {
             Report::Connected(link, outcome) => self.connected(link, outcome),
             Report::Listed(link, outcome) => {
-                let outcome = outcome.map(|catalog| self.learn(catalog));
+                let is_own = self.usage.is_lent();
+                self.fresh = self.fresh.filter(|_| outcome.is_err());
+                let outcome = outcome.map(|catalog| self.learn(catalog, is_own));
                 self.take(Event::Listed(link, outcome));
             }
             Report::Closed => self.closed(),
@@ -259,7 +267,9 @@ impl Task {
         let mut opening = JoinSet::new();
         opening.spawn(async move { leveled.set_log_level().await });
         self.live = Some(Live { link, session, events, listening, _opening: opening });
-        self.learn(catalog);
+        (self.own, self.fresh) = (None, Some(Instant::now()));
+        // Nobody has called yet: what is listed now is what everybody would be.
+        self.learn(catalog, false);
         self.take(Event::Connected(link));
         self.publish();
     }
@@ -290,8 +300,8 @@ impl Task {
         }
     }
 
-    fn learn(&mut self, catalog: Catalog) {
-        let before = self.catalog.take().unwrap_or_default();
+    fn learn(&mut self, catalog: Catalog, is_own: bool) {
+        let before = self.own.take().or_else(|| self.catalog.clone()).unwrap_or_default();
         let changes = changes(&before, &catalog);
         // What did not change stays the very same, to the byte.
         let catalog = if changes.is_empty() && before.oddities == catalog.oddities {
@@ -299,10 +309,11 @@ impl Task {
         } else {
             Arc::new(catalog)
         };
-        self.catalog = Some(Arc::clone(&catalog));
+        let place = if is_own { &mut self.own } else { &mut self.catalog };
+        *place = Some(Arc::clone(&catalog));
         self.publish();
         let announced = std::mem::take(&mut self.announced);
-        self.listener.hear(News::Listed { catalog, changes, announced });
+        self.listener.hear(News::Listed { catalog, changes, is_own, announced });
     }
 
     fn heard(&mut self, link: Link, heard: Heard) {
@@ -353,6 +364,8 @@ impl Task {
             view.life = self.life.clone();
             view.session = self.live.as_ref().map(|live| live.session.clone());
             view.catalog.clone_from(&self.catalog);
+            view.fresh = self.fresh;
+            view.own = self.own.clone().filter(|_| self.live.is_some());
             view.stderr.clone_from(&self.stderr);
         });
     }

@@ -18,6 +18,8 @@ pub(super) struct Usage {
     /// Whether the task wants to know when nobody uses it any more.
     is_watched: AtomicBool,
     unused: Notify,
+    /// Whether one dialog has the connection for itself.
+    is_lent: AtomicBool,
 }
 
 /// One use.
@@ -32,11 +34,21 @@ impl Usage {
             last: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
             unused: Notify::new(),
+            is_lent: AtomicBool::new(false),
         }
     }
 
     pub(super) fn count(&self) -> u32 {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// Lends the connection, or takes it back; whether it was lent before.
+    pub(super) fn lend(&self, lent: bool) -> bool {
+        self.is_lent.swap(lent, Ordering::SeqCst)
+    }
+
+    pub(super) fn is_lent(&self) -> bool {
+        self.is_lent.load(Ordering::SeqCst)
     }
 
     /// How many use it, and when the last one that ended did. The end of the uses that are counted will be told.

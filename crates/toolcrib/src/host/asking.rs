@@ -3,84 +3,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
-use toolcrib_config::model::policy::{Client, Offer, Roots};
-use toolcrib_wire::view::ClientCapabilities;
-use toolcrib_wire::{Json, ObjectWriter, Raw, RpcError, method};
+use toolcrib_config::model::policy::{Offer, Roots};
+use toolcrib_wire::{ObjectWriter, Raw, RpcError, method};
 use url::Url;
 
+use super::answers::{Answers, capabilities};
 use super::desk::Desk;
 use super::dialog::Inner;
 use super::events::Event;
 use crate::conn::Caller;
-use crate::conn::peer::{Answering, Asked, Handler};
+use crate::conn::peer::{Answering, Asked, CallOff, Handler};
 
 /// A question that nobody answers ends after this time.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Questions that may wait in one dialog.
 const MOST: usize = 32;
-
-/// What somebody behind a dialog can answer. Nothing else is declared to servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Answers {
-    /// There is a person who can fill in forms and open addresses.
-    pub elicitation: bool,
-    /// There is a model.
-    pub sampling: bool,
-    /// It has folders of its own; the dialog's folder counts where it has none.
-    pub roots: bool,
-}
-
-impl Answers {
-    /// Whether it can be asked this.
-    pub fn covers(self, method: &str) -> bool {
-        match method {
-            method::ELICIT => self.elicitation,
-            method::CREATE_MESSAGE => self.sampling,
-            method::ROOTS_LIST => self.roots,
-            _ => false,
-        }
-    }
-
-    fn to_bits(self) -> u8 {
-        u8::from(self.elicitation) | u8::from(self.sampling) << 1 | u8::from(self.roots) << 2
-    }
-
-    fn of_bits(bits: u8) -> Self {
-        let has = |place: u8| bits >> place & 1 == 1;
-        Answers { elicitation: has(0), sampling: has(1), roots: has(2) }
-    }
-}
-
-/// What any request of a dialog could be asked so far: sessions of the legacy era are told it once, when they open.
-/// Who is asked something is still judged by his own request.
-#[derive(Debug)]
-pub(super) struct Declared(AtomicU8);
-
-impl Declared {
-    pub(super) fn new(answers: Answers) -> Self {
-        Declared(AtomicU8::new(answers.to_bits()))
-    }
-
-    pub(super) fn get(&self) -> Answers {
-        Answers::of_bits(self.0.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn add(&self, answers: Answers) {
-        let bits = answers.to_bits();
-        // Nearly always there is nothing new to write.
-        if self.0.load(Ordering::Relaxed) & bits != bits {
-            self.0.fetch_or(bits, Ordering::Relaxed);
-        }
-    }
-}
 
 /// A question of a server that waits for its answer.
 #[derive(Clone, Debug)]
@@ -93,6 +37,8 @@ pub struct Question {
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     pub params: Raw,
+    /// What its server says if it calls it off.
+    pub call_off: CallOff,
 }
 
 /// The questions of one dialog.
@@ -158,19 +104,17 @@ impl Questions {
         drop(std::mem::take(&mut self.open().waiting));
     }
 
+    /// Gives the question its number.
     fn add(
         &self,
-        server: Arc<str>,
-        call: Option<u64>,
-        method: String,
-        params: Raw,
+        mut question: Question,
     ) -> Option<(Question, oneshot::Receiver<Result<Raw, RpcError>>)> {
         let mut open = self.open();
         if open.waiting.len() >= MOST {
             return None;
         }
         open.last += 1;
-        let question = Question { id: open.last, call, server, method, params };
+        question.id = open.last;
         let (reply, answer) = oneshot::channel();
         open.waiting.insert(question.id, (question.clone(), reply));
         self.newest.send_replace(question.id);
@@ -194,37 +138,6 @@ pub(super) fn caller(dialog: &Arc<Inner>, spec: &Arc<ServerSpec>, during: During
         capabilities: capabilities(&spec.policy.client, dialog.answers.get()),
         handler: Arc::new(person),
     }
-}
-
-/// What is declared: only what can really be answered.
-pub(super) fn capabilities(client: &Client, answers: Answers) -> ClientCapabilities {
-    let mut declared = ObjectWriter::new();
-    if client.roots == Roots::Cwd {
-        declared = declared.json("roots", Json::EMPTY);
-    }
-    if is_offered(client.sampling, answers.sampling) {
-        declared = declared.json("sampling", Json::EMPTY);
-    }
-    if is_offered(client.elicitation, answers.elicitation) {
-        let ways = ObjectWriter::new().json("form", Json::EMPTY).json("url", Json::EMPTY).finish();
-        declared = declared.json("elicitation", ways.json());
-    }
-    ClientCapabilities::new(declared.finish())
-}
-
-/// What of a caller's own capabilities the server may be told.
-pub(super) fn allowed(client: &Client, own: &ClientCapabilities) -> ClientCapabilities {
-    let off = [
-        ("roots", client.roots == Roots::Off),
-        ("sampling", client.sampling == Offer::Off),
-        ("elicitation", client.elicitation == Offer::Off),
-    ];
-    let off = off.into_iter().filter(|(_, is_off)| *is_off).map(|(name, _)| (name, None));
-    ClientCapabilities::new(own.raw().with_members(off))
-}
-
-fn is_offered(offer: Offer, can: bool) -> bool {
-    can && offer != Offer::Off
 }
 
 /// During which call a question is asked.
@@ -279,17 +192,22 @@ pub(super) fn take(
         method::ROOTS_LIST => client.roots == Roots::Off,
         _ => client.sampling == Offer::Off,
     };
-    let may_ask = answers.covers(&asked.method) && !is_off;
-    let (dialog, server) = (Arc::clone(dialog), Arc::from(spec.id.as_str()));
-    may_ask.then(|| ask(dialog, server, call, asked))
+    if is_off {
+        return None;
+    }
+    match answers.refusal(&asked.method, asked.params.json()) {
+        Some(refusal) => Some(Box::pin(async { Err(refusal) })),
+        None => Some(ask(Arc::clone(dialog), Arc::from(spec.id.as_str()), call, asked)),
+    }
 }
 
 /// The question is known from now on, not only when its answer is waited for: the next one may be for another call.
 fn ask(dialog: Arc<Inner>, server: Arc<str>, call: Option<u64>, asked: Asked) -> Answering {
     let pause = asked.pause(call);
     let params = asked.params.raw().unwrap_or_else(|| ObjectWriter::new().finish());
-    let added = dialog.questions.add(server, call, asked.method, params);
-    let Some((question, answer)) = added else {
+    let Asked { method, call_off, .. } = asked;
+    let question = Question { id: 0, call, server, method, params, call_off };
+    let Some((question, answer)) = dialog.questions.add(question) else {
         return Box::pin(async { Err(RpcError::internal("too many open questions")) });
     };
     let open = OpenQuestion { dialog: Arc::clone(&dialog), id: question.id };
@@ -334,26 +252,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dis_42_only_what_can_be_answered_is_declared() {
-        let mut client = Client::default();
-        let both = Answers { elicitation: true, sampling: true, roots: false };
-        let declared = capabilities(&client, both);
-        assert!(declared.roots() && declared.sampling());
-        assert!(declared.elicitation_form() && declared.elicitation_url());
-        // DIS-42: what nobody can answer is not declared.
-        let declared = capabilities(&client, Answers::default());
-        assert!(declared.roots() && !declared.sampling() && !declared.elicitation_form());
-        (client.roots, client.sampling) = (Roots::Off, Offer::Off);
-        client.elicitation = Offer::Off;
-        assert_eq!(capabilities(&client, both).raw().text(), "{}");
-    }
-
-    #[test]
     fn a_question_is_for_the_newest_call_that_nothing_else_is_asked_for() {
         let questions = Questions::default();
         let ask = |call| {
             let (method, params) = (method::ELICIT.to_owned(), ObjectWriter::new().finish());
-            questions.add("server".into(), Some(call), method, params).unwrap().0.id
+            let (server, call_off) = ("server".into(), CallOff::default());
+            let question = Question { id: 0, call: Some(call), server, method, params, call_off };
+            questions.add(question).unwrap().0.id
         };
         let likeliest = || questions.likeliest([3, 2, 1].into_iter());
         assert_eq!(likeliest(), Some(3));
@@ -369,22 +274,6 @@ mod tests {
         questions.open().away.insert(1);
         assert_eq!(likeliest(), Some(3), "nobody attends to any");
         assert_eq!(questions.likeliest(std::iter::empty()), None);
-    }
-
-    #[test]
-    fn what_a_dialog_can_be_asked_only_grows() {
-        let (form, model) = (
-            Answers { elicitation: true, ..Answers::default() },
-            Answers { sampling: true, ..Answers::default() },
-        );
-        let declared = Declared::new(form);
-        declared.add(Answers::default());
-        assert_eq!(declared.get(), form);
-        declared.add(model);
-        assert_eq!(declared.get(), Answers { sampling: true, ..form });
-        assert!(
-            declared.get().covers(method::ELICIT) && !declared.get().covers(method::ROOTS_LIST)
-        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use toolcrib_config::{Named, Workspace};
 use toolcrib_wire::handshake::Implementation;
 
 use super::admin::{self, Home};
-use super::asking::Answers;
+use super::answers::Answers;
 use super::core::{Core, Parts};
 use super::handle::Host;
 use super::steward::Steward;

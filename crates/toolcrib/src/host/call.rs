@@ -8,13 +8,13 @@ use toolcrib_config::model::policy::{Results, Timeouts};
 use toolcrib_wire::view::{CallToolResult, ClientCapabilities, Flaw, LogLevel, ResultType};
 use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
-use super::asking::Answers;
+use super::answers::Answers;
 use super::note::Note;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
 use crate::auth::{LOGIN_REQUIRED, Protected, words};
-use crate::conn::peer::{Patience, Remark, Sender};
+use crate::conn::peer::{CallOff, Patience, Remark, Sender};
 use crate::registry::{NativeCall, NativeTool, Server, Tool};
 use crate::shape::{
     Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
@@ -49,6 +49,8 @@ pub struct Besides {
     pub remarks: Option<Sender<Remark>>,
     /// The number that it is to be known by, from [`Dialog::number`](super::Dialog::number); otherwise it gets one.
     pub call: Option<u64>,
+    /// What the server is told if it is called off by whoever has words of his own for that.
+    pub call_off: Option<CallOff>,
     /// What can be asked in this request; what the dialog was made with where nothing is said.
     pub answers: Option<Answers>,
     /// Where questions go, if whoever calls answers them in the way of the modern era.

@@ -1,36 +1,36 @@
 //! What all parts of a host share.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use toolcrib_config::model::host::Pins;
-use toolcrib_config::{Config, Hash, Problem, Workspace};
+use toolcrib_config::model::policy::SessionScope;
+use toolcrib_config::{Config, Problem, Workspace};
 
-use super::asking::Answers;
+use super::answers::Answers;
 use super::desk::Desk;
 use super::dialogs::Dialogs;
 use super::ears::Ears;
 use super::events::{Event, Events};
 use super::memory::Whole;
 use super::meters::Meter;
-use super::pinning::ChangedDefinition;
 use super::problems::{Changed, Problems};
+use super::published::{Ground, Published, Servers, planned};
 use super::reload::Reload;
 use super::serving::Serving;
-use super::slot::{Slot, Standing};
+use super::slot::Slot;
 use super::steward::Order;
 use super::tally::Tally;
 use super::trust::Trust;
 use super::turns::{Reading, Turns};
 use crate::access::{Attached, Grants, Reach};
-use crate::conn::{Catalog, World};
-use crate::registry::{Input, NativeToolset, Offer, Presence, Scope, Snapshot, Upstream, plan};
+use crate::conn::World;
+use crate::registry::NativeToolset;
 use crate::shape::Checker;
 use crate::store::{Override, Store};
 use crate::supervise::{Server, Supervisor};
@@ -74,45 +74,8 @@ pub(super) struct Core {
     pub(super) tasks: Mutex<JoinSet<()>>,
     /// Folders that dialogs have left; the steward has not heard of it yet.
     left: Mutex<Vec<PathBuf>>,
-    /// What the newest snapshot was planned from.
-    planned: Mutex<Vec<Ground>>,
     last_version: AtomicU64,
     last_call: AtomicU64,
-}
-
-/// Everything that a call or a list reads, in one piece.
-#[derive(Debug, Default)]
-pub(super) struct Published {
-    pub(super) snapshot: Snapshot,
-    pub(super) config: Arc<Config>,
-    pub(super) grants: Grants,
-    /// Who serves, by scope and key.
-    /// There are few, and every call looks here several times: cheaper than hashing.
-    pub(super) servers: BTreeMap<Scope, BTreeMap<Arc<str>, Arc<Serving>>>,
-}
-
-/// What a slot adds to a plan, told apart without comparing lists.
-#[derive(Debug)]
-struct Ground {
-    scope: Scope,
-    server: u64,
-    hash: Hash,
-    presence: Presence,
-    from_cache: bool,
-    /// Held for the same reason.
-    changed: Arc<Vec<ChangedDefinition>>,
-    /// Held, so that no other list can be where it was.
-    catalog: Option<Arc<Catalog>>,
-}
-
-impl PartialEq for Ground {
-    fn eq(&self, other: &Self) -> bool {
-        let place = |ground: &Ground| ground.catalog.as_ref().map(Arc::as_ptr);
-        let facts = |it: &Ground| (it.server, it.hash, it.presence, it.from_cache, place(it));
-        self.scope == other.scope
-            && facts(self) == facts(other)
-            && Arc::ptr_eq(&self.changed, &other.changed)
-    }
 }
 
 /// What a core is made of.
@@ -164,7 +127,6 @@ impl Core {
             started: Instant::now(),
             tasks: Mutex::default(),
             left: Mutex::default(),
-            planned: Mutex::default(),
             last_version: AtomicU64::new(0),
             last_call: AtomicU64::new(0),
         }
@@ -196,63 +158,31 @@ impl Core {
         in_any_case: bool,
     ) -> u64 {
         let now = Instant::now();
-        let standings: Vec<_> = slots.iter_mut().map(|slot| slot.standing(now)).collect();
-        let grounds: Vec<Ground> = slots
-            .iter()
-            .zip(&standings)
-            .map(|(slot, standing)| Ground {
-                scope: slot.scope.clone(),
-                server: slot.serving.server.number(),
-                hash: slot.serving.spec().hash,
-                presence: standing.presence,
-                from_cache: standing.from_cache,
-                changed: Arc::clone(&standing.changed),
-                catalog: standing.catalog.clone(),
-            })
-            .collect();
+        let grounds = slots.iter_mut().map(|slot| {
+            let standing = slot.standing(now);
+            Ground::of(slot, standing)
+        });
+        let grounds: Vec<Ground> = grounds.collect();
         let newest = self.last_version.load(Ordering::SeqCst);
         // The first one is published whatever is in it: native tools need no server.
-        let is_as_before = self.published.load().config.host == config.host;
-        if !in_any_case && newest > 0 && is_as_before && *self.planned() == grounds {
+        let before = self.published.load_full();
+        let is_as_before = before.config.host == config.host && *before.grounds == grounds;
+        if !in_any_case && newest > 0 && is_as_before {
             return newest;
         }
         let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;
-        let is_enforced = config.host.pins == Pins::Enforce;
-        let names = |it: &Standing| it.changed.iter().map(|it| it.tool.clone()).collect();
-        let unaccepted: Vec<HashSet<String>> =
-            standings.iter().filter(|_| is_enforced).map(names).collect();
-        let upstreams = slots.iter().zip(&standings).enumerate();
-        let upstreams = upstreams.map(|(place, (slot, standing))| Upstream {
-            spec: Arc::clone(slot.shown()),
-            scope: slot.scope.clone(),
-            presence: standing.presence,
-            offer: standing.catalog.as_ref().map(|catalog| Offer {
-                tools: &catalog.tools,
-                prompts: &catalog.prompts,
-                resources: &catalog.resources,
-                templates: &catalog.templates,
-                unaccepted: unaccepted.get(place),
-                from_cache: standing.from_cache,
-            }),
-        });
-        let (snapshot, problems) = plan(&Input {
-            version,
-            native: &self.native,
-            reserved_tools: &config.host.reserved_tools,
-            reserved_toolsets: &config.host.reserved_toolsets,
-            servers: upstreams.collect(),
-        });
-        let grants = Grants::of(config);
+        let (snapshot, problems) = planned(version, &self.native, config, &grounds);
+        let grants = Arc::new(Grants::of(config));
         let exists = |name: &str| snapshot.has_toolset(name);
         let missing = grants.problems(exists);
-        let mut servers: BTreeMap<Scope, BTreeMap<_, _>> = BTreeMap::new();
+        let mut servers = Servers::new();
         for slot in slots.iter() {
             let serving = Arc::clone(&slot.serving);
             servers.entry(slot.scope.clone()).or_default().insert(Arc::clone(&slot.key), serving);
         }
-        *self.planned() = grounds;
-        let config = Arc::clone(config);
-        self.published.store(Arc::new(Published { snapshot, config, grants, servers }));
+        let (config, servers, grounds) = (Arc::clone(config), Arc::new(servers), Arc::new(grounds));
+        let published = Published { snapshot, config, grants, servers, grounds };
+        self.published.store(Arc::new(published));
         self.tell_problems("plan", problems);
         self.tell_problems("grants", missing);
         self.version.send_replace(version);
@@ -271,7 +201,12 @@ impl Core {
         let (serving, clerks) = Serving::new(self, server, desk, meter);
         clerks.into_iter().for_each(|clerk| self.beside(clerk));
         for changes in serving.lease_changes() {
-            self.beside(tell_leases(self.events.clone(), &serving, changes));
+            self.beside(tell_leases(
+                Arc::clone(&self.ears),
+                self.events.clone(),
+                &serving,
+                changes,
+            ));
         }
         serving
     }
@@ -351,24 +286,11 @@ impl Core {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(work);
     }
-
-    fn planned(&self) -> MutexGuard<'_, Vec<Ground>> {
-        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Published {
-    pub(super) fn serving(&self, server: &crate::registry::Server) -> Option<&Arc<Serving>> {
-        self.servers.get(&server.scope)?.get(&server.key)
-    }
-
-    pub(super) fn all_serving(&self) -> impl Iterator<Item = &Arc<Serving>> {
-        self.servers.values().flat_map(BTreeMap::values)
-    }
 }
 
 /// Tells who holds leases of a server whenever that changes, for as long as it serves.
 fn tell_leases(
+    ears: Arc<Ears>,
     events: Events,
     serving: &Arc<Serving>,
     mut changes: watch::Receiver<u64>,
@@ -379,6 +301,10 @@ fn tell_leases(
             let Some(serving) = serving.upgrade() else { return };
             let (server, leases) = (Arc::clone(&serving.key), serving.leases());
             events.tell(Event::Leases { server, leases });
+            if serving.spec().policy.session.scope == SessionScope::PerConversation {
+                // Whoever has a session sees what is listed there, and who has lost it what everybody sees.
+                ears.news.notify_one();
+            }
         }
     }
 }

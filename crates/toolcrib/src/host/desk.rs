@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_config::ServerSpec;
 
-use super::asking::{self, Answers, Whose};
+use super::answers::{Answers, capabilities};
+use super::asking::{self, Whose};
 use super::dialog::Inner;
 use crate::conn::Caller;
 use crate::conn::peer::{Answering, Asked, Handler};
@@ -53,7 +54,7 @@ impl Desk {
 
     /// As the server's main connection sees the host.
     pub(super) fn caller(self: &Arc<Self>, answers: Answers) -> Caller {
-        let capabilities = asking::capabilities(&self.spec.policy.client, answers);
+        let capabilities = capabilities(&self.spec.policy.client, answers);
         Caller { capabilities, handler: Arc::clone(self) as _ }
     }
 

@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
+use toolcrib_config::model::policy::Roots;
 use toolcrib_wire::view::LogLevel;
-use toolcrib_wire::{Era, Raw, RpcError};
+use toolcrib_wire::{Era, Raw, RpcError, method};
 
-use super::asking::{Answers, Away, Declared, Question, Questions};
+use super::answers::{Answers, Declared};
+use super::asking::{Away, Question, Questions};
 use super::background::Jobs;
 use super::call::{CallRequest, Execution};
 use super::events::Events;
 use super::handle::{Host, Waits};
+use super::own::Own;
+use super::serving::Serving;
 use super::turn::Turn;
 use crate::access::Switches;
 use crate::lease::{Lease, Reminder, reminder};
@@ -54,6 +58,7 @@ pub(super) struct Inner {
     pub(super) era: Option<Era>,
     pub(super) answers: Declared,
     pub(super) switches: Mutex<Arc<Switches>>,
+    pub(super) own: Own,
     pub(super) questions: Questions,
     pub(super) jobs: Jobs,
     pub(super) events: Events,
@@ -209,6 +214,18 @@ impl Dialog {
     /// A request says that this can be asked, too: sessions that are opened from now on are told so.
     pub fn declare(&self, answers: Answers) {
         self.inner.answers.add(answers);
+    }
+
+    /// The folders of whoever is behind the dialog are others now: servers are told that were told of such changes.
+    pub fn roots_changed(&self, params: Option<&Raw>) {
+        if !self.inner.answers.get().roots_changes {
+            return;
+        }
+        let published = self.host.core().published.load_full();
+        let asks = |serving: &Serving| serving.spec().policy.client.roots == Roots::Cwd;
+        for serving in published.all_serving().filter(|serving| asks(serving)) {
+            serving.tell(&self.inner.id, method::ROOTS_CHANGED, params);
+        }
     }
 
     /// Nobody attends to this call for a while.

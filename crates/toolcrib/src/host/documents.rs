@@ -204,6 +204,7 @@ impl Turn {
             patience: patience(None, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
             rounds: besides.rounds.as_ref(),
+            call_off: besides.call_off.as_ref(),
             answers: besides.answers,
             call: besides.call.unwrap_or_else(|| self.core().next_call()),
         };

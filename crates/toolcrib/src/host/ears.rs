@@ -95,12 +95,13 @@ impl Watcher for Ears {
     fn hear(&self, of: u64, whose: &Whose, news: News) {
         match (news, whose) {
             (News::State(view), Whose::Main) => self.state(of, &view),
-            (News::Listed { changes, announced, .. }, Whose::Main) => {
-                // What is published next tells of what has really changed.
+            (News::Listed { changes, announced, is_own, .. }, whose) => {
+                // What is published next, or offered to the one dialog, tells of what has really changed.
                 for notification in announced.into_iter().filter(|_| changes.is_empty()) {
                     self.told(of, whose, notification, false);
                 }
-                if let Some(server) = self.key(of).filter(|_| !changes.is_empty()) {
+                let is_for_all = *whose == Whose::Main && !is_own && !changes.is_empty();
+                if let Some(server) = self.key(of).filter(|_| is_for_all) {
                     warn_of(&server, &changes);
                     self.events.tell(Event::Listed { server, changes });
                 }
@@ -108,12 +109,7 @@ impl Watcher for Ears {
             (News::Told { notification, in_call }, _) => {
                 return self.told(of, whose, notification, in_call);
             }
-            // A lease's connection has no lists that anybody is shown, but its dialog may want to know that
-            // they changed; its state is nobody else's.
-            (News::Listed { announced, .. }, Whose::Spare(_)) => {
-                announced.into_iter().for_each(|it| self.told(of, whose, it, false));
-                return;
-            }
+            // A lease's state is nobody else's.
             (News::State(_), Whose::Spare(_)) => return,
             (News::Odd(_), _) => {}
         }

@@ -44,6 +44,10 @@ pub enum Event {
     Published {
         version: u64,
     },
+    /// What one dialog is offered, because its own session with a server lists something else.
+    Offered {
+        dialog: Arc<str>,
+    },
     /// Who holds leases of a server.
     Leases {
         server: Arc<str>,
@@ -147,6 +151,7 @@ impl Event {
             Event::Listed { .. } => "tools",
             Event::Pinned { .. } => "pinned",
             Event::Published { .. } => "published",
+            Event::Offered { .. } => "offered",
             Event::Leases { .. } => "lease",
             Event::Progress { .. } => "progress",
             Event::Called { .. } => "call",

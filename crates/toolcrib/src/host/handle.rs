@@ -12,12 +12,14 @@ use tokio::time::timeout;
 use toolcrib_config::model::policy::{Connect, Reload as Taking};
 use toolcrib_config::{Config, Problem};
 
-use super::asking::{Declared, Questions};
+use super::answers::Declared;
+use super::asking::Questions;
 use super::background::Jobs;
 use super::builder::HostBuilder;
 use super::core::Core;
 use super::dialog::{Dialog, DialogRequest, Inner};
 use super::events::Listening;
+use super::own::Own;
 use super::reload::Reload;
 use super::serving::Serving;
 use super::slot::{is_away, patience};
@@ -176,6 +178,7 @@ impl Host {
             era: request.era,
             answers: Declared::new(request.answers.unwrap_or(core.answers)),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
+            own: Own::default(),
             questions: Questions::default(),
             jobs: Jobs::default(),
             events: core.events.clone(),

@@ -5,6 +5,7 @@
 //! one step of it, and [`Host`] the handle to all.
 
 mod admin;
+mod answers;
 mod asking;
 mod background;
 mod builder;
@@ -25,10 +26,12 @@ mod memory;
 mod meters;
 mod note;
 mod ops;
+mod own;
 mod pin_problems;
 mod pinning;
 mod placing;
 mod problems;
+mod published;
 mod reload;
 mod send;
 mod serving;
@@ -41,7 +44,8 @@ mod turn;
 mod turns;
 mod watching;
 
-pub use asking::{Answers, Away, Question};
+pub use answers::Answers;
+pub use asking::{Away, Question};
 pub use builder::{HostBuilder, StartError};
 pub use call::{Besides, CallRequest, Execution, Rounds};
 pub use dialog::{Dialog, DialogRequest, SwitchError};

@@ -12,6 +12,7 @@ use toolcrib_wire::view::Tool;
 use super::core::Core;
 use super::events::Event;
 use super::pin_problems::{and_more, problem, too_many, unreadable, unwritten};
+use super::published::Judged;
 use super::slot::Slot;
 use super::steward::{Steward, slots, slots_mut};
 use crate::conn::Catalog;
@@ -43,7 +44,8 @@ pub struct ChangedDefinition {
 pub(super) struct Pinned {
     /// Nothing until the store was asked.
     known: Option<HashMap<String, Print>>,
-    judged: Option<Judged>,
+    /// The list that was last looked at, and by which rule.
+    judged: Option<(Judged, Pins)>,
     /// Why nobody knows how the tools were, as long as nobody does.
     unread: Option<String>,
     /// How many tools there was no room for.
@@ -57,14 +59,6 @@ struct Unkept {
     pins: Vec<Arc<[Pin]>>,
     /// Why the last try to write some of it failed, and when that was.
     failed: Option<(String, Instant)>,
-}
-
-/// A list that was looked at.
-struct Judged {
-    catalog: Arc<Catalog>,
-    changed: Arc<Vec<ChangedDefinition>>,
-    /// By which rule.
-    pins: Pins,
 }
 
 /// What looking at a list found out.
@@ -86,12 +80,9 @@ impl Unkept {
 }
 
 impl Pinned {
-    /// The list that may be offered, and what of it has changed.
-    pub(super) fn judged(&self) -> (Option<Arc<Catalog>>, Arc<Vec<ChangedDefinition>>) {
-        match &self.judged {
-            Some(judged) => (Some(Arc::clone(&judged.catalog)), Arc::clone(&judged.changed)),
-            None => (None, Arc::default()),
-        }
+    /// The list that everybody may be offered.
+    pub(super) fn judged(&self) -> Option<Judged> {
+        self.judged.as_ref().map(|(judged, _)| judged.clone())
     }
 
     /// Another server is in the slot; its tools are known by what those of the one before were.
@@ -101,17 +92,14 @@ impl Pinned {
 
     /// What could not be read is read again whenever there is an occasion.
     fn is_judged(&self, catalog: &Arc<Catalog>, pins: Pins) -> bool {
-        let is_it = |it: &Judged| Arc::ptr_eq(&it.catalog, catalog) && it.pins == pins;
-        self.judged.as_ref().is_some_and(is_it) && self.unread.is_none()
+        let known = self.judged.as_ref().filter(|(_, by)| *by == pins && self.unread.is_none());
+        known.is_some_and(|(judged, _)| Arc::ptr_eq(&judged.catalog, catalog))
     }
 
     /// A list that says the same as the one before needs no further look.
     fn is_alike(&self, catalog: &Catalog) -> bool {
-        let known = self.judged.as_ref().filter(|it| it.pins != Pins::Off && self.unread.is_none());
-        known.is_some_and(|judged| {
-            let (old, new) = (&judged.catalog.tools, &catalog.tools);
-            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.raw() == new.raw())
-        })
+        let known = self.judged.as_ref().filter(|it| it.1 != Pins::Off && self.unread.is_none());
+        known.is_some_and(|(judged, _)| judged.catalog.has_same_tools(catalog))
     }
 
     fn learn(&mut self, pins: Vec<Pin>) {
@@ -156,7 +144,9 @@ impl Steward {
             }
             let looked = match pins {
                 Pins::Off => Ok(Arc::default()),
-                _ if slot.pinned.is_alike(&catalog) => Ok(slot.pinned.judged().1),
+                _ if slot.pinned.is_alike(&catalog) => {
+                    Ok(slot.pinned.judged().map(|it| it.changed).unwrap_or_default())
+                }
                 _ => look(&core, slot, &catalog).await.map(Arc::new),
             };
             keep(&core, slot);
@@ -164,10 +154,9 @@ impl Steward {
             slot.pinned.judged = match looked {
                 // Nobody can tell what has changed, so that nothing of it is offered.
                 Err(_) if pins == Pins::Enforce => None,
-                looked => Some(Judged { catalog, changed: looked.unwrap_or_default(), pins }),
+                looked => Some((Judged { catalog, changed: looked.unwrap_or_default() }, pins)),
             };
         }
-        self.tell_changed();
     }
 
     /// Reads how the tools of all servers were, together: one after the other they would wait for what is written of
@@ -193,7 +182,7 @@ impl Steward {
 
     pub(super) fn changed_definitions(&self) -> Vec<ChangedDefinition> {
         let all = slots(&self.folders, &self.added);
-        all.flat_map(|slot| slot.pinned.judged().1.to_vec()).collect()
+        all.flat_map(Slot::changed).map(|(changed, _)| changed).collect()
     }
 
     /// Accepts what is called so, or all; what was accepted.
@@ -204,32 +193,32 @@ impl Steward {
         let mut accepted = Vec::new();
         let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
-            let Some(judged) = &mut slot.pinned.judged else { continue };
             let is_meant =
                 |it: &ChangedDefinition| tool.is_none_or(|name| it.name == name || it.tool == name);
-            let (meant, rest): (Vec<_>, Vec<_>) =
-                judged.changed.iter().cloned().partition(is_meant);
+            let meant: Vec<_> = slot.changed().filter(|(changed, _)| is_meant(changed)).collect();
             if meant.is_empty() {
                 continue;
             }
-            let tools = &judged.catalog.tools;
-            let now =
-                meant.iter().filter_map(|it| tools.iter().find(|tool| tool.name() == it.tool));
-            let pins: Vec<Pin> = now.map(pin).collect();
+            let (meant, pins): (Vec<_>, Vec<Pin>) =
+                meant.into_iter().map(|(changed, tool)| (changed, pin(&tool))).unzip();
             let prints = pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect::<Vec<_>>();
             core.store.set_pins(&pinned_server(&core, &slot.key), pins.into()).await?;
-            judged.changed = Arc::new(rest);
+            if let Some((judged, _)) = &mut slot.pinned.judged {
+                let rest = judged.changed.iter().filter(|it| !is_meant(it)).cloned();
+                judged.changed = Arc::new(rest.collect());
+            }
+            slot.own.look_again();
             slot.pinned.known.get_or_insert_default().extend(prints);
             accepted.extend(meant);
         }
         Ok(accepted)
     }
 
-    fn tell_changed(&self) {
+    pub(super) fn tell_changed(&self) {
         let pins = self.root().config.host.pins;
         let is_enforced = pins == Pins::Enforce;
         for slot in slots(&self.folders, &self.added) {
-            let (_, changed) = slot.pinned.judged();
+            let changed: Vec<_> = slot.changed().map(|(changed, _)| changed).collect();
             let told = changed.iter().take(TOLD).map(|it| problem(&slot.spec, it, is_enforced));
             let more = changed.len().saturating_sub(TOLD);
             let rest = (more > 0).then(|| and_more(&slot.spec, more));
@@ -246,7 +235,7 @@ impl Steward {
 }
 
 /// Holds a list against what is known; what is new is known from now on. An error where nobody can tell.
-async fn look(
+pub(super) async fn look(
     core: &Arc<Core>,
     slot: &mut Slot,
     catalog: &Arc<Catalog>,

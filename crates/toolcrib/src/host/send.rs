@@ -8,14 +8,17 @@ use toolcrib_config::model::policy::CallRetry;
 use toolcrib_wire::view::{CallToolResult, ResultType};
 use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
-use super::asking::{self, Answers, During};
+use super::answers::{Answers, allowed};
+use super::asking::{self, During};
 use super::call::{CallRequest, Rounds, deadline, params, patience, unusable};
 use super::desk::Call;
 use super::events::{Event, Events};
 use super::note::Note;
 use super::serving::{NoSession, Serving};
 use super::turn::Turn;
-use crate::conn::peer::{self, CallOptions, Hears, Patience, ProgressWish, Remark, Sender};
+use crate::conn::peer::{
+    self, CallOff, CallOptions, Hears, Patience, ProgressWish, Remark, Sender,
+};
 use crate::conn::{Failure, FailureKind, Session};
 use crate::lease::TakeError;
 use crate::registry::{Server, Tool};
@@ -52,6 +55,7 @@ pub(super) struct Errand<'a> {
     pub(super) patience: Patience,
     pub(super) remarks: Option<&'a Sender<Remark>>,
     pub(super) rounds: Option<&'a Rounds>,
+    pub(super) call_off: Option<&'a CallOff>,
     /// What can be asked on the way, where that is said.
     pub(super) answers: Option<Answers>,
     /// The call that it is part of.
@@ -90,6 +94,7 @@ impl Turn {
             patience: patience(request.timeout, &server.spec.policy.timeouts),
             remarks: besides.remarks.as_ref(),
             rounds: besides.rounds.as_ref(),
+            call_off: besides.call_off.as_ref(),
             answers: besides.answers,
             call: note.call(),
         };
@@ -150,6 +155,7 @@ impl Turn {
             patience: errand.patience.less(serving.waited(begun, stood)),
             progress: ProgressWish::Deliver(self.hearing(errand)),
             tag: Some(errand.call),
+            call_off: errand.call_off.cloned(),
             has_no_meta: errand.has_no_meta,
             is_alone: place.is_leased(),
             is_direct: true,
@@ -185,7 +191,7 @@ impl Turn {
                     ("requestState", rounds.state.clone()),
                 ];
                 let params = params.with_members(said.into_iter().filter(|(_, it)| it.is_some()));
-                let capabilities = asking::allowed(&spec.policy.client, &rounds.capabilities);
+                let capabilities = allowed(&spec.policy.client, &rounds.capabilities);
                 session.round(method, params, options, &capabilities, rounds.log_level).await
             }
         }

@@ -9,17 +9,18 @@ use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::model::transport::Transport;
-use toolcrib_wire::Era;
+use toolcrib_wire::{Era, Raw};
 
 use super::asking::{self, During};
 use super::core::Core;
 use super::desk::{Call, Calling, Desk};
 use super::dialog::Inner;
+use super::dialogs::Dialogs;
 use super::memory::Results;
 use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
-use crate::conn::{Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
+use crate::conn::{Catalog, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Other, Server, Spare};
 
@@ -59,6 +60,9 @@ pub(super) struct Place {
     guard: Option<Guard<Arc<Spare>, Failure>>,
     _calling: Calling,
 }
+
+/// A list, and since when its session is open, where that was listed first of all.
+pub(super) type Listed = (Arc<Catalog>, Option<Instant>);
 
 /// A session that somebody listens on without calling: it does not end because it is not used.
 #[derive(Debug)]
@@ -297,6 +301,35 @@ impl Serving {
 
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.state(), State::Ready | State::Degraded)
+    }
+
+    /// What is listed in sessions that are not everybody's, for each dialog that has one; and since when such a session
+    /// is open, where that was listed first of all.
+    pub(super) fn own_lists(&self, dialogs: &Dialogs) -> Vec<(Arc<str>, Listed)> {
+        let leased = self.seats().flat_map(|seat| seat.leases.owned());
+        let listed = leased.filter_map(|(dialog, it)| Some((dialog, it.conn().listed()?)));
+        let mut lists: HashMap<Arc<str>, Listed> = listed.collect();
+        // Whoever has credentials of his own may be shown something else, too.
+        for (agent, seat) in &self.own_seats {
+            let Some(listed) = seat.conn.as_ref().and_then(|own| own.conn().listed()) else {
+                continue;
+            };
+            for dialog in dialogs.list().into_iter().filter(|it| *it.agent == **agent) {
+                lists.entry(Arc::clone(&dialog.id)).or_insert_with(|| listed.clone());
+            }
+        }
+        lists.into_iter().collect()
+    }
+
+    /// Tells something to the session that a dialog has. The modern era has no words of clients but requests.
+    pub(super) fn tell(&self, dialog: &Arc<str>, method: &str, params: Option<&Raw>) {
+        let owned = self.seats().flat_map(|seat| seat.leases.owned());
+        for (_, spare) in owned.filter(|(of, _)| of == dialog) {
+            let session = spare.conn().view().session;
+            if let Some(session) = session.filter(|it| it.agreed().era == Era::Legacy) {
+                session.peer().tell(method, params);
+            }
+        }
     }
 
     pub(super) fn leases(&self) -> Vec<Lease> {

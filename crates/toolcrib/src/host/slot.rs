@@ -1,13 +1,17 @@
 //! One place in the configuration and the servers that fill it: the one that serves, and the one that is to.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
 use toolcrib_config::{Problem, ServerSpec};
+use toolcrib_wire::view::Tool;
 
+use super::own::OwnLists;
 use super::pinning::{ChangedDefinition, Pinned};
+use super::published::Judged;
 use super::serving::Serving;
 use crate::conn::{Catalog, FailureKind, State, View};
 use crate::registry::{Presence, Scope};
@@ -33,6 +37,8 @@ pub(super) struct Slot {
     remembered: Option<Arc<Catalog>>,
     /// How its tools are known.
     pub(super) pinned: Pinned,
+    /// What is listed in sessions that are not everybody's.
+    pub(super) own: OwnLists,
     /// The lists that were last kept for later hosts.
     kept: Option<Arc<Catalog>>,
 }
@@ -40,10 +46,8 @@ pub(super) struct Slot {
 /// What a slot adds to a plan.
 pub(super) struct Standing {
     pub(super) presence: Presence,
-    pub(super) catalog: Option<Arc<Catalog>>,
+    pub(super) list: Option<Judged>,
     pub(super) from_cache: bool,
-    /// Those of its tools that are not as they were accepted.
-    pub(super) changed: Arc<Vec<ChangedDefinition>>,
 }
 
 impl Slot {
@@ -60,6 +64,7 @@ impl Slot {
             away_since: None,
             remembered: None,
             pinned: Pinned::default(),
+            own: OwnLists::default(),
             kept: None,
         }
     }
@@ -98,6 +103,7 @@ impl Slot {
         self.away_since = None;
         self.remembered = None;
         self.pinned.forget_list();
+        self.own = OwnLists::default();
         Some(std::mem::replace(&mut self.serving, new))
     }
 
@@ -120,17 +126,29 @@ impl Slot {
             _ => Presence::Up,
         };
         // What came in the meantime is offered when it has been looked at.
-        let (catalog, changed) = self.pinned.judged();
+        let list = self.pinned.judged();
         let is_remembered = |it: &Arc<Catalog>| {
             self.remembered.as_ref().is_some_and(|known| Arc::ptr_eq(known, it))
         };
-        let from_cache = catalog.as_ref().is_some_and(is_remembered);
-        Standing { presence, from_cache, catalog, changed }
+        let from_cache = list.as_ref().is_some_and(|list| is_remembered(&list.catalog));
+        Standing { presence, from_cache, list }
     }
 
     /// What it offers, or offered when an earlier host last saw it.
     pub(super) fn catalog(&self) -> Option<Arc<Catalog>> {
         self.serving.server.main().view().catalog.or_else(|| self.remembered.clone())
+    }
+
+    /// The tools of all its lists that are not as they were accepted, each once, everybody's first.
+    pub(super) fn changed(&self) -> impl Iterator<Item = (ChangedDefinition, Tool)> {
+        let mut seen = HashSet::new();
+        let lists = self.pinned.judged().into_iter().chain(self.own.lists());
+        let changed = lists.flat_map(|list| {
+            let tool = |name: &str| list.catalog.tools.iter().find(|it| it.name() == name).cloned();
+            let pairs = list.changed.iter().filter_map(|it| Some((it.clone(), tool(&it.tool)?)));
+            pairs.collect::<Vec<_>>()
+        });
+        changed.filter(move |(it, _)| seen.insert(it.tool.clone()))
     }
 
     /// When its time of grace is over.

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use toolcrib_config::{Dialect, ServerSpec};
 
-use super::core::Published;
 use super::meters::Counts;
+use super::published::Published;
 use super::serving::Serving;
 use crate::conn::{CacheState, FailureKind, Moment, State, View, Words};
 use crate::registry::{self, Scope};

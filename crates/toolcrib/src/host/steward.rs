@@ -3,7 +3,7 @@
 //! It is level-triggered. Whatever happens only wakes it; then it looks how things are, and makes them as they
 //! should be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +21,7 @@ use super::core::Core;
 use super::events::Event;
 use super::folder::Folder;
 use super::ops::OpError;
+use super::own::Lists;
 use super::pinning::ChangedDefinition;
 use super::reload::{Outcome, Reload, Step};
 use super::serving::Serving;
@@ -81,6 +82,10 @@ pub(super) struct Steward {
     pub(super) added: Vec<Slot>,
     /// Those that serve no more and are to be retired once nobody is told of them.
     pub(super) leaving: Vec<Arc<Serving>>,
+    /// The dialogs that see other lists than everybody, and which.
+    pub(super) own: HashMap<Arc<str>, Arc<Lists>>,
+    /// When sessions that were just opened are looked at.
+    own_due: Option<Instant>,
     /// Those who wait for what a reload started, and for the end of what is to be replaced, by its key.
     pub(super) waiting: JoinSet<Option<Arc<str>>>,
 }
@@ -105,6 +110,8 @@ impl Steward {
             folders: vec![root],
             added: Vec::new(),
             leaving: Vec::new(),
+            own: HashMap::new(),
+            own_due: None,
             waiting: JoinSet::new(),
         }
     }
@@ -321,7 +328,8 @@ impl Steward {
             self.core.tell_problems(&slot.matter(), slot.problems());
         }
         let now = Instant::now();
-        slots_mut(&mut self.folders, &mut self.added).filter_map(|slot| slot.wake(now)).min()
+        let slots = slots_mut(&mut self.folders, &mut self.added);
+        slots.filter_map(|slot| slot.wake(now)).chain(self.own_due).min()
     }
 
     /// Publishes a snapshot if it would differ from the newest, or in any case; then nobody new is told of those
@@ -336,6 +344,8 @@ impl Steward {
         for serving in self.leaving.drain(..) {
             core.retire(serving, version);
         }
+        self.own_due = self.look_at_own().await;
+        self.tell_changed();
         version
     }
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::admin;
-use super::core::{Core, Published};
+use super::core::Core;
 use super::dialog::{Dialog, Inner};
+use super::published::Published;
 use super::serving::Serving;
 use super::turns::Reading;
 use crate::access::{
@@ -76,7 +77,7 @@ impl Turn {
             switches: dialog.inner.switches(),
             attached: core.attached.load_full(),
             overrides: core.overrides.load_full(),
-            published,
+            published: dialog.inner.own.over(core, published),
             _reading: reading,
             dialog,
         }

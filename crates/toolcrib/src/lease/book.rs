@@ -129,6 +129,15 @@ impl Book {
         .collect()
     }
 
+    /// The sessions that are one dialog's, and whose.
+    pub(super) fn owned(&self) -> impl Iterator<Item = (&Arc<str>, InstanceId)> {
+        let live = self.instances.iter().filter(|(_, it)| it.phase == Phase::Live);
+        live.filter_map(|(id, it)| match &it.holder {
+            Holder::Dialog(dialog) => Some((dialog, *id)),
+            Holder::Shared(_) | Holder::Call(..) | Holder::Nobody => None,
+        })
+    }
+
     /// Whether `leases` has one of this dialog, without writing all of them down.
     pub(super) fn has_lease(&self, dialog: &Arc<str>) -> bool {
         let is_live = |instance: &Instance| instance.phase == Phase::Live;

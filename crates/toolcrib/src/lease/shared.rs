@@ -145,6 +145,14 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
         self.shared.lock().book.leases(&self.shared.server)
     }
 
+    /// The sessions that dialogs have for themselves. Nobody is kept from ending one.
+    pub fn owned(&self) -> Vec<(Arc<str>, T)> {
+        let state = self.shared.lock();
+        let session = |id| state.sessions.get(&id).cloned();
+        let owned = state.book.owned();
+        owned.filter_map(|(dialog, id)| Some((dialog.clone(), session(id)?))).collect()
+    }
+
     /// Whether a dialog has a lease.
     pub fn has_lease(&self, dialog: &Arc<str>) -> bool {
         self.shared.lock().book.has_lease(dialog)

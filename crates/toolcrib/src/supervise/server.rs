@@ -18,8 +18,6 @@ pub struct Server {
     setup: Setup,
     main: Conn,
     watcher: Arc<dyn Watcher>,
-    /// Whether a dialog has the main connection for itself.
-    lent: AtomicBool,
     last: AtomicU64,
     spares: Mutex<Vec<(u64, Conn)>>,
 }
@@ -49,15 +47,7 @@ impl Server {
     pub(super) fn start(number: u64, setup: Setup, watcher: Arc<dyn Watcher>) -> Self {
         let ear = Ear { number, whose: Whose::Main, watcher: Arc::clone(&watcher) };
         let main = Conn::start(setup.clone(), Arc::new(ear));
-        Server {
-            number,
-            setup,
-            main,
-            watcher,
-            lent: AtomicBool::new(false),
-            last: AtomicU64::new(0),
-            spares: Mutex::default(),
-        }
+        Server { number, setup, main, watcher, last: AtomicU64::new(0), spares: Mutex::default() }
     }
 
     /// Tells it from every other server of this host, also from an earlier one of the same name.
@@ -85,7 +75,7 @@ impl Server {
         let policy = &self.setup.spec.policy.session;
         let may_lend = policy.scope == SessionScope::PerConversation
             && policy.discovery == DiscoverySession::Ephemeral;
-        if !may_lend || self.lent.swap(true, Ordering::SeqCst) {
+        if !may_lend || self.main.lend(true) {
             return None;
         }
         let (conn, server) = (self.main.clone(), Arc::downgrade(self));
@@ -94,7 +84,7 @@ impl Server {
 
     /// Whether a dialog has the main connection for itself.
     pub fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::SeqCst)
+        self.main.is_lent()
     }
 
     /// A connection for one dialog or one call, which is connected when it is first wanted. What happens to it is told
@@ -176,7 +166,9 @@ impl Drop for Spare {
             return;
         };
         match self.number {
-            None if self.ended.load(Ordering::SeqCst) => server.lent.store(false, Ordering::SeqCst),
+            None if self.ended.load(Ordering::SeqCst) => {
+                server.main.lend(false);
+            }
             // Nobody knows when its session will have ended, so nobody else gets the connection.
             None => {
                 self.conn.nudge(Event::Release);

@@ -46,6 +46,7 @@ fn plain(event: &Event) -> Value {
         }
         Event::Pinned { server, tools } => json!({"server": **server, "tools": tools}),
         Event::Published { version } => json!({"version": version}),
+        Event::Offered { dialog } => json!({"dialog": **dialog}),
         Event::Leases { server, leases } => {
             let leases: Vec<Leased> = leases.iter().map(Leased::from).collect();
             json!({"server": **server, "leases": leases})

@@ -187,7 +187,7 @@ async fn dkr_44_a_list_that_changes_is_followed_and_told() {
     let script = Script { legacy_only: true, ..Script::default() }
         .on("tools/list", [Step::Turns { count: folder.path().join("lists"), turns: lists }])
         .on("tools/call poke", [changed, Step::Answer]);
-    let crib = Crib::new(&[("one", script, json!({}))]).await;
+    let crib = Crib::new(&[("one", script, json!({"session": {"scope": "shared"}}))]).await;
     assert_eq!(names(&crib.get("tools").await), ["one__poke"]);
     let mut events = crib.stream(By::Socket, "GET events", None).await;
     let dialog = crib.dialog(json!({})).await;
@@ -197,5 +197,21 @@ async fn dkr_44_a_list_that_changes_is_followed_and_told() {
     assert_eq!(told["changes"][0]["kind"], "added");
     until(async || (names(&crib.get("tools").await) == ["one__poke", "one__late"]).then_some(()))
         .await; // DKR-44
+    within(crib.end()).await;
+}
+
+#[tokio::test]
+async fn a_list_that_changes_in_a_dialogs_own_session_is_told_to_whoever_has_the_dialog() {
+    let grow = [Step::Offer("late".to_owned()), Step::Answer];
+    let script = Script { legacy_only: true, ..Script::default() }.on("tools/call grow", grow);
+    let crib = Crib::new(&[("one", script, json!({}))]).await;
+    let before = crib.get("tools").await;
+    let mut events = crib.stream(By::Socket, "GET events", None).await;
+    let dialog = crib.dialog(json!({})).await;
+    crib.call(&dialog, "one__grow", json!({})).await;
+    events.until("offered", |data| data["dialog"] == dialog.as_str()).await;
+    let own = crib.get(&format!("dialogs/{dialog}/tools")).await;
+    assert!(names(&own).contains(&"one__late"), "{own}");
+    assert_eq!(names(&crib.get("tools").await), names(&before));
     within(crib.end()).await;
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use toolcrib_wire::{Body, Id, Raw, Request, RpcError, build, method};
 
+use super::call_off::CallOff;
 use super::deadline::Clock;
 
 /// Decides what the server may ask. `ping` never gets here: it is always answered.
@@ -28,6 +29,8 @@ pub struct Asked {
     pub on: Option<Id>,
     /// What that call was tagged with, if it is still under way.
     pub tag: Option<u64>,
+    /// What the server says if it calls it off.
+    pub call_off: CallOff,
     calls: Candidates,
 }
 
@@ -50,9 +53,15 @@ const AT_ONCE: usize = 16;
 pub(super) struct Asks {
     handler: Arc<dyn Handler>,
     tasks: JoinSet<Result<Raw, RpcError>>,
-    running: Vec<(AbortHandle, Ticket)>,
+    running: Vec<Running>,
     batches: HashMap<u64, Gathered>,
     last_batch: u64,
+}
+
+struct Running {
+    task: AbortHandle,
+    ticket: Ticket,
+    call_off: CallOff,
 }
 
 /// Which request an answer belongs to, and in which batch that came.
@@ -103,12 +112,20 @@ impl Asks {
             return Taken::TooMany(build::error(Some(&ticket.id), &refusal));
         }
         let refusal = RpcError::method_not_found(&request.method);
-        let asked = Asked { method: request.method, params: request.params, on, tag, calls };
+        let call_off = CallOff::default();
+        let asked = Asked {
+            method: request.method,
+            params: request.params,
+            on,
+            tag,
+            call_off: call_off.clone(),
+            calls,
+        };
         match self.handler.take(asked) {
             None => Taken::Now(build::error(Some(&ticket.id), &refusal)),
             Some(answering) => {
-                let handle = self.tasks.spawn(answering);
-                self.running.push((handle, ticket.clone()));
+                let task = self.tasks.spawn(answering);
+                self.running.push(Running { task, ticket: ticket.clone(), call_off });
                 Taken::Later
             }
         }
@@ -125,8 +142,9 @@ impl Asks {
                 Ok((task, outcome)) => (task, Some(outcome)),
                 Err(error) => (error.id(), fallen(&error)),
             };
-            let place = self.running.iter().position(|(handle, _)| handle.id() == task);
-            let Some((_, ticket)) = place.map(|place| self.running.swap_remove(place)) else {
+            let place = self.running.iter().position(|running| running.task.id() == task);
+            let Some(Running { ticket, .. }) = place.map(|place| self.running.swap_remove(place))
+            else {
                 continue;
             };
             let answer = outcome.map(|outcome| match outcome {
@@ -137,10 +155,14 @@ impl Asks {
         }
     }
 
-    /// The server no longer wants an answer.
-    pub(super) fn call_off(&mut self, id: &Id) {
-        let meant = self.running.iter().filter(|(_, ticket)| ticket.id == *id);
-        meant.for_each(|(handle, _)| handle.abort());
+    /// The server no longer wants an answer, and says so in these words.
+    pub(super) fn call_off(&mut self, id: &Id, params: Option<&Raw>) {
+        for meant in self.running.iter().filter(|running| running.ticket.id == *id) {
+            if let Some(params) = params {
+                meant.call_off.say(params.clone());
+            }
+            meant.task.abort();
+        }
     }
 
     pub(super) fn open_batch(&mut self) -> u64 {
@@ -183,6 +205,7 @@ impl Asked {
             params: request.params,
             on: None,
             tag: None,
+            call_off: CallOff::default(),
             calls: Vec::new(),
         }
     }

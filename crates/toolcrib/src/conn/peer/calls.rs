@@ -22,7 +22,7 @@ pub(super) type Outcome = Result<Body, CallError>;
 pub(super) struct Calls {
     last: i64,
     under_way: BTreeMap<i64, Waiting>,
-    given_up: VecDeque<i64>,
+    given_up: VecDeque<GivenUp>,
 }
 
 /// One call under way.
@@ -41,6 +41,14 @@ impl Waiting {
     pub(super) fn candidate(&self) -> (Option<u64>, Arc<Clock>) {
         (self.tag, Arc::clone(&self.clock))
     }
+}
+
+/// A call that nobody waits for any more.
+#[derive(Debug)]
+struct GivenUp {
+    number: i64,
+    /// Whether the server was told: `initialize` is never called off.
+    is_told: bool,
 }
 
 impl Calls {
@@ -90,27 +98,27 @@ impl Calls {
     }
 
     /// Forgets a call that its caller no longer waits for; true if it was under way.
-    pub(super) fn give_up(&mut self, number: i64) -> bool {
+    pub(super) fn give_up(&mut self, number: i64, is_told: bool) -> bool {
         let was_under_way = self.under_way.remove(&number).is_some();
         if was_under_way {
             if self.given_up.len() == REMEMBERED {
                 self.given_up.pop_front();
             }
-            self.given_up.push_back(number);
+            self.given_up.push_back(GivenUp { number, is_told });
         }
         was_under_way
     }
 
-    /// What is odd about an answer to a call that is not under way.
-    pub(super) fn stray(&mut self, id: &Id) -> Odd {
+    /// What is odd about an answer to a call that is not under way; nothing where the server could not know.
+    pub(super) fn stray(&mut self, id: &Id) -> Option<Odd> {
         let Some((number, _)) = number(id) else {
-            return Odd::UnknownId;
+            return Some(Odd::UnknownId);
         };
-        if let Some(place) = self.given_up.iter().position(|given_up| *given_up == number) {
-            self.given_up.remove(place);
-            return Odd::Late;
+        if let Some(place) = self.given_up.iter().position(|it| it.number == number) {
+            let late = self.given_up.remove(place).is_some_and(|it| it.is_told);
+            return late.then_some(Odd::Late);
         }
-        if (1..=self.last).contains(&number) { Odd::Duplicate } else { Odd::UnknownId }
+        Some(if (1..=self.last).contains(&number) { Odd::Duplicate } else { Odd::UnknownId })
     }
 
     /// All calls under way.
@@ -154,7 +162,7 @@ mod tests {
             calls.insert(id, waiting());
         }
         assert!(calls.settle(1, Err(CallError::EndedByServer)));
-        assert!(calls.give_up(2));
+        assert!(calls.give_up(2, true));
         assert_eq!(calls.meant(&Id::from(3)), Some((3, false)));
         assert_eq!(calls.meant(&Id::from("3")), Some((3, true)));
         for (id, odd) in [
@@ -165,8 +173,10 @@ mod tests {
             (Id::from(0), Odd::UnknownId),
             (Id::from("x"), Odd::UnknownId),
         ] {
-            assert_eq!(calls.stray(&id), odd, "{id}");
+            assert_eq!(calls.stray(&id), Some(odd), "{id}");
         }
+        assert!(calls.give_up(3, false));
+        assert_eq!(calls.stray(&Id::from(3)), None, "nobody told the server");
     }
 
     #[tokio::test]
@@ -175,7 +185,7 @@ mod tests {
         for _ in 0..REMEMBERED * 2 {
             let id = calls.begin();
             calls.insert(id, waiting());
-            calls.give_up(id);
+            calls.give_up(id, true);
         }
         assert_eq!((calls.len(), calls.given_up.len()), (0, REMEMBERED));
     }

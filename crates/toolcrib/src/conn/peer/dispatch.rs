@@ -149,7 +149,8 @@ impl Dispatch {
         let mut state = self.shared.state();
         if !state.version.as_ref().is_some_and(Version::is_modern) {
             drop(state);
-            return self.asks.call_off(&cancelled.request);
+            let words = notification.params.raw();
+            return self.asks.call_off(&cancelled.request, words.as_ref());
         }
         if let Some((number, _)) = state.calls.meant(&cancelled.request) {
             state.calls.settle(number, Err(CallError::EndedByServer));
@@ -261,7 +262,9 @@ impl Dispatch {
 
     fn stray(&self, id: &Id, example: &str) {
         let odd = self.shared.state().calls.stray(id);
-        self.odd(odd, example);
+        if let Some(odd) = odd {
+            self.odd(odd, example);
+        }
     }
 
     fn ticket(&mut self, id: Id, batch: Option<u64>) -> Ticket {

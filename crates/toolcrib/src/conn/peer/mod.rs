@@ -5,6 +5,7 @@
 //! ends the conversation, and nothing that a listener fails to take holds it up.
 
 mod asks;
+mod call_off;
 mod calls;
 mod deadline;
 mod dispatch;
@@ -14,6 +15,7 @@ mod oddity;
 mod shared;
 
 pub use asks::{Answering, Asked, Handler, NoRequests, Pause};
+pub use call_off::CallOff;
 pub use deadline::{Limit, Patience};
 pub use error::{BadAnswer, CallError};
 pub use mailbox::{Receiver, Sender, mailbox};
@@ -79,6 +81,8 @@ pub struct CallOptions {
     /// Whether the caller goes the way to the server himself, where there is one for each request. What was sent
     /// before may be overtaken, and nothing goes on while the call is not polled.
     pub is_direct: bool,
+    /// What the server is told if it is called off by whoever has words of his own for that.
+    pub call_off: Option<CallOff>,
     /// Told when the server acknowledges what this subscribes to. Nobody waits for room in it.
     pub acknowledged: Option<mpsc::Sender<()>>,
 }
@@ -185,6 +189,7 @@ impl Peer {
                 limit = clock.ran_out() => return Err(late(limit)),
             }),
         };
+        let call_off = options.call_off.clone();
         // From here to the guard nothing waits, so a call is either unknown to the server or guarded.
         let (mut answer, request) = self.begin(method, &params, options, &clock)?;
         let mut guard = Guard {
@@ -192,6 +197,7 @@ impl Peer {
             number: request.number,
             method,
             version: request.message.version.clone(),
+            call_off,
             reason: "no longer wanted",
             exchange: None,
         };
@@ -213,6 +219,7 @@ impl Peer {
                 }
                 limit = clock.ran_out() => {
                     guard.reason = "timed out";
+                    guard.call_off = None;
                     return Err(late(limit));
                 }
             }
@@ -246,14 +253,22 @@ impl Peer {
 
     /// Sends a notification.
     pub async fn notify(&self, method: &str, params: Option<Raw>) -> Result<(), CallError> {
-        let message = Outward {
-            raw: build::notification(method, params.as_ref().map(Raw::json)),
+        let sent = self.shared.outbox.send(self.notification(method, params.as_ref())).await;
+        sent.map_err(|_| self.shared.why_closed())
+    }
+
+    /// The same without waiting: at once if there is room, else as soon as there is.
+    pub fn tell(&self, method: &str, params: Option<&Raw>) {
+        self.shared.post(self.notification(method, params));
+    }
+
+    fn notification(&self, method: &str, params: Option<&Raw>) -> Outgoing {
+        Outgoing::Message(Outward {
+            raw: build::notification(method, params.map(Raw::json)),
             what: What::Notification { method: method.into() },
             version: self.version(),
             headers: Vec::new(),
-        };
-        let sent = self.shared.outbox.send(Outgoing::Message(message)).await;
-        sent.map_err(|_| self.shared.why_closed())
+        })
     }
 
     /// Settles which version is spoken from here on.
@@ -391,6 +406,8 @@ struct Guard<'a> {
     number: i64,
     method: &'a str,
     version: Option<Version>,
+    call_off: Option<CallOff>,
+    /// What is said where nobody else has said something.
     reason: &'static str,
     /// The way that the caller goes himself, until its end.
     exchange: Option<Exchange>,
@@ -398,8 +415,10 @@ struct Guard<'a> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let (version, exchange) = (self.version.as_ref(), self.exchange.take());
-        self.shared.give_up(self.number, self.method, version, self.reason, exchange);
+        let exchange = self.exchange.take();
+        let (call_off, reason) = (self.call_off.take(), self.reason);
+        let told = |id| call_off.unwrap_or_default().notification(id, reason);
+        self.shared.give_up(self.number, self.method, self.version.as_ref(), told, exchange);
     }
 }
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-use toolcrib_wire::notice::Cancelled;
-use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Version, method};
+use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Raw, Version, method};
 
 use super::calls::Calls;
 use super::error::CallError;
@@ -128,17 +127,17 @@ impl Shared {
         number: i64,
         called: &str,
         version: Option<&Version>,
-        reason: &str,
+        told: impl FnOnce(Id) -> Raw,
         exchange: Option<Exchange>,
     ) {
-        if !self.state().calls.give_up(number) {
+        // The one request that must not be cancelled.
+        let may_tell = called != method::INITIALIZE;
+        if !self.state().calls.give_up(number, may_tell) {
             return;
         }
-        let id = Id::Number(number);
-        let channel = self.facts.channel;
+        let (id, channel) = (Id::Number(number), self.facts.channel);
         let era = version.and_then(Version::era).unwrap_or(Era::Legacy);
-        // The one request that must not be cancelled.
-        let is_told = era.cancel(channel) == Cancel::Notify && called != method::INITIALIZE;
+        let is_told = era.cancel(channel) == Cancel::Notify && may_tell;
         if let Some(exchange) = exchange {
             if !is_told {
                 return;
@@ -146,9 +145,8 @@ impl Shared {
             self.post(Outgoing::Adopt(id.clone(), exchange));
         }
         if is_told {
-            let cancelled = Cancelled { request: id.clone(), reason: Some(reason.into()) };
             self.post(Outgoing::Message(Outward {
-                raw: cancelled.build(),
+                raw: told(id.clone()),
                 what: What::Notification { method: method::CANCELLED.into() },
                 version: version.cloned(),
                 headers: Vec::new(),

@@ -15,7 +15,7 @@ fn asking(method: &str, params: Value) -> Script {
     Script { legacy_only: true, ..Script::default() }.on("tools/call ask", [ask, Step::Answer])
 }
 
-const EVERYTHING: Answers = Answers { elicitation: true, sampling: true, roots: false };
+const EVERYTHING: Answers = Answers::PERSON_AND_MODEL;
 
 async fn able(stage: &Stage) -> Host {
     let host = within(stage.builder().answers(EVERYTHING).start()).await.unwrap();
@@ -105,6 +105,6 @@ async fn dis_42_only_what_can_be_answered_is_declared() {
     entry["client"] = json!({"elicitation": "ask", "sampling": "ask"});
     entry["lifecycle"] = json!({"connect": "eager"});
     stage.servers(&json!({"a": entry}));
-    let all = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    let all = json!({"roots": {}, "sampling": {"tools": {}, "context": {}}, "elicitation": {"form": {}, "url": {}}});
     assert_eq!(declared(able(&stage).await, &stage).await, all);
 }

@@ -54,7 +54,7 @@ fn workspace(stage: &Stage) {
 async fn start(stage: &Stage) -> Host {
     #[expect(clippy::disallowed_methods, reason = "node is where the machine has it")]
     let env = std::env::vars();
-    let answers = Answers { elicitation: true, sampling: false, roots: false };
+    let answers = Answers { elicitation: true, ..Answers::default() };
     let host = within(stage.builder().env(env).answers(answers).start()).await.unwrap();
     within(host.settled()).await;
     host
@@ -136,7 +136,7 @@ async fn dis_41_a_question_of_a_real_server_reaches_the_dialog_and_is_answered()
     let entry = json!({"command": npm("everything"), "args": ["stdio"]});
     stage.servers(&json!({"everything": entry}));
     let host = start(&stage).await;
-    let answers = Some(Answers { elicitation: true, sampling: false, roots: false });
+    let answers = Some(Answers { elicitation: true, ..Answers::default() });
     let asked = DialogRequest { answers, ..DialogRequest::default() };
     let dialog = within(host.dialog(asked)).await.unwrap();
     let tool = "everything__trigger-elicitation-request";
@@ -152,6 +152,34 @@ async fn dis_41_a_question_of_a_real_server_reaches_the_dialog_and_is_answered()
     let called = within(dialog.wait(calling)).await.unwrap();
     let told = called.outcome.unwrap().raw().text().to_owned();
     assert!(told.contains("Ada"), "{told}");
+    within(host.close()).await;
+}
+
+/// A server that has tools only for whoever can be asked lists them for whom it can, and for nobody else.
+#[tokio::test]
+async fn what_a_real_server_lists_for_a_client_is_what_that_client_sees() {
+    let stage = Stage::new();
+    let entry = json!({"command": npm("everything"), "args": ["stdio"]});
+    stage.servers(&json!({"everything": entry}));
+    let host = start(&stage).await;
+    let mut dialogs = Vec::new();
+    for answers in [Answers::default(), Answers { elicitation: true, ..Answers::default() }] {
+        let asked = DialogRequest { answers: Some(answers), ..DialogRequest::default() };
+        dialogs.push(within(host.dialog(asked)).await.unwrap());
+    }
+    let tool = "everything__trigger-elicitation-request";
+    let has = async |dialog: &Dialog| names(dialog).await.iter().any(|name| name == tool);
+    assert!(has(&dialogs[0]).await && has(&dialogs[1]).await, "nobody has a session yet");
+    for dialog in &dialogs {
+        text(dialog, "everything__echo", &json!({"message": "hi"})).await;
+    }
+    within(async {
+        while has(&dialogs[0]).await {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert!(has(&dialogs[1]).await && names(&dialogs[0]).await.len() > 5);
     within(host.close()).await;
 }
 
