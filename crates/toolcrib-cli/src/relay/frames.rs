@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use toolcrib_wire::{Decoder, Frame, FrameError, Limits};
+use toolcrib_server::lines::LIMITS;
+use toolcrib_wire::{Decoder, Frame, FrameError, Limits, Message, parse};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
@@ -64,14 +65,17 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Keeps what comes, until the client has ended and nothing waits.
+    /// Keeps what comes, until the client has ended and waits for nothing.
     pub(crate) async fn keep(&mut self) {
-        while !self.is_over || !self.waiting.is_empty() {
-            if self.is_over || self.is_full() {
+        while !self.is_over {
+            if self.is_full() {
                 return std::future::pending().await;
             }
             let found = self.read().await;
             self.waiting.extend(found);
+        }
+        if self.waiting.iter().any(wants_answer) {
+            std::future::pending().await
         }
     }
 
@@ -88,4 +92,12 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         let bytes = |found: &Found| found.as_ref().map_or(0, |frame| frame.bytes.len());
         self.waiting.len() >= WAITING || self.waiting.iter().map(bytes).sum::<usize>() >= ROOM
     }
+}
+
+/// Whether anything is to come back for it. Of a client that only tells something and goes, no host has to be told.
+fn wants_answer(found: &Found) -> bool {
+    let Ok(Ok(packet)) = found.as_ref().map(|frame| parse(frame.bytes.clone(), &LIMITS)) else {
+        return true;
+    };
+    packet.into_messages().any(|it| matches!(it, Err(_) | Ok(Message::Request(_))))
 }

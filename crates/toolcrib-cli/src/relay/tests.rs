@@ -140,6 +140,29 @@ async fn a_client_that_ends_is_answered_and_needs_no_other_host() {
 }
 
 #[tokio::test]
+async fn a_client_that_ends_while_it_has_no_host_needs_one_only_for_an_answer() {
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    let answer = answer(&json!(1), json!({})).to_string();
+    let asked = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    for (said, needs) in [
+        (String::new(), false),
+        (format!("{told}\n{answer}\n"), false),
+        (format!("[{told},{answer}]\n"), false),
+        (format!("{told}\n{asked}\n{told}\n"), true),
+        (format!("[{told},{asked}]\n"), true),
+        ("[{}]\n".to_owned(), true),
+        ("{\n".to_owned(), true),
+        ("no message\n".to_owned(), true),
+    ] {
+        let (mut relay, mut client, _heard) = relay();
+        client.say(&said).await;
+        drop(client);
+        let heard = timeout(Duration::from_millis(50), relay.hear()).await;
+        assert_eq!(heard.is_err(), needs, "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_says_much_while_it_has_no_host_is_not_read_without_end() {
     let (mut relay, mut client, _heard) = relay();
     let long = json!({"jsonrpc": "2.0", "method": "n", "params": {"x": "y".repeat(400 << 10)}});
