@@ -142,6 +142,9 @@ async fn of_several_clients_one_is_the_host_and_the_others_join_it_any_number_of
     let mut served = Served::start(&place).await;
     let starting = (0..3).map(|_| Client::start(&place));
     let mut clients = futures_util::future::join_all(starting).await;
+    for client in &mut clients {
+        client.echo("before").await;
+    }
     served.child.kill().await.unwrap();
     while !clients.is_empty() {
         for client in &mut clients {
