@@ -4,7 +4,7 @@ use toolcrib::host::{Answers, Rounds};
 use toolcrib_wire::handshake::{Implementation, Initialize};
 use toolcrib_wire::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
 use toolcrib_wire::method;
-use toolcrib_wire::view::{Cache, ClientCapabilities, LogLevel};
+use toolcrib_wire::view::{Cache, LogLevel};
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, Request, RpcError, Version};
 
 use crate::version::{check_method, spoken};
@@ -24,13 +24,13 @@ pub(super) enum Caller {
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) version: Version,
-    capabilities: ClientCapabilities,
+    answers: Answers,
 }
 
 impl Opened {
     pub(super) fn new(opening: &Initialize) -> Self {
         let version = opening.version().negotiate_legacy();
-        Self { version, capabilities: opening.capabilities() }
+        Self { version, answers: Answers::of(&opening.capabilities()) }
     }
 }
 
@@ -69,12 +69,11 @@ impl Caller {
 
     /// What servers may ask of it.
     pub(super) fn answers(&self) -> Answers {
-        let capabilities = match self {
-            Self::Modern(meta) => &meta.capabilities,
-            Self::Legacy(opened) => &opened.capabilities,
-            Self::Stranger => return Answers::default(),
-        };
-        Answers::of(capabilities)
+        match self {
+            Self::Modern(meta) => Answers::of(&meta.capabilities),
+            Self::Legacy(opened) => opened.answers,
+            Self::Stranger => Answers::default(),
+        }
     }
 
     /// How it is asked where servers speak its era: with what it says to their questions of the round before.
