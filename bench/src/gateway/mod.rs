@@ -8,6 +8,7 @@ mod web;
 
 use std::time::{Duration, Instant};
 
+use load::Load;
 use process::{Gateway, find, serve};
 use way::{Behind, Way};
 use web::{Connection, initialize};
@@ -15,8 +16,8 @@ use web::{Connection, initialize};
 use crate::Fallible;
 use crate::upstream::{Over, Size, Upstream};
 
-/// Each has so many turns, one after the other; the best counts.
-const ROUNDS: usize = 3;
+/// Each has so many turns; the middle one counts where ways are held against each other, else the best.
+const ROUNDS: usize = 5;
 
 /// Client sessions that are open at once where their memory is measured.
 const SESSIONS: u32 = 500;
@@ -76,47 +77,69 @@ fn table(
 ) -> Fallible {
     println!("\n### {name} upstream, {}, {in_flight} in flight\n", size.tool());
     println!("| way | calls/s | of the first | p50 | CPU of it a call |\n|---|---|---|---|---|");
-    let mut first = None;
-    for way in ways {
-        if let Some(missing) = way.missing() {
-            println!("| {way} | {missing} | | | |");
-            continue;
+    let before = process::spent();
+    let mut racers: Vec<Racer> = ways.iter().map(|way| Racer::start(*way, behind)).collect();
+    for round in 0..=ROUNDS {
+        for racer in &mut racers {
+            racer.run(size, in_flight, calls, round == 0);
         }
-        // What is many times slower need not be asked as often.
-        let is_slow = !matches!(way, Way::Direct | Way::Nginx | Way::Toolcrib);
-        let calls = if is_slow { (calls / 20).max(in_flight) } else { calls };
-        match measure(*way, behind, size, in_flight, calls) {
-            Ok(load) => {
-                let base = *first.get_or_insert(load.per_second);
-                let cpu = load.cpu.map(|cpu| format!("{} µs", cpu.as_micros())).unwrap_or_default();
-                let (rate, p50) = (load.per_second, load.p50.as_micros());
-                println!("| {way} | {rate:.0} | {:.3} | {p50} µs | {cpu} |", rate / base);
-            }
-            Err(error) => println!("| {way} | failed: {error} | | | |"),
-        }
+    }
+    let [first, ..] = racers.as_slice() else { return Ok(()) };
+    racers.iter().for_each(|racer| racer.print(first));
+    if let Some((before, after)) = before.zip(process::spent()) {
+        println!("\nOther machines had {:.1} % of the time.", after.stolen_since(before) * 100.0);
     }
     Ok(())
 }
 
-fn measure(
+/// One way, and what it took in each round. Each round has all ways in it, so that a machine that is slower for a
+/// while is slower for all of them.
+struct Racer {
     way: Way,
-    behind: Behind<'_>,
-    size: Size,
-    in_flight: usize,
-    calls: usize,
-) -> Fallible<load::Load> {
-    let gateway = way.start(behind)?;
-    load::run(&gateway, size, in_flight, (calls / 10).max(in_flight))?;
-    let mut best: Option<load::Load> = None;
-    for _ in 0..ROUNDS {
-        let now = load::run(&gateway, size, in_flight, calls)?;
-        best = Some(best.map_or(now, |best| load::Load {
-            per_second: best.per_second.max(now.per_second),
-            p50: best.p50.min(now.p50),
-            cpu: best.cpu.min(now.cpu),
-        }));
+    gateway: Result<Gateway, String>,
+    loads: Vec<Load>,
+}
+
+impl Racer {
+    fn start(way: Way, behind: Behind<'_>) -> Self {
+        let gateway = match way.missing() {
+            Some(missing) => Err(missing),
+            None => way.start(behind).map_err(|error| format!("failed: {error}")),
+        };
+        Racer { way, gateway, loads: Vec::new() }
     }
-    best.ok_or_else(|| "no round".into())
+
+    /// The first time only warms up.
+    fn run(&mut self, size: Size, in_flight: usize, calls: usize, is_first: bool) {
+        let Ok(gateway) = &self.gateway else { return };
+        // What is many times slower need not be asked as often.
+        let is_slow = !matches!(self.way, Way::Direct | Way::Nginx | Way::Toolcrib);
+        let divisor = if is_slow { 20 } else { 1 } * if is_first { 10 } else { 1 };
+        match load::run(gateway, size, in_flight, (calls / divisor).max(in_flight)) {
+            Ok(_) if is_first => {}
+            Ok(load) => self.loads.push(load),
+            Err(error) => self.gateway = Err(format!("failed: {error}")),
+        }
+    }
+
+    fn print(&self, first: &Racer) {
+        let way = self.way;
+        if let Err(error) = &self.gateway {
+            return println!("| {way} | {error} | | | |");
+        }
+        let of = |one: fn(&Load) -> f64| median(self.loads.iter().map(one).collect());
+        let pairs = self.loads.iter().zip(&first.loads);
+        let ratio = median(pairs.map(|(own, first)| own.per_second / first.per_second).collect());
+        let (rate, p50) = (of(|it| it.per_second), of(|it| it.p50.as_secs_f64()) * 1e6);
+        let cpu = of(|it| it.cpu.unwrap_or_default().as_secs_f64()) * 1e6;
+        let cpu = if cpu > 0.0 { format!("{cpu:.0} µs") } else { String::new() };
+        println!("| {way} | {rate:.0} | {ratio:.3} | {p50:.0} µs | {cpu} |");
+    }
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// From the start of the process to a complete first list, with nothing remembered.

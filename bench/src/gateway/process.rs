@@ -114,6 +114,29 @@ impl Drop for Group {
     }
 }
 
+/// Time of the processors since the machine was started.
+#[derive(Clone, Copy)]
+pub struct Spent {
+    stolen: f64,
+    all: f64,
+}
+
+impl Spent {
+    /// The part of the time since then that other machines on the same hardware had.
+    pub fn stolen_since(self, before: Spent) -> f64 {
+        (self.stolen - before.stolen) / (self.all - before.all)
+    }
+}
+
+/// Where the kernel tells.
+pub fn spent() -> Option<Spent> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let line = stat.lines().next()?.split_whitespace().skip(1);
+    let times: Vec<f64> = line.map_while(|it| it.parse().ok()).collect();
+    // What guests had comes after this, and is in what users had.
+    Some(Spent { stolen: *times.get(7)?, all: times.iter().take(8).sum() })
+}
+
 /// A port that nobody has.
 pub fn free_port() -> Fallible<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
