@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, Result, Row, params, params_from_iter};
+use rusqlite::{Connection, Result, Row, Statement, params, params_from_iter};
 
 use super::limits::Limits;
 use super::time::{from_millis, to_millis};
@@ -56,9 +56,11 @@ pub(super) fn write(
 ) -> Result<()> {
     let change = db.unchecked_transaction()?;
     let mut many = change.prepare(&insert(TOGETHER))?;
+    let mut bound = [const { [NOTHING; COLUMNS] }; TOGETHER];
     let (whole, rest) = calls.as_chunks::<TOGETHER>();
     for some in whole {
-        many.execute(params_from_iter(some.iter().flat_map(row)))?;
+        rebind(&mut many, &mut bound, some)?;
+        many.raw_execute()?;
     }
     drop(many);
     if !rest.is_empty() {
@@ -71,21 +73,42 @@ pub(super) fn write(
 /// Records that are written by one statement: each of those keeps account of the numbers that it gives.
 const TOGETHER: usize = 32;
 
+const COLUMNS: usize = 8;
+
+const NOTHING: ToSqlOutput<'static> = ToSqlOutput::Owned(Value::Null);
+
+/// What fails is undone with the whole change, so that no statement has to be able to undo itself.
 fn insert(rows: usize) -> String {
     let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
     let names = "agent, dialog, server, tool, started, micros, ended, arguments";
-    format!("INSERT INTO calls ({names}) VALUES {values}")
+    format!("INSERT OR FAIL INTO calls ({names}) VALUES {values}")
+}
+
+/// What a statement was given it keeps, and from one batch to the next most of it is the same.
+fn rebind<'a>(
+    statement: &mut Statement<'_>,
+    bound: &mut [[ToSqlOutput<'a>; COLUMNS]],
+    calls: &'a [CallRecord],
+) -> Result<()> {
+    let values = calls.iter().flat_map(row);
+    for ((value, bound), place) in values.zip(bound.as_flattened_mut()).zip(1_usize..) {
+        if value != *bound {
+            statement.raw_bind_parameter(place, &value)?;
+            *bound = value;
+        }
+    }
+    Ok(())
 }
 
 /// Nothing is copied for it.
 fn text(text: Option<&str>) -> ToSqlOutput<'_> {
     match text {
         Some(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-        None => ToSqlOutput::Owned(Value::Null),
+        None => NOTHING,
     }
 }
 
-fn row(call: &CallRecord) -> [ToSqlOutput<'_>; 8] {
+fn row(call: &CallRecord) -> [ToSqlOutput<'_>; COLUMNS] {
     [
         text(Some(&call.agent)),
         text(call.dialog.as_deref()),

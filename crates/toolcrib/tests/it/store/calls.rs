@@ -33,6 +33,24 @@ async fn a_record_comes_back_whole_and_the_newest_first() {
     assert_eq!((page.len(), &*page[0].call.tool), (1, "first"));
 }
 
+#[tokio::test]
+async fn each_of_many_comes_back_as_it_was_whatever_was_written_before_it() {
+    let store = Store::in_memory(lazy()).await.unwrap();
+    let one = |number: usize| CallRecord {
+        dialog: number.is_multiple_of(3).then(|| format!("d{}", number / 40).into()),
+        server: (!number.is_multiple_of(5)).then(|| "s".into()),
+        ended: if number.is_multiple_of(7) { "timeout".into() } else { "ok".into() },
+        arguments: number.is_multiple_of(11).then(|| format!("[{number}]").into()),
+        duration: Duration::from_micros((number / 64) as u64),
+        ..call(&(number % 33).to_string())
+    };
+    let asked: Vec<_> = (0..150).map(one).collect();
+    asked.iter().cloned().for_each(|call| store.record(call));
+    let recorded = store.calls(None, 1000).await.unwrap();
+    let recorded: Vec<_> = recorded.into_iter().rev().map(|recorded| recorded.call).collect();
+    assert_eq!(recorded, asked);
+}
+
 #[test]
 fn arguments_do_not_show_in_logs() {
     let call = CallRecord { arguments: Some(r#"{"key":"hunter2"}"#.into()), ..call("t") };
