@@ -69,13 +69,33 @@ async fn the_suites_pass_with_the_server_on_sse() {
 }
 
 #[tokio::test]
-async fn the_suites_pass_with_another_server_beside_it() {
-    let server = reference("http").await;
-    let demo = eager(json!({"command": PROGRAM, "args": ["demo-server"]}));
+async fn the_suites_pass_with_another_server_beside_the_one_on_stdio() {
     for (version, _) in VERSIONS {
-        let entry = own_names(json!({"url": server.url}));
-        behind(version, json!({"demo": demo, "everything": entry})).await;
+        behind(version, beside(on_stdio())).await;
     }
+}
+
+#[tokio::test]
+async fn the_suites_pass_with_another_server_beside_the_one_on_streamable_http() {
+    let server = reference("http").await;
+    for (version, _) in VERSIONS {
+        behind(version, beside(own_names(json!({"url": server.url})))).await;
+    }
+}
+
+#[tokio::test]
+async fn the_suites_pass_with_another_server_beside_the_one_on_sse() {
+    let server = reference("sse").await;
+    let entry = own_names(json!({"transport": {"kind": "sse", "url": server.url}}));
+    for (version, _) in VERSIONS {
+        behind(version, beside(entry.clone())).await;
+    }
+}
+
+/// Two servers, of which the suite knows one.
+fn beside(everything: Value) -> Value {
+    let demo = eager(json!({"command": PROGRAM, "args": ["demo-server"]}));
+    json!({"demo": demo, "everything": everything})
 }
 
 fn on_stdio() -> Value {
