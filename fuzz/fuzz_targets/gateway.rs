@@ -2,8 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use toolcrib_fuzz::{gateway, survive_stack_overflow};
+use toolcrib_fuzz::{gateway, survive_broken_pipes, survive_stack_overflow};
 
-fuzz_target!(init: survive_stack_overflow(), |bytes: &[u8]| {
+fuzz_target!(init: start(), |bytes: &[u8]| {
     gateway::check(bytes);
 });
+
+fn start() {
+    survive_stack_overflow();
+    survive_broken_pipes();
+}

@@ -17,10 +17,14 @@ use toolcrib_testkit::foreign;
 /// A session is used for so many inputs; inputs open sessions as well, and all of them end when they are idle.
 const USES: usize = 256;
 
-/// Sends `bytes` to a gateway that outlives them. A panic in it ends the process, whichever task has it.
+/// Sends `bytes` to a gateway that outlives them. A panic in it ends the process, whichever task has it. It ends with the
+/// process: what a runtime needs to be dropped is gone when libFuzzer leaves.
 pub fn check(bytes: &[u8]) {
-    thread_local!(static CRIB: RefCell<Option<Crib>> = const { RefCell::new(None) });
-    CRIB.with_borrow_mut(|crib| crib.get_or_insert_with(Crib::new).check(bytes));
+    type Slot = RefCell<Option<&'static mut Crib>>;
+    thread_local!(static CRIB: Slot = const { RefCell::new(None) });
+    CRIB.with_borrow_mut(|crib| {
+        crib.get_or_insert_with(|| Box::leak(Box::new(Crib::new()))).check(bytes);
+    });
 }
 
 /// A host without servers, its gateway, and a session that inputs may use.

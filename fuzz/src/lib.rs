@@ -27,3 +27,11 @@ pub fn survive_stack_overflow() {
     };
     assert_eq!(done, 0, "the other signal stack could not be set");
 }
+
+/// What every program with a `main` of Rust's own does: whoever writes to one who has gone is told, and not ended.
+/// Here libFuzzer has the `main`.
+pub fn survive_broken_pipes() {
+    // SAFETY: it changes how the process takes one signal, before libFuzzer starts any thread.
+    let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    assert_ne!(before, libc::SIG_ERR, "broken pipes could not be ignored");
+}
