@@ -1,6 +1,7 @@
 //! Clients that go on when the host they share has ended: with another one, or one of them is it.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -212,9 +213,11 @@ async fn a_client_that_goes_while_there_is_no_host_starts_none() {
     let mut served = Served::start(&place).await;
     let mut client = Client::start(&place).await;
     served.child.kill().await.unwrap();
+    let begun = Instant::now();
     // Nobody has to be told what it only tells.
     client.write(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})).await;
     assert_eq!(client.end().await, (Some(0), String::new()));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     // So it is where it is told to.
     let mut served = Served::start(&place).await;
     let mut client = Client::start(&place).await;
