@@ -18,6 +18,7 @@
 //! );
 //! ```
 
+mod again;
 mod decoder;
 mod draft;
 mod envelope;
@@ -58,6 +59,7 @@ pub mod param_header;
 pub mod subscription;
 pub mod view;
 
+pub use again::said_again;
 pub use decoder::Decoder;
 pub use envelope::{Body, Message, Notification, Packet, Request, Response};
 pub use frame::{Frame, FrameError, Framing};

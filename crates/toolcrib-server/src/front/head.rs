@@ -3,11 +3,15 @@
 
 use bytes::{Buf, BytesMut};
 use httparse::{EMPTY_HEADER, Header, Status};
+use toolcrib_wire::said_again;
 
 use super::headers::{Headers, Unclear};
 
 /// How the usual request begins.
 const LINE: &[u8] = b"POST /mcp HTTP/1.1\r\n";
+
+/// The header that may say something else each time.
+const LENGTH: &str = "content-length";
 
 const HEADERS: usize = 64;
 
@@ -38,6 +42,17 @@ pub(super) struct Usual {
 pub(super) struct Lines {
     text: String,
     places: Vec<Place>,
+    before: Before,
+}
+
+/// The head as it came. A client says the same again and again, but for the length of the body, and then it need not be
+/// read again.
+#[derive(Debug, Default)]
+struct Before {
+    bytes: Vec<u8>,
+    /// Where the length is.
+    length: (usize, usize),
+    closes: bool,
 }
 
 /// Where a header is in its head.
@@ -64,30 +79,56 @@ impl Headers for Lines {
 impl Lines {
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&str, Unclear>> {
         let at = |(start, end): (usize, usize)| self.text.get(start..end);
+        // Compared as bytes: where characters begin does not matter for that.
+        let named = |(start, end): (usize, usize)| self.text.as_bytes().get(start..end);
         let is_named = move |place: &&Place| {
-            place.name.1 - place.name.0 == name.len() && at(place.name) == Some(name)
+            place.name.1 - place.name.0 == name.len() && named(place.name) == Some(name.as_bytes())
         };
         // What others take for text, too; what cannot be seen is in no head that was read.
         let text = move |value| at(value).filter(|value| value.is_ascii()).ok_or(Unclear);
         self.places.iter().filter(is_named).map(move |place| text(place.value))
     }
 
+    /// What is said, and how long it is, where it is what was said before with another length.
+    fn again(&mut self, bytes: &[u8]) -> Option<(usize, Usual)> {
+        let Before { bytes: before, length: (start, end), closes } = &self.before;
+        if before.is_empty() {
+            return None;
+        }
+        let digits = said_again(before, *start..*end, bytes)?;
+        let usual = Usual { body: number(digits)?, closes: *closes };
+        if let Ok(digits) = str::from_utf8(digits) {
+            self.text.replace_range(*start..*end, digits);
+        }
+        Some((before.len(), usual))
+    }
+
     /// Keeps a head in which the places are. False where it is no text at all.
-    fn keep(&mut self, head: &[u8]) -> bool {
+    fn keep(&mut self, head: &[u8], usual: Usual) -> bool {
         self.text.clear();
         let Ok(head) = str::from_utf8(head) else { return false };
         self.text.push_str(head);
+        self.before.bytes.clear();
+        self.before.bytes.extend_from_slice(head.as_bytes());
+        self.before.closes = usual.closes;
         for Place { name: (start, end), .. } in &self.places {
             if let Some(name) = self.text.get_mut(*start..*end) {
                 name.make_ascii_lowercase();
             }
         }
+        let is_length = |place: &&Place| self.text.get(place.name.0..place.name.1) == Some(LENGTH);
+        // There is just one.
+        self.before.length = self.places.iter().find(is_length).map_or((0, 0), |place| place.value);
         true
     }
 }
 
 /// Takes a usual head off. Where there is none, everything stays; so many of the bytes were looked at before.
 pub(super) fn take(bytes: &mut BytesMut, seen: usize, lines: &mut Lines) -> Found {
+    if let Some((length, usual)) = lines.again(bytes) {
+        bytes.advance(length);
+        return Found::Usual(usual);
+    }
     if bytes.len() < LINE.len() {
         return if LINE.starts_with(bytes) { Found::Part } else { Found::Other };
     }
@@ -98,7 +139,7 @@ pub(super) fn take(bytes: &mut BytesMut, seen: usize, lines: &mut Lines) -> Foun
         return if bytes.len() <= LONGEST { Found::Part } else { Found::Other };
     }
     match read(bytes, &mut lines.places) {
-        Ok((length, usual)) if lines.keep(bytes.get(..length).unwrap_or_default()) => {
+        Ok((length, usual)) if lines.keep(bytes.get(..length).unwrap_or_default(), usual) => {
             bytes.advance(length);
             Found::Usual(usual)
         }
@@ -157,7 +198,7 @@ fn judge(lines: &[Header<'_>]) -> Option<Usual> {
     let (mut body, mut closes) = (None, false);
     for line in lines {
         let is = |name: &str| line.name.eq_ignore_ascii_case(name);
-        if is("content-length") {
+        if is(LENGTH) {
             // A second one is for somebody who knows what to make of it.
             body = Some(number(line.value)?).filter(|_| body.is_none());
             body?;
@@ -234,6 +275,48 @@ mod tests {
             let mut bytes = BytesMut::from(&*posted(headers));
             assert!(matches!(take(&mut bytes, 0, &mut lines), Found::Usual(_)));
             assert_eq!(lines.text("a"), said);
+        }
+    }
+
+    #[test]
+    fn what_is_said_again_with_another_length_says_that_length_and_all_else_as_before() {
+        let first = posted("A: 1\r\nContent-Length: 27\r\nB: 2\r\nConnection: close\r\n");
+        for (second, body) in [
+            (first.clone(), 27),
+            (first.replace("27", "31"), 31),
+            (first.replace("27", "00"), 0),
+            (first.replace("27", "7"), 7),
+            (first.replace("27", "1024"), 1024),
+        ] {
+            let (mut bytes, mut lines) = (BytesMut::from(&*first), Lines::default());
+            assert!(matches!(take(&mut bytes, 0, &mut lines), Found::Usual(_)));
+            let mut bytes = BytesMut::from(&*(second.clone() + "{}"));
+            let found = take(&mut bytes, 0, &mut lines);
+            assert_eq!(found, Found::Usual(Usual { body, closes: true }), "{second}");
+            assert_eq!(&bytes[..], b"{}");
+            let length = lines.text(LENGTH).and_then(|text| text.parse().ok());
+            assert_eq!(
+                (length, lines.text("a"), lines.text("b")),
+                (Some(body), Some("1"), Some("2"))
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_said_again_is_read_as_if_it_came_first() {
+        let first = posted("Content-Length: 12\r\nHost: here\r\n");
+        for second in [
+            first.replace("12", "1x"),
+            first.replace("12", "+2"),
+            first.replace("Host: here", "Expect: it"),
+            first.replace("\r\n\r\n", "\r\n\n"),
+            first.replace("POST", "post"),
+        ] {
+            let (mut bytes, mut lines) = (BytesMut::from(&*first), Lines::default());
+            assert!(matches!(take(&mut bytes, 0, &mut lines), Found::Usual(_)));
+            let mut bytes = BytesMut::from(&*second);
+            assert_eq!(take(&mut bytes, 0, &mut lines), found(&second).0, "{second}");
+            assert_eq!(bytes, second);
         }
     }
 

@@ -2,12 +2,14 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use httparse::{Header, ParserConfig, Response, Status};
 use reqwest::StatusCode;
 use reqwest::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use toolcrib_wire::said_again;
 
 use super::garbled::Garbled;
 
@@ -16,15 +18,27 @@ const LARGEST: usize = u16::MAX as usize;
 
 const MOST_HEADERS: usize = 100;
 
-/// One head. It keeps the text, and where in it the headers are: mostly one or two are looked at.
+/// One head.
+#[derive(Clone)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) framing: Framing,
     /// Whether the server will take another request on the same connection.
     pub(super) keeps: bool,
+    lines: Arc<Lines>,
+}
+
+/// The text, and where in it the headers are: mostly one or two are looked at.
+#[derive(Clone)]
+struct Lines {
     text: Vec<u8>,
     fields: Vec<Field>,
 }
+
+/// The last head on a connection. A server says the same again and again, but for the length of the body, and then it
+/// need not be read again.
+#[derive(Default)]
+pub(super) struct Before(Option<(Head, Range<usize>)>);
 
 /// How the end of a body is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +48,7 @@ pub(super) enum Framing {
     UntilClose,
 }
 
+#[derive(Clone)]
 struct Field {
     name: Range<u16>,
     value: Range<u16>,
@@ -42,7 +57,14 @@ struct Field {
 impl Head {
     /// Takes a head off what has come; none if its end is still to come. What a server says only to keep one waiting
     /// is passed over.
-    pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Self>, Garbled> {
+    pub(super) fn take(
+        buffer: &mut BytesMut,
+        before: &mut Before,
+    ) -> Result<Option<Self>, Garbled> {
+        if let Some(head) = before.again(buffer) {
+            buffer.advance(head.lines.text.len());
+            return Ok(Some(head));
+        }
         loop {
             let Some((head, size)) = read(&buffer[..buffer.len().min(LARGEST)])? else {
                 return match buffer.len() < LARGEST {
@@ -54,20 +76,22 @@ impl Head {
             match head.status {
                 StatusCode::SWITCHING_PROTOCOLS => return Err(Garbled::Status(101)),
                 status if status.is_informational() => {}
-                _ => return Ok(Some(head)),
+                _ => {
+                    before.keep(&head);
+                    return Ok(Some(head));
+                }
             }
         }
     }
 
     /// The first header of this name, where it is text.
     pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
-        let is_named = |(found, _): &(&[u8], &[u8])| found.eq_ignore_ascii_case(name.as_ref());
-        let (_, value) = self.fields().find(is_named)?;
+        let (_, value) = self.fields().find(|(found, _)| is_named(found, name))?;
         std::str::from_utf8(value).ok()
     }
 
     pub(super) fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(self.fields.len());
+        let mut headers = HeaderMap::with_capacity(self.lines.fields.len());
         for (name, value) in self.fields() {
             // What is no header to others says nothing here either.
             if let (Ok(name), Ok(value)) =
@@ -80,11 +104,39 @@ impl Head {
     }
 
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|field| (self.text_at(&field.name), self.text_at(&field.value)))
+        let at = |place: &Range<u16>| &self.lines.text[place.start.into()..place.end.into()];
+        self.lines.fields.iter().map(move |field| (at(&field.name), at(&field.value)))
+    }
+}
+
+impl Before {
+    /// The head at the beginning of some bytes, where it is the one before with another length.
+    fn again(&mut self, bytes: &[u8]) -> Option<Head> {
+        let (head, place) = self.0.as_mut()?;
+        let number = said_again(&head.lines.text, place.clone(), bytes)?;
+        if place.start < place.end && head.lines.text.get(place.clone()) != Some(number) {
+            head.framing = Framing::Length(digits(number)?);
+            // Nobody has the head before any more, so that nothing is copied.
+            Arc::make_mut(&mut head.lines).text.get_mut(place.clone())?.copy_from_slice(number);
+        }
+        Some(head.clone())
     }
 
-    fn text_at(&self, place: &Range<u16>) -> &[u8] {
-        &self.text[place.start.into()..place.end.into()]
+    /// Only what is said in one way is known again: one length that counts, or none.
+    fn keep(&mut self, head: &Head) {
+        let is_length = |(name, _): &(&[u8], &[u8])| is_named(name, &CONTENT_LENGTH);
+        let mut lengths = head.fields().enumerate().filter(|(_, field)| is_length(field));
+        let place = match (lengths.next(), lengths.next(), head.framing) {
+            (None, ..) => Some(0..0),
+            (Some((at, (_, value))), None, Framing::Length(length))
+                if digits(value) == Some(length) =>
+            {
+                let place = &head.lines.fields[at].value;
+                Some(place.start.into()..place.end.into())
+            }
+            _ => None,
+        };
+        self.0 = place.map(|place| (head.clone(), place));
     }
 }
 
@@ -110,8 +162,10 @@ fn read(text: &[u8]) -> Result<Option<(Head, usize)>, Garbled> {
         status,
         framing: said.framing(status),
         keeps: said.keeps(response.version) && said.framing(status) != Framing::UntilClose,
-        fields: response.headers.iter().map(field).collect(),
-        text: text[..size].to_vec(),
+        lines: Arc::new(Lines {
+            fields: response.headers.iter().map(field).collect(),
+            text: text[..size].to_vec(),
+        }),
     };
     Ok(Some((head, size)))
 }
@@ -139,9 +193,9 @@ impl Said {
         let mut said = Said::default();
         for Header { name, value } in headers {
             match *name {
-                name if is(name, &CONTENT_LENGTH) => said.length(value)?,
-                name if is(name, &TRANSFER_ENCODING) => said.coding(value)?,
-                name if is(name, &CONNECTION) => said.closes |= listed(value).any(is_close),
+                name if is_named(name, &CONTENT_LENGTH) => said.length(value)?,
+                name if is_named(name, &TRANSFER_ENCODING) => said.coding(value)?,
+                name if is_named(name, &CONNECTION) => said.closes |= listed(value).any(is_close),
                 _ => {}
             }
         }
@@ -188,8 +242,8 @@ impl Said {
     }
 }
 
-fn is(found: &str, name: &HeaderName) -> bool {
-    found.eq_ignore_ascii_case(name.as_str())
+fn is_named(found: impl AsRef<[u8]>, name: &HeaderName) -> bool {
+    found.as_ref().eq_ignore_ascii_case(name.as_ref())
 }
 
 fn is_close(option: &[u8]) -> bool {
@@ -213,7 +267,7 @@ mod tests {
     use super::*;
 
     fn take(text: &str) -> Result<Option<(u16, Framing, bool)>, Garbled> {
-        let head = Head::take(&mut BytesMut::from(text))?;
+        let head = Head::take(&mut BytesMut::from(text), &mut Before::default())?;
         Ok(head.map(|head| (head.status.as_u16(), head.framing, head.keeps)))
     }
 
@@ -282,7 +336,7 @@ mod tests {
             "HTTP/1.1 401 No\r\nContent-TYPE:  text/plain \r\nX:\r\nWWW-Authenticate: \
              A\r\nwww-authenticate: B\r\nContent-Length: 4\r\n\r\nbody",
         );
-        let head = Head::take(&mut buffer).unwrap().unwrap();
+        let head = Head::take(&mut buffer, &mut Before::default()).unwrap().unwrap();
         assert_eq!(buffer, "body");
         assert_eq!(head.header(&HeaderName::from_static("content-type")), Some("text/plain"));
         assert_eq!(head.header(&HeaderName::from_static("x")), Some(""));
@@ -290,6 +344,57 @@ mod tests {
         let headers = head.headers();
         let challenges: Vec<_> = headers.get_all("www-authenticate").iter().collect();
         assert_eq!(challenges, ["A", "B"]);
+    }
+
+    /// What a head is told to say, once it has come after others on the same connection.
+    fn told(
+        head: Result<Option<Head>, Garbled>,
+    ) -> Result<Option<(StatusCode, Framing, bool, HeaderMap)>, Garbled> {
+        head.map(|head| head.map(|it| (it.status, it.framing, it.keeps, it.headers())))
+    }
+
+    #[test]
+    fn a_head_says_the_same_whatever_came_before_it() {
+        let heads = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 57\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 05\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Length: 12\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Length: 13\r\n\r\n",
+            "HTTP/1.1 204 Nothing\r\nContent-Length: 12\r\n\r\n",
+            "HTTP/1.1 204 Nothing\r\nContent-Length: 13\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 12\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 13\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 500 No\r\n\r\n",
+        ];
+        for first in heads {
+            for second in heads {
+                let mut before = Before::default();
+                // One that is none leaves nothing behind.
+                let _ = Head::take(&mut BytesMut::from(first), &mut before);
+                let after = Head::take(&mut BytesMut::from(second), &mut before);
+                let alone = Head::take(&mut BytesMut::from(second), &mut Before::default());
+                assert_eq!(told(after), told(alone), "{first}{second}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_still_has_a_head_keeps_what_it_says() {
+        let head = |length| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        let mut before = Before::default();
+        let mut take =
+            |text: &str| Head::take(&mut BytesMut::from(text), &mut before).unwrap().unwrap();
+        let (first, second) = (take(&head(12)), take(&head(34)));
+        for (head, length) in [(first, "12"), (second, "34")] {
+            assert_eq!(head.header(&CONTENT_LENGTH), Some(length));
+            assert_eq!(head.framing, Framing::Length(length.parse().unwrap()));
+        }
     }
 
     /// Bytes that are often close to a head.
@@ -309,19 +414,16 @@ mod tests {
     proptest! {
         #[test]
         fn a_head_is_the_same_however_it_comes(text in any_text(), size in 1_usize..20) {
-            let whole = Head::take(&mut BytesMut::from(&text[..]));
+            let whole = Head::take(&mut BytesMut::from(&text[..]), &mut Before::default());
             let mut buffer = BytesMut::new();
             let mut parted = Ok(None);
             for piece in text.chunks(size) {
                 buffer.extend_from_slice(piece);
-                parted = Head::take(&mut buffer);
+                parted = Head::take(&mut buffer, &mut Before::default());
                 if !matches!(parted, Ok(None)) {
                     break;
                 }
             }
-            let told = |head: Result<Option<Head>, Garbled>| {
-                head.map(|head| head.map(|head| (head.status, head.framing, head.keeps, head.headers())))
-            };
             prop_assert_eq!(told(whole), told(parted));
         }
     }

@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::decoder::{Decoder, Step};
 use super::garbled::Garbled;
-use super::head::Head;
+use super::head::{Before, Head};
 use super::lanes::Idle;
 
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
@@ -29,6 +29,7 @@ pub(super) struct Lane {
     pub(super) home: Id,
     buffer: BytesMut,
     room: usize,
+    before: Before,
 }
 
 /// A request, as far as it is not written.
@@ -109,7 +110,8 @@ impl<'a> Sending<'a> {
 
 impl Lane {
     pub(super) fn over(stream: TcpStream) -> Self {
-        Self { stream, home: Handle::current().id(), buffer: BytesMut::new(), room: ROOM }
+        let (home, before) = (Handle::current().id(), Before::default());
+        Self { stream, home, buffer: BytesMut::new(), room: ROOM, before }
     }
 
     /// Whether a request can be sent. An idle connection learns only here that the server has closed it, or has said
@@ -137,7 +139,7 @@ impl Lane {
         loop {
             let read = match ready!(self.poll_fill(cx)) {
                 Ok(0) => Err(Fault::from(Garbled::CutShort)),
-                Ok(_) => Head::take(&mut self.buffer).map_err(Fault::from),
+                Ok(_) => Head::take(&mut self.buffer, &mut self.before).map_err(Fault::from),
                 Err(fault) => Err(fault.into()),
             };
             if let Some(head) = read.transpose() {
