@@ -23,12 +23,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib::Host;
 
 use crate::api::Visits;
+use crate::closing::Closing;
 use crate::gateway::Gateway;
 use crate::identity::{Door, Identity, Limits};
 use crate::trace::Traces;
@@ -46,7 +46,7 @@ pub struct Front {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Identity,
     pub(crate) visits: Visits,
-    closing: watch::Sender<bool>,
+    closing: Closing,
     /// Whether the configuration was read, which is never undone.
     configured: AtomicBool,
     crowd: Crowd,
@@ -62,13 +62,12 @@ impl Front {
     /// The same, and spans of calls go somewhere.
     pub fn traced(host: Host, identity: Identity, traces: Traces) -> Arc<Self> {
         let gateway = Gateway::paced(host.clone(), traces, identity.pace());
-        let closing = watch::Sender::new(false);
         Arc::new(Front {
             host,
             gateway,
             identity,
             visits: Visits::default(),
-            closing,
+            closing: Closing::default(),
             configured: AtomicBool::new(false),
             crowd: Crowd::default(),
             pipes: Mutex::default(),
@@ -107,7 +106,7 @@ impl Front {
     /// Takes no more connections and lets those that are there end.
     pub fn close(&self) {
         self.gateway.close();
-        self.closing.send_replace(true);
+        self.closing.begin();
     }
 
     /// Ends sessions and dialogs that nobody uses. Never ends itself: whoever serves does.
@@ -132,7 +131,7 @@ impl Front {
     }
 
     fn is_closing(&self) -> bool {
-        *self.closing.borrow()
+        self.closing.has_begun()
     }
 
     /// Waits for the configuration: it says who may come in, so that nobody does before.
@@ -145,8 +144,6 @@ impl Front {
 
     /// Waits until the front closes.
     pub(crate) async fn closing(&self) {
-        let mut closing = self.closing.subscribe();
-        // An error means that nobody could close it any more.
-        let _ = closing.wait_for(|closing| *closing).await;
+        self.closing.begins().await;
     }
 }

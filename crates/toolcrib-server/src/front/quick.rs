@@ -1,7 +1,8 @@
 //! Usual requests, which are nearly all, on the shortest way: one read, one answer, one write. A connection on which
 //! anything else comes is handed over as if nothing had been read.
 
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +23,7 @@ use super::speak::{self, Date, Size};
 use super::vigil::Vigil;
 use super::wire::{Came, Wire};
 use super::{Front, lapse, posted};
+use crate::closing::Listening;
 use crate::gateway;
 
 /// Answers for as long as what comes is usual; what is left of the connection when it is not.
@@ -38,9 +40,9 @@ where
     let wire = Wire::new(stream, longest, vigil);
     let mut quick = Quick { front, origin, longest, wire, date: Date::default() };
     let mut lines = Lines::default();
-    let mut closing = pin!(front.closing());
+    let mut closing = front.closing.listening();
     loop {
-        match quick.next(&mut lines, closing.as_mut()).await {
+        match quick.next(&mut lines, &mut closing).await {
             Next::Usual(usual) => quick.answer(&lines, usual).await?,
             Next::Other => return Some(quick.wire.replay()),
             Next::End => return None,
@@ -66,11 +68,7 @@ enum Next {
 
 /// Nothing is the end of the connection.
 impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
-    async fn next(
-        &mut self,
-        lines: &mut Lines,
-        mut closing: Pin<&mut impl Future<Output = ()>>,
-    ) -> Next {
+    async fn next(&mut self, lines: &mut Lines, closing: &mut Listening<'_>) -> Next {
         self.wire.begin(self.longest);
         let mut seen = 0;
         loop {
@@ -86,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
                     Came::End | Came::Late => return Next::End,
                 },
                 // What has begun is still answered.
-                () = closing.as_mut(), if seen == 0 => return Next::End,
+                () = poll_fn(|cx| closing.poll(cx)), if seen == 0 => return Next::End,
             }
         }
     }

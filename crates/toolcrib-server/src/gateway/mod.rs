@@ -30,7 +30,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::any;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::Host;
 use toolcrib_wire::Limits;
@@ -39,6 +38,7 @@ use toolcrib_wire::handshake::Implementation;
 pub use client::{Client, Who};
 pub(crate) use http::{all as serve, whole as serve_whole};
 
+use crate::closing::Closing;
 use crate::front::Front;
 use crate::identity::{Limits as Share, Pace, Refused};
 use crate::lines::LIMITS;
@@ -63,7 +63,7 @@ pub struct Gateway {
     pace: Pace,
     lists: Lists,
     clients: Clients,
-    closing: watch::Sender<bool>,
+    closing: Closing,
     parkings: Parkings,
     /// Conversations that outlive the request that began them.
     tasks: Mutex<JoinSet<()>>,
@@ -89,7 +89,7 @@ impl Gateway {
             pace,
             lists: Lists::default(),
             clients: Clients::default(),
-            closing: watch::Sender::new(false),
+            closing: Closing::default(),
             parkings: Parkings::default(),
             tasks: Mutex::default(),
         })
@@ -126,18 +126,16 @@ impl Gateway {
     /// more; what was asked is still answered.
     pub(crate) fn close(&self) {
         // First: whoever parks a call after the others have ended sees it.
-        self.closing.send_replace(true);
+        self.closing.begin();
         self.parkings.end_calls();
     }
 
     fn is_closing(&self) -> bool {
-        *self.closing.borrow()
+        self.closing.has_begun()
     }
 
     async fn closing(&self) {
-        let mut closing = self.closing.subscribe();
-        // The sender is in the gateway itself.
-        let _ = closing.wait_for(|closing| *closing).await;
+        self.closing.begins().await;
     }
 
     /// How long calls that are under way may take when nothing more is to come: as long as those of a server that
