@@ -97,6 +97,11 @@ impl Core {
         let ears = Arc::new(Ears::new(events.clone()));
         let supervisor = Supervisor::new(Arc::clone(&parts.world), Arc::clone(&ears) as _);
         let reach = parts.native.iter().map(|(toolset, to)| (toolset.name().to_owned(), *to));
+        // Nothing is in it, but it can be read.
+        let turns = Turns::default();
+        let newest = turns.begin(0);
+        let first = Published { reading: Arc::downgrade(&newest), ..Published::default() };
+        turns.keep(newest);
         Core {
             reach: reach.collect(),
             native: parts.native.into_iter().map(|(toolset, _)| toolset).collect(),
@@ -107,10 +112,10 @@ impl Core {
             store: parts.store,
             answers: parts.answers,
             keeps_arguments: parts.keeps_arguments,
-            published: ArcSwap::default(),
+            published: ArcSwap::from_pointee(first),
             version: watch::Sender::new(0),
             last_reload: ArcSwapOption::default(),
-            turns: Turns::default(),
+            turns,
             dialogs: Dialogs::default(),
             attached: ArcSwap::default(),
             overrides: ArcSwap::from_pointee(parts.overrides),
@@ -181,8 +186,11 @@ impl Core {
             servers.entry(slot.scope.clone()).or_default().insert(Arc::clone(&slot.key), serving);
         }
         let (config, servers, grounds) = (Arc::clone(config), Arc::new(servers), Arc::new(grounds));
-        let published = Published { snapshot, config, grants, servers, grounds };
+        let newest = self.turns.begin(version);
+        let reading = Arc::downgrade(&newest);
+        let published = Published { snapshot, config, grants, servers, grounds, reading };
         self.published.store(Arc::new(published));
+        self.turns.keep(newest);
         self.tell_problems("plan", problems);
         self.tell_problems("grants", missing);
         self.version.send_replace(version);
@@ -270,11 +278,10 @@ impl Core {
 
     /// The newest snapshot, and that it is being read. One that was replaced before that was known may have lost servers
     /// already, so then it is another one's turn.
-    pub(super) fn read_newest(&self) -> (Arc<Published>, Reading) {
+    pub(super) fn read_newest(&self) -> (Arc<Published>, Arc<Reading>) {
         loop {
             let published = self.published.load_full();
-            let reading = self.turns.begin(published.snapshot.version());
-            if Arc::ptr_eq(&published, &self.published.load()) {
+            if let Some(reading) = published.reading.upgrade() {
                 return (published, reading);
             }
         }

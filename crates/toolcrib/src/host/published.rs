@@ -1,7 +1,7 @@
 //! What is published: a snapshot with all that belongs to it, and what it was planned from.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use toolcrib_config::model::host::Pins;
 use toolcrib_config::{Config, Problem, ServerSpec};
@@ -9,6 +9,7 @@ use toolcrib_config::{Config, Problem, ServerSpec};
 use super::pinning::ChangedDefinition;
 use super::serving::Serving;
 use super::slot::{Slot, Standing};
+use super::turns::Reading;
 use crate::access::Grants;
 use crate::conn::Catalog;
 use crate::registry::{
@@ -24,6 +25,8 @@ pub(super) struct Published {
     pub(super) servers: Arc<Servers>,
     /// What the snapshot was planned from.
     pub(super) grounds: Arc<Vec<Ground>>,
+    /// There while it may be read: while it is the newest, or some turn still reads it.
+    pub(super) reading: Weak<Reading>,
 }
 
 /// Who serves, by scope and key. There are few, and every call looks here several times: cheaper than hashing.
@@ -108,6 +111,7 @@ impl Published {
             grants: Arc::clone(&self.grants),
             servers: Arc::clone(&self.servers),
             grounds: Arc::new(grounds),
+            reading: Weak::clone(&self.reading),
         }
     }
 }

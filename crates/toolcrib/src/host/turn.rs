@@ -24,7 +24,7 @@ pub struct Turn {
     switches: Arc<Switches>,
     attached: Arc<Attached>,
     overrides: Arc<BTreeMap<String, Override>>,
-    _reading: Reading,
+    _reading: Arc<Reading>,
 }
 
 /// What the lists of a turn depend on.
