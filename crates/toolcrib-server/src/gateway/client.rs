@@ -76,6 +76,7 @@ struct Inner {
     /// Where messages go that come on another way than the stream they are answered on.
     inbox: Option<Inbox>,
     seen: Prints,
+    /// When the last of what it had open was closed.
     used: Instant,
     /// Requests and streams that it has open.
     open: usize,
@@ -251,10 +252,7 @@ impl Client {
 
     /// Something is under way for it.
     pub(super) fn busy(self: &Arc<Self>) -> Open {
-        let mut inner = self.inner();
-        inner.open += 1;
-        inner.used = Instant::now();
-        drop(inner);
+        self.inner().open += 1;
         Open(Arc::clone(self))
     }
 

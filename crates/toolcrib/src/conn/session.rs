@@ -102,9 +102,8 @@ impl Session {
         mut options: CallOptions,
         caller: Option<&Caller>,
     ) -> Result<Body, CallError> {
-        let begun = Instant::now();
-        let _permit = self.permit(method, options.patience).await?;
-        options.patience = options.patience.less(begun.elapsed());
+        let (_permit, patience) = self.permit(method, options.patience).await?;
+        options.patience = patience;
         match self.0.agreed.era {
             Era::Legacy => self.0.peer.call(method, params, options).await,
             // Larger than a call of the other era, which would have to be as large.
@@ -121,9 +120,8 @@ impl Session {
         capabilities: &ClientCapabilities,
         level: Option<LogLevel>,
     ) -> Result<Body, CallError> {
-        let begun = Instant::now();
-        let _permit = self.permit(method, options.patience).await?;
-        options.patience = options.patience.less(begun.elapsed());
+        let (_permit, patience) = self.permit(method, options.patience).await?;
+        options.patience = patience;
         let meta = RequestMeta { log_level: level, ..self.meta(Some(capabilities)) };
         self.ask_with(&meta, method, &params, options).await
     }
@@ -290,22 +288,25 @@ impl Session {
         (self.0.agreed.era == Era::Modern && heeded && any).then_some(filter)
     }
 
-    /// Waits until the call may be made; the wait counts against its time.
+    /// Waits until the call may be made; the wait counts against its time, of which this is left.
     async fn permit(
         &self,
         called: &str,
         patience: Patience,
-    ) -> Result<Option<SemaphorePermit<'_>>, CallError> {
+    ) -> Result<(Option<SemaphorePermit<'_>>, Patience), CallError> {
         let Some(permits) = self.0.permits.as_ref().filter(|_| called == method::TOOLS_CALL) else {
-            return Ok(None);
+            return Ok((None, patience));
         };
-        let acquire = permits.acquire();
-        let Some((after, limit)) = first(patience) else {
-            // It is never closed.
-            return Ok(acquire.await.ok());
+        let (acquire, begun) = (permits.acquire(), Instant::now());
+        // It is never closed.
+        let permit = match first(patience) {
+            None => acquire.await.ok(),
+            Some((after, limit)) => timeout_at(begun + after, acquire)
+                .await
+                .map_err(|_| CallError::Timeout { after, limit })?
+                .ok(),
         };
-        let waited = timeout_at(Instant::now() + after, acquire).await;
-        waited.map(Result::ok).map_err(|_| CallError::Timeout { after, limit })
+        Ok((permit, patience.less(begun.elapsed())))
     }
 }
 

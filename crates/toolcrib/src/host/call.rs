@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_config::model::policy::{Results, Timeouts};
 use toolcrib_wire::view::{CallToolResult, ClientCapabilities, Flaw, LogLevel, ResultType};
@@ -298,12 +298,11 @@ pub(super) fn patience(given: Option<Duration>, timeouts: &Timeouts) -> Patience
     Patience { request, max }
 }
 
-/// When a call has to have a session to be made on.
-pub(super) fn deadline(patience: Patience) -> Instant {
+/// How long a call may wait for a session to be made on.
+pub(super) fn longest_wait(patience: Patience) -> Duration {
     /// Whoever sets no limit waits for long, but not for ever.
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    let limit = patience.request.or(patience.max).unwrap_or(LONGEST);
-    Instant::now() + limit.min(LONGEST)
+    patience.request.or(patience.max).unwrap_or(LONGEST).min(LONGEST)
 }
 
 pub(super) fn read(answer: Raw) -> Result<CallToolResult, CallError> {

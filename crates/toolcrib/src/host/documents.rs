@@ -8,7 +8,7 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
 
-use super::call::{Besides, deadline, params, patience};
+use super::call::{Besides, params, patience};
 use super::desk::Call;
 use super::matching;
 use super::send::{Errand, refused, unsent, whole};
@@ -139,11 +139,11 @@ impl Turn {
         let of = self.owner(uri, server)?;
         let serving = self.serving(&of).ok_or_else(|| CallError::not_connected(of.id()))?;
         let serving = Arc::clone(serving);
-        let limit = patience(None, &of.spec.policy.timeouts);
+        let patience = patience(None, &of.spec.policy.timeouts);
         let number = self.core().next_call();
         let call = Call { dialog: self.inner(), number, answers: besides.answers };
-        let place = serving.place(call, deadline(limit)).await;
-        let place = place.map_err(|why| unsent(of.id(), why))?;
+        let place = serving.place(call, patience).await;
+        let (place, patience) = place.map_err(|why| unsent(of.id(), why))?;
         let session = place.ticket.session.clone();
         let per_call = of.spec.policy.session.scope == SessionScope::PerCall;
         if session.agreed().era == Era::Modern {
@@ -157,7 +157,7 @@ impl Turn {
             return Ok(Subscription { _listening: listening, _held: None, farewell: None });
         }
         let params = of_uri(uri, besides);
-        let options = CallOptions { patience: limit, ..CallOptions::default() };
+        let options = CallOptions { patience, ..CallOptions::default() };
         let asked = session.call(method::RESOURCES_SUBSCRIBE, params, options, None).await;
         asked.map_err(|error| refused(of.id(), &error))?;
         let held = Some(place.hold(per_call));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use toolcrib_config::model::policy::Results;
@@ -110,13 +110,13 @@ impl<'a> Note<'a> {
             tracing::warn!(server, tool, "a call failed: {}", error.chain());
         }
         self.is_over = true;
-        self.write(ended);
+        let duration = self.write(ended);
         Execution {
             call: self.call,
             facts: Facts {
                 server: self.server.as_ref().map_or_else(String::new, |it| it.id().to_owned()),
                 tool: self.tool().to_owned(),
-                duration: self.began.elapsed(),
+                duration,
                 attempts: self.attempts,
                 repeated: self.repeated,
             },
@@ -136,7 +136,8 @@ impl<'a> Note<'a> {
         error.at(SystemTime::now())
     }
 
-    fn write(&mut self, ended: &'static str) {
+    /// How long it has taken.
+    fn write(&mut self, ended: &'static str) -> Duration {
         let duration = self.began.elapsed();
         if let Some(running) = self.running.take() {
             running.end(ended == "ok", duration);
@@ -161,6 +162,7 @@ impl<'a> Note<'a> {
             events.tell(Event::Called { call: self.call, record: Arc::new(record.clone()) });
         }
         store.record(record);
+        duration
     }
 }
 

@@ -10,7 +10,7 @@ use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
 use super::answers::{Answers, allowed};
 use super::asking::{self, During};
-use super::call::{CallRequest, Rounds, deadline, params, patience, unusable};
+use super::call::{CallRequest, Rounds, longest_wait, params, patience, unusable};
 use super::desk::Call;
 use super::events::{Event, Events};
 use super::note::Note;
@@ -116,16 +116,16 @@ impl Turn {
         errand: &Errand<'_>,
     ) -> Result<Body, CallError> {
         let (begun, stood) = (Instant::now(), serving.stood());
-        let until = deadline(errand.patience);
+        let mut left = errand.patience;
         loop {
             let attempt = note.attempt();
-            let left = errand.patience.less(serving.waited(begun, stood));
             let missed = match self.run_errand(serving, &errand.within(left)).await {
                 Ok(answer) => return Ok(answer),
                 Err(missed) => missed,
             };
             let may_repeat = !missed.may_have_run || repeats(serving, tool);
-            let has_time = attempt < MOST_ATTEMPTS && begun + serving.waited(begun, stood) < until;
+            let waited = serving.waited(begun, stood);
+            let has_time = attempt < MOST_ATTEMPTS && waited < longest_wait(errand.patience);
             if !(missed.is_loss && may_repeat && has_time) {
                 return Err(missed.error);
             }
@@ -136,6 +136,7 @@ impl Turn {
                 error = %missed.error,
                 "a lost call is made again"
             );
+            left = errand.patience.less(waited);
         }
     }
 
@@ -146,13 +147,11 @@ impl Turn {
         errand: &Errand<'_>,
     ) -> Result<Body, Missed> {
         let spec = serving.spec();
-        let (begun, stood) = (Instant::now(), serving.stood());
         let call = Call { dialog: self.inner(), number: errand.call, answers: errand.answers };
-        let place = serving.place(call, deadline(errand.patience)).await;
-        let place = place.map_err(|why| Missed::unsent(&spec.id, why))?;
+        let place = serving.place(call, errand.patience).await;
+        let (place, patience) = place.map_err(|why| Missed::unsent(&spec.id, why))?;
         let options = CallOptions {
-            // The wait for a session counts.
-            patience: errand.patience.less(serving.waited(begun, stood)),
+            patience,
             progress: ProgressWish::Deliver(self.hearing(errand)),
             tag: Some(errand.call),
             call_off: errand.call_off.cloned(),

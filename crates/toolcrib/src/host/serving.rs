@@ -12,6 +12,7 @@ use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::{Era, Raw};
 
 use super::asking::{self, During};
+use super::call::longest_wait;
 use super::core::Core;
 use super::desk::{Call, Calling, Desk};
 use super::dialog::Inner;
@@ -20,6 +21,7 @@ use super::memory::Results;
 use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
+use crate::conn::peer::Patience;
 use crate::conn::{Catalog, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
 use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
 use crate::supervise::{Other, Server, Spare};
@@ -139,17 +141,20 @@ impl Serving {
         self.server.clock().stood()
     }
 
-    /// A session to call on, by the deadline: the shared one, the dialog's own, or one for this call alone.
+    /// A session to call on: the shared one, the dialog's own, or one for this call alone. What it took counts; what
+    /// is left of the caller's patience.
     pub(super) async fn place(
         &self,
         call: Call<'_>,
-        deadline: Instant,
-    ) -> Result<Place, NoSession> {
-        match self.place_now(call) {
-            Some(place) => Ok(place),
-            // What is rare does not make every call large.
-            None => Box::pin(self.place_by(call, deadline)).await,
+        patience: Patience,
+    ) -> Result<(Place, Patience), NoSession> {
+        if let Some(place) = self.place_now(call) {
+            return Ok((place, patience));
         }
+        let (begun, stood) = (Instant::now(), self.stood());
+        // What is rare does not make every call large.
+        let place = Box::pin(self.place_by(call, begun + longest_wait(patience))).await?;
+        Ok((place, patience.less(self.waited(begun, stood))))
     }
 
     /// A session that is there and free, as nearly every call finds it.

@@ -1,6 +1,6 @@
 //! When a call has taken too long: a time that progress begins anew, and one that nothing extends.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -100,11 +100,14 @@ impl Clock {
     /// Waits until the time is up.
     pub(super) async fn ran_out(&self) -> Limit {
         loop {
-            match self.with(|deadline, _| deadline.due()) {
-                // It may have moved while we waited.
-                Some((at, limit)) if at <= Instant::now() => return limit,
-                Some((at, _)) => tokio::time::sleep_until(at).await,
-                None => self.resumed.notified().await,
+            let Some(due) = self.due() else {
+                self.resumed.notified().await;
+                continue;
+            };
+            tokio::time::sleep_until(due.0).await;
+            // It may have moved while we waited.
+            if self.due() == Some(due) {
+                return due.1;
             }
         }
     }
@@ -122,9 +125,16 @@ impl Clock {
         self.resumed.notify_one();
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Deadline, Instant) -> T) -> T {
-        let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut deadline, Instant::now())
+    fn due(&self) -> Option<(Instant, Limit)> {
+        self.deadline().due()
+    }
+
+    fn with(&self, act: impl FnOnce(&mut Deadline, Instant)) {
+        act(&mut self.deadline(), Instant::now());
+    }
+
+    fn deadline(&self) -> MutexGuard<'_, Deadline> {
+        self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
