@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::Notify;
+use std::task::{Context, Poll, Waker};
 
 /// The sending half. When its last clone is dropped, the receiver sees the end after what is queued.
 pub struct Sender<T>(Arc<Half<T>>);
@@ -23,8 +23,8 @@ pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             bytes: 0,
             lost: 0,
             closed: false,
+            waiter: None,
         }),
-        arrived: Notify::new(),
     });
     (Sender(Arc::new(Half(Arc::clone(&shared)))), Receiver(shared))
 }
@@ -48,18 +48,17 @@ impl<T> Sender<T> {
 impl<T> Receiver<T> {
     /// The next item; none when the sender has gone and everything was taken.
     pub async fn next(&mut self) -> Option<T> {
-        loop {
-            {
-                let mut queue = self.0.queue();
-                if let Some(item) = queue.pop() {
-                    return Some(item);
-                }
-                if queue.closed {
-                    return None;
-                }
-            }
-            self.0.arrived.notified().await;
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut queue = self.0.queue();
+        let item = queue.pop();
+        if item.is_none() && !queue.closed {
+            queue.waiter.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+            return Poll::Pending;
         }
+        Poll::Ready(item)
     }
 
     /// The next item if there is one now.
@@ -75,7 +74,6 @@ impl<T> Receiver<T> {
 
 struct Shared<T> {
     queue: Mutex<Queue<T>>,
-    arrived: Notify,
 }
 
 struct Queue<T> {
@@ -85,6 +83,8 @@ struct Queue<T> {
     lost: u64,
     /// Either half has gone.
     closed: bool,
+    /// Whoever receives, while there is nothing for him.
+    waiter: Option<Waker>,
 }
 
 struct Item<T> {
@@ -102,8 +102,7 @@ impl<T> Shared<T> {
         while queue.is_full_for(&item) && queue.drop_oldest() {}
         queue.bytes += item.bytes;
         queue.items.push_back(item);
-        drop(queue);
-        self.arrived.notify_one();
+        self.wake(queue);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<T>> {
@@ -111,8 +110,18 @@ impl<T> Shared<T> {
     }
 
     fn close(&self) {
-        self.queue().closed = true;
-        self.arrived.notify_one();
+        let mut queue = self.queue();
+        queue.closed = true;
+        self.wake(queue);
+    }
+
+    /// Outside of the lock: who is woken may take it at once.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue<T>>) {
+        let waiter = queue.waiter.take();
+        drop(queue);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
     }
 }
 
@@ -156,7 +165,12 @@ impl<T> Drop for Half<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.0.close();
+        let mut queue = self.0.queue();
+        queue.closed = true;
+        // Nobody waits any more.
+        let waiter = queue.waiter.take();
+        drop(queue);
+        drop(waiter);
     }
 }
 
@@ -174,6 +188,8 @@ impl<T> fmt::Debug for Receiver<T> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::{JoinSet, yield_now};
+
     use super::*;
 
     fn drained(receiver: &mut Receiver<u32>) -> Vec<u32> {
@@ -210,6 +226,19 @@ mod tests {
         assert_eq!((drained(&mut receiver), receiver.lost()), (vec![4], 3));
         sender.push(5, BYTES);
         assert_eq!(drained(&mut receiver), [5]);
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken_by_what_comes_and_by_the_end() {
+        let (sender, mut receiver) = mailbox(3);
+        let mut waiting = JoinSet::new();
+        waiting.spawn(async move { [receiver.next().await, receiver.next().await] });
+        yield_now().await;
+        sender.push(1, 1);
+        yield_now().await;
+        assert!(waiting.try_join_next().is_none());
+        drop(sender);
+        assert_eq!(waiting.join_next().await.unwrap().unwrap(), [Some(1), None]);
     }
 
     #[tokio::test]
