@@ -41,24 +41,7 @@ pub(crate) fn quote(text: &str, out: &mut String) {
 
 /// Writes a whole number without a text of its own in between.
 pub(crate) fn push_integer(number: i64, out: &mut String) {
-    let (mut digits, mut at) = ([0_u8; 20], 20);
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        // Less than ten.
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push('-');
-    }
-    // One by one: a check that all of them are text takes longer. The mask tells the compiler that each is one byte.
-    for digit in &digits[at..] {
-        out.push((digit & 0x7f) as char);
-    }
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 fn escape(text: &str, out: &mut String) {

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
+
 use super::Gateway;
 use super::client::{Client, Who};
 use crate::identity::random_name;
@@ -15,7 +17,7 @@ pub(super) struct Clients(Mutex<All>);
 #[derive(Debug, Default)]
 struct All {
     /// Those of the legacy era, by the ids of their sessions.
-    sessions: HashMap<String, Arc<Client>>,
+    sessions: HashMap<String, Arc<Client>, RandomState>,
     /// The others, by who they are and what they call their dialog or themselves.
     handles: HashMap<(Who, Arc<str>), Arc<Client>>,
 }

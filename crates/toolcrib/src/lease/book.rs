@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::Era;
@@ -16,7 +17,7 @@ pub(super) struct Book {
     terms: Terms,
     instances: BTreeMap<InstanceId, Instance>,
     /// The sessions that new calls of their holder may use.
-    held: HashMap<Holder, InstanceId>,
+    held: HashMap<Holder, InstanceId, RandomState>,
     /// First come, first served.
     waiting: VecDeque<Waiter>,
     retired: bool,
@@ -40,7 +41,7 @@ impl Book {
         Self {
             terms,
             instances: BTreeMap::new(),
-            held: HashMap::new(),
+            held: HashMap::default(),
             waiting: VecDeque::new(),
             retired: false,
             ids: 0,

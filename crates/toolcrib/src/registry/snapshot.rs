@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::dropped::Dropped;
 use super::items::{Prompt, Resource, Template};
 use super::server::Server;
@@ -38,7 +40,7 @@ pub(super) struct Layer {
     pub(super) servers: Vec<Arc<Server>>,
     pub(super) toolsets: Vec<Toolset>,
     /// By both names.
-    pub(super) tools: HashMap<Arc<str>, Arc<Tool>>,
+    pub(super) tools: HashMap<Arc<str>, Arc<Tool>, RandomState>,
     pub(super) prompts: Vec<Arc<Prompt>>,
     pub(super) resources: Vec<Arc<Resource>>,
     pub(super) templates: Vec<Arc<Template>>,
