@@ -68,7 +68,8 @@ pub(crate) async fn whole(
     let gateway = &front.gateway;
     let read = who(principal, &Asked { agent: None }, None).and_then(|who| {
         let packet = posted::understand(headers, body, &gateway.bounds().0)?;
-        Ok((counted(gateway, &who, door, packet)?, who))
+        count(gateway, &who, door, &packet)?;
+        Ok((packet, who))
     });
     match read {
         Ok((packet, who)) => post(gateway, who, headers, packet).await,
@@ -238,7 +239,7 @@ async fn run(
     request: Request,
     is_modern: bool,
 ) -> Answered {
-    let (request, streams) = (traced(headers, request), takes_events(headers));
+    let (request, streams) = (traced(headers, &request).unwrap_or(request), takes_events(headers));
     // The answer to that has no end, and is all events.
     if request.method == method::SUBSCRIPTIONS_LISTEN && !streams {
         return reply::empty(StatusCode::NOT_ACCEPTABLE).into();
@@ -305,18 +306,19 @@ pub(super) async fn read(
 ) -> Result<Packet, Box<Reply>> {
     let (limits, longest) = gateway.bounds();
     let packet = posted::read(headers, body, &limits, longest).await?;
-    counted(gateway, who, door, packet)
+    count(gateway, who, door, &packet)?;
+    Ok(packet)
 }
 
 /// The messages of a batch count one by one; the first was counted as the request that brought them.
-fn counted(gateway: &Gateway, who: &Who, door: Door, packet: Packet) -> Result<Packet, Box<Reply>> {
-    if let Packet::Batch(messages) = &packet
+fn count(gateway: &Gateway, who: &Who, door: Door, packet: &Packet) -> Result<(), Box<Reply>> {
+    if let Packet::Batch(messages) = packet
         && door.is_paced()
     {
         let counted = messages.iter().skip(1).try_for_each(|_| gateway.count(who));
         counted.map_err(|refused| Box::new(reply::later(&refused.to_string())))?;
     }
-    Ok(packet)
+    Ok(())
 }
 
 fn says_modern(request: &Request) -> bool {

@@ -7,12 +7,13 @@ use super::answer::empty;
 use crate::front::headers::Headers;
 use crate::trace;
 
-/// Where only the head says of which trace a request is, the body does from now on: servers are told what it says.
-pub(super) fn traced(headers: &dyn Headers, request: Request) -> Request {
-    let Some(parent) = headers.text(trace::PARENT) else { return request };
+/// Where only the head says of which trace a request is, the body does from now on: servers are told what it says. None
+/// where the request stays as it is.
+pub(super) fn traced(headers: &dyn Headers, request: &Request) -> Option<Request> {
+    let parent = headers.text(trace::PARENT)?;
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     if !is_handed_on(&request.method) || meta.get(trace::PARENT).is_some() {
-        return request;
+        return None;
     }
     let mut said = vec![(trace::PARENT, Some(Raw::string(parent)))];
     said.extend(headers.text(trace::STATE).map(|state| (trace::STATE, Some(Raw::string(state)))));
@@ -20,9 +21,9 @@ pub(super) fn traced(headers: &dyn Headers, request: Request) -> Request {
     let params = request.params.raw().unwrap_or_else(empty).with_members([("_meta", Some(meta))]);
     let message = build::request(&request.id, &request.method, Some(params.json()));
     match parse(message.as_bytes().to_vec(), &LIMITS) {
-        Ok(Packet::One(Message::Request(traced))) => traced,
+        Ok(Packet::One(Message::Request(traced))) => Some(traced),
         // It was good without a trace.
-        _ => request,
+        _ => None,
     }
 }
 

@@ -345,8 +345,8 @@ impl Peer {
             ProgressWish::Deliver(who) => (true, Some(who)),
         };
         let mut state = self.shared.state();
-        // The end is announced before it fails what it finds under this lock, so no call slips in between.
-        if self.is_over() {
+        // The end fails what it finds under the same lock, so no call slips in between.
+        if state.is_over {
             drop(state);
             return Err(unbegun(self.shared.why_closed()));
         }
