@@ -38,7 +38,7 @@ impl Size {
 /// Where a client finds a server: a program to start, or an address.
 pub enum Upstream {
     Program(String),
-    Address { url: String, _server: Server },
+    Address { url: String, server: Server },
 }
 
 /// Ends with its owner.
@@ -65,7 +65,13 @@ impl Upstream {
         let stdout = server.0.stdout.take().ok_or("no stdout")?;
         BufReader::new(stdout).read_line(&mut url)?;
         let path = if over == Over::Events { EVENTS } else { "/mcp" };
-        Ok(Self::Address { url: url.trim().to_owned() + path, _server: server })
+        Ok(Self::Address { url: url.trim().to_owned() + path, server })
+    }
+}
+
+impl Server {
+    pub fn pid(&self) -> u32 {
+        self.0.id()
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::cores::{Placing, Who};
 use super::process::{self, Gateway};
 use super::web::{Connection, initialize};
 use crate::Fallible;
@@ -19,7 +20,15 @@ pub struct Load {
 }
 
 /// Makes `calls` calls, `in_flight` at any time, all of one session.
-pub fn run(gateway: &Gateway, size: Size, in_flight: usize, calls: usize) -> Fallible<Load> {
+pub fn run(
+    gateway: &Gateway,
+    size: Size,
+    in_flight: usize,
+    calls: usize,
+    placing: Placing,
+) -> Fallible<Load> {
+    // Callers are where the thread is that starts them.
+    let _kept = placing.keep(Who::Client)?;
     let (address, path) = (gateway.address, gateway.path.as_str());
     let session = initialize(address, path)?;
     let call = format!(

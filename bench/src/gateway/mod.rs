@@ -1,6 +1,7 @@
 //! The gateway beside a plain reverse proxy and other gateways, in one run: what it adds to a call, how many calls it
 //! carries, and what it needs for itself.
 
+mod cores;
 mod load;
 mod process;
 mod way;
@@ -8,6 +9,7 @@ mod web;
 
 use std::time::{Duration, Instant};
 
+use cores::{Placing, Who};
 use load::Load;
 use process::{Gateway, find, serve};
 use way::{Behind, Way};
@@ -37,22 +39,27 @@ pub fn report(words: &[String]) -> Fallible {
     let is_wanted = |in_flight: usize| numbers.is_empty() || numbers.contains(&in_flight);
     if wants("http") {
         let upstream = Upstream::start(Over::Http)?;
-        let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
+        let Upstream::Address { url, server } = &upstream else { return Err("no address".into()) };
         let loads = [
-            (Size::Small, 1, 3_000),
-            (Size::Small, 16, 12_800),
-            (Size::Small, 64, 25_600),
-            (Size::Large, 1, 100),
-            (Size::Large, 16, 320),
+            (Size::Small, 1, 3_000, Placing::Apart),
+            (Size::Small, 1, 3_000, Placing::Free),
+            (Size::Small, 16, 12_800, Placing::Free),
+            (Size::Small, 64, 25_600, Placing::Free),
+            (Size::Large, 1, 100, Placing::Free),
+            (Size::Large, 16, 320, Placing::Free),
         ];
-        for (size, in_flight, calls) in loads.into_iter().filter(|it| is_wanted(it.1)) {
-            table("HTTP", size, in_flight, calls, &ways(&Way::OVER_HTTP), Behind::Http(url))?;
+        for (size, in_flight, calls, placing) in loads.into_iter().filter(|it| is_wanted(it.1)) {
+            // Before anybody is connected: the server has a thread for each connection.
+            let _kept = placing.keep(Who::Server(server.pid()))?;
+            let load = Wanted { size, in_flight, calls, placing };
+            table("HTTP", load, &ways(&Way::OVER_HTTP), Behind::Http(url))?;
         }
     }
     if wants("stdio") {
         let loads = [(1, 1_000), (16, 6_400), (64, 12_800)];
         for (in_flight, calls) in loads.into_iter().filter(|it| is_wanted(it.0)) {
-            table("stdio", Size::Small, in_flight, calls, &ways(&Way::OVER_STDIO), Behind::Stdio)?;
+            let load = Wanted { size: Size::Small, in_flight, calls, placing: Placing::Free };
+            table("stdio", load, &ways(&Way::OVER_STDIO), Behind::Stdio)?;
         }
     }
     if wants("start") {
@@ -67,21 +74,27 @@ pub fn report(words: &[String]) -> Fallible {
     Ok(())
 }
 
-fn table(
-    name: &str,
+/// What each way is given to do.
+#[derive(Clone, Copy)]
+struct Wanted {
     size: Size,
     in_flight: usize,
     calls: usize,
-    ways: &[Way],
-    behind: Behind<'_>,
-) -> Fallible {
-    println!("\n### {name} upstream, {}, {in_flight} in flight\n", size.tool());
+    placing: Placing,
+}
+
+fn table(name: &str, load: Wanted, ways: &[Way], behind: Behind<'_>) -> Fallible {
+    let apart = match load.placing {
+        Placing::Free => "",
+        Placing::Apart => ", client and server on a core each",
+    };
+    println!("\n### {name} upstream, {}, {} in flight{apart}\n", load.size.tool(), load.in_flight);
     println!("| way | calls/s | of the first | p50 | CPU of it a call |\n|---|---|---|---|---|");
     let before = process::spent();
     let mut racers: Vec<Racer> = ways.iter().map(|way| Racer::start(*way, behind)).collect();
     for round in 0..=ROUNDS {
         for racer in &mut racers {
-            racer.run(size, in_flight, calls, round == 0);
+            racer.run(load, round == 0);
         }
     }
     let [first, ..] = racers.as_slice() else { return Ok(()) };
@@ -110,12 +123,13 @@ impl Racer {
     }
 
     /// The first time only warms up.
-    fn run(&mut self, size: Size, in_flight: usize, calls: usize, is_first: bool) {
+    fn run(&mut self, wanted: Wanted, is_first: bool) {
         let Ok(gateway) = &self.gateway else { return };
         // What is many times slower need not be asked as often.
         let is_slow = !matches!(self.way, Way::Direct | Way::Nginx | Way::Toolcrib);
         let divisor = if is_slow { 20 } else { 1 } * if is_first { 10 } else { 1 };
-        match load::run(gateway, size, in_flight, (calls / divisor).max(in_flight)) {
+        let Wanted { size, in_flight, calls, placing } = wanted;
+        match load::run(gateway, size, in_flight, (calls / divisor).max(in_flight), placing) {
             Ok(_) if is_first => {}
             Ok(load) => self.loads.push(load),
             Err(error) => self.gateway = Err(format!("failed: {error}")),
