@@ -16,13 +16,16 @@ pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> Raw {
     finish(out)
 }
 
-/// The same with a member of the params that they are known not to have. What is no object has no members.
-pub fn request_with(id: &Id, method: &str, params: Json<'_>, new: (&str, Json<'_>)) -> Raw {
-    let (key, value) = new;
-    let size = params.text().len() + key.len() + value.text().len();
-    let mut out = start_request(id, method, size);
+/// The same, asking for progress under the request's own id. The params are known to have no `_meta`; what is no object
+/// has no members.
+pub fn request_for_progress(id: &Id, method: &str, params: Json<'_>) -> Raw {
+    let mut out = start_request(id, method, params.text().len() + SMALL);
     out.push_str(r#","params":"#);
-    push_with(params, new, &mut out);
+    push_with(params, "_meta", &mut out, |out| {
+        out.push_str(r#"{"progressToken":"#);
+        id.write(out);
+        out.push('}');
+    });
     finish(out)
 }
 
@@ -107,12 +110,16 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"x"}}"#,
             ),
             (
-                request_with(&id, "m", params.json(), ("a", Json::NULL)),
-                r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":null,"name":"x"}}"#,
+                request_for_progress(&id, "m", params.json()),
+                r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"_meta":{"progressToken":3},"name":"x"}}"#,
             ),
             (
-                request_with(&id, "m", Json::EMPTY, ("a", Json::NULL)),
-                r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":null}}"#,
+                request_for_progress(&Id::from("a"), "m", Json::EMPTY),
+                r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{"_meta":{"progressToken":"a"}}}"#,
+            ),
+            (
+                request_for_progress(&id, "m", Json::NULL),
+                r#"{"jsonrpc":"2.0","id":3,"method":"m","params":null}"#,
             ),
             (request(&id, "ping", None), r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#),
             (notification("n", None), r#"{"jsonrpc":"2.0","method":"n"}"#),

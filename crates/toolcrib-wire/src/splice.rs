@@ -29,18 +29,24 @@ impl Raw {
     /// returned as it is.
     pub fn with_new(&self, key: &str, value: Json<'_>) -> Raw {
         let mut out = String::with_capacity(self.text().len() + key.len() + value.text().len() + 8);
-        push_with(self.json(), (key, value), &mut out);
+        push_with(self.json(), key, &mut out, |out| out.push_str(value.text()));
         Raw::trusted(out)
     }
 }
 
-/// Writes an object with a new member at its front; what is no object is written as it is.
-pub(crate) fn push_with(object: Json<'_>, (key, value): (&str, Json<'_>), out: &mut String) {
+/// Writes an object with a new member at its front, whose value is written by whoever knows it; what is no object is
+/// written as it is.
+pub(crate) fn push_with(
+    object: Json<'_>,
+    key: &str,
+    out: &mut String,
+    value: impl FnOnce(&mut String),
+) {
     let Some(members) = object.text().strip_prefix('{') else { return out.push_str(object.text()) };
     out.push('{');
     quote(key, out);
     out.push(':');
-    out.push_str(value.text());
+    value(out);
     if !members.trim_start().starts_with('}') {
         out.push(',');
     }

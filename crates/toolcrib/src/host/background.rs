@@ -51,7 +51,7 @@ impl Jobs {
             let Some((shell, inner)) = shell.upgrade().zip(inner.upgrade()) else { return };
             let dialog = Dialog { host: Host::of(shell), inner };
             let turn = dialog.turn_for(&request.tool).await;
-            done.send_replace(Some(turn.execute_as(call, request).await));
+            done.send_replace(Some(turn.execute_as(call, &request).await));
         });
         all.jobs.insert(call, Job { outcome, task });
         all.forget_old();

@@ -139,12 +139,12 @@ impl Turn {
     /// The same; whatever becomes of it is a value. Dropping the future cancels the call.
     pub async fn execute(&self, request: CallRequest) -> Execution {
         let call = request.besides.call.unwrap_or_else(|| self.core().next_call());
-        self.execute_as(call, request).await
+        self.execute_as(call, &request).await
     }
 
-    pub(super) async fn execute_as(&self, call: u64, request: CallRequest) -> Execution {
-        let mut note = Note::begin(self, call, &request);
-        let outcome = self.perform(&mut note, &request).await;
+    pub(super) async fn execute_as(&self, call: u64, request: &CallRequest) -> Execution {
+        let mut note = Note::begin(self, call, request);
+        let outcome = self.perform(&mut note, request).await;
         note.end(outcome)
     }
 

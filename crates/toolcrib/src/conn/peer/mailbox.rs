@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// The sending half. When its last clone is dropped, the receiver sees the end after what is queued.
-pub struct Sender<T>(Arc<Half<T>>);
+pub struct Sender<T>(Arc<Shared<T>>);
 
 /// The receiving half. Dropping it makes sending a matter of nothing.
 pub struct Receiver<T>(Arc<Shared<T>>);
@@ -17,6 +18,7 @@ const BYTES: usize = 4 << 20;
 
 pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
+        senders: AtomicUsize::new(1),
         queue: Mutex::new(Queue {
             items: VecDeque::new(),
             capacity,
@@ -26,21 +28,21 @@ pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             waiter: None,
         }),
     });
-    (Sender(Arc::new(Half(Arc::clone(&shared)))), Receiver(shared))
+    (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
 impl<T> Sender<T> {
     /// `bytes` is what the item weighs.
     pub fn push(&self, item: T, bytes: usize) {
-        self.0.0.push(Item { item, bytes, keep: false });
+        self.0.push(Item { item, bytes, keep: false });
     }
 
     /// For items of a few kinds, of which one tells as much as many: nothing is added where `same` finds one,
     /// and what is added is not dropped.
     pub fn push_once(&self, item: T, same: impl Fn(&T) -> bool) {
-        let known = self.0.0.queue().items.iter().any(|queued| same(&queued.item));
+        let known = self.0.queue().items.iter().any(|queued| same(&queued.item));
         if !known {
-            self.0.0.push(Item { item, bytes: 0, keep: true });
+            self.0.push(Item { item, bytes: 0, keep: true });
         }
     }
 }
@@ -73,6 +75,7 @@ impl<T> Receiver<T> {
 }
 
 struct Shared<T> {
+    senders: AtomicUsize,
     queue: Mutex<Queue<T>>,
 }
 
@@ -148,18 +151,19 @@ impl<T> Queue<T> {
     }
 }
 
-/// What all clones of a sender share.
-struct Half<T>(Arc<Shared<T>>);
-
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
         Sender(Arc::clone(&self.0))
     }
 }
 
-impl<T> Drop for Half<T> {
+impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.0.close();
+        // What others have pushed before is under the lock, so that nothing else has to be in order.
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.close();
+        }
     }
 }
 
@@ -237,7 +241,11 @@ mod tests {
         sender.push(1, 1);
         yield_now().await;
         assert!(waiting.try_join_next().is_none());
+        let other = sender.clone();
         drop(sender);
+        yield_now().await;
+        assert!(waiting.try_join_next().is_none(), "there is one more who could send");
+        drop(other);
         assert_eq!(waiting.join_next().await.unwrap().unwrap(), [Some(1), None]);
     }
 

@@ -365,10 +365,7 @@ impl Peer {
         let id = Id::Number(number);
         let name = self.name(method, params, version.as_ref());
         let raw = match wanted {
-            true if options.has_no_meta => {
-                let meta = progress_token(&id);
-                build::request_with(&id, method, params.json(), ("_meta", meta.json()))
-            }
+            true if options.has_no_meta => build::request_for_progress(&id, method, params.json()),
             true => build::request(&id, method, Some(with_token(params, &id).json())),
             false => build::request(&id, method, Some(params.json())),
         };
