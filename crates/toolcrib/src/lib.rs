@@ -24,6 +24,7 @@
 
 pub mod access;
 pub mod auth;
+pub mod burst;
 pub mod conn;
 pub mod disk;
 pub mod host;

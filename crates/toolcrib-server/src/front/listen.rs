@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{self, IpAddr};
+use std::os::fd::AsRawFd;
 use std::os::unix;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use toolcrib::burst::Outlet;
 
 use super::loops::{Loops, Seat};
 use super::patient::Patient;
@@ -40,7 +42,7 @@ pub(super) type Origin = (Door, Peer);
 
 /// Where connections come from.
 pub(super) trait Listener {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    type Stream: AsyncRead + AsyncWrite + AsRawFd + Unpin + Send + 'static;
     /// A connection that no thread has yet.
     type Fresh: Send + 'static;
 
@@ -93,8 +95,9 @@ pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Do
                     let (seat, thread) = loops.seat();
                     let serving = async move {
                         if let Ok(stream) = L::settle(fresh) {
+                            let outlet = Outlet::here(&stream);
                             let stream = Patient::new(stream, limits.write, place);
-                            connection(stream, front, router, origin, &seat).await;
+                            connection(stream, outlet, front, router, origin, &seat).await;
                         }
                     };
                     match thread {
@@ -123,12 +126,13 @@ pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Do
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    outlet: Option<Outlet>,
     front: Arc<Front>,
     router: Router,
     origin: Origin,
     seat: &Seat,
 ) {
-    if let Some(rest) = quick::serve(&front, stream, origin, seat.vigil.clone()).await {
+    if let Some(rest) = quick::serve(&front, stream, origin, seat.vigil.clone(), outlet).await {
         // Most connections never need the room for it.
         Box::pin(other(rest, front, router, origin)).await;
     }

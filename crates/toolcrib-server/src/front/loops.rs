@@ -8,6 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use toolcrib::burst::Burst;
 
 use super::vigil::Vigil;
 
@@ -49,9 +51,9 @@ impl Loops {
         Ok(Loops { others, ..Loops::default() })
     }
 
-    /// Keeps the thread that listens awake while that is wanted. Never ends itself.
+    /// Keeps the thread that listens awake while that is wanted, and writes what its connections say. Never ends itself.
     pub(super) async fn keep(&self) {
-        self.vigil.keep().await;
+        keep(&self.vigil).await;
     }
 
     /// A place where there are the fewest; on which thread that is, unless it is the one that listens. That one is
@@ -79,7 +81,7 @@ impl Loop {
                 tokio::select! {
                     // Nothing is ever sent.
                     _ = ended => {}
-                    () = keeper.keep() => {}
+                    () = keep(&keeper) => {}
                 }
             });
             runtime.shutdown_background();
@@ -88,6 +90,15 @@ impl Loop {
         let (load, end, thread) = (Load::default(), Some(end), Some(thread));
         Ok(Loop { handle, load, vigil, end, thread })
     }
+}
+
+/// What a thread that serves connections has besides: it stays awake while that is wanted, and what its connections and
+/// those to servers say goes out together.
+async fn keep(vigil: &Vigil) {
+    let (burst, mut writing) = (Burst::default(), JoinSet::new());
+    let _settled = burst.settle();
+    writing.spawn(burst.run());
+    vigil.keep().await;
 }
 
 impl Drop for Loop {

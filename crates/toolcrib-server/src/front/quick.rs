@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
+use toolcrib::burst::Outlet;
 use toolcrib_wire::Raw;
 
 use super::head::{self, Found, Lines, Usual};
@@ -32,22 +33,29 @@ pub(super) async fn serve<S>(
     stream: S,
     origin: Origin,
     vigil: Option<Vigil>,
+    outlet: Option<Outlet>,
 ) -> Option<Replay<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let longest = front.limits().read;
-    let wire = Wire::new(stream, longest, vigil);
+    let wire = Wire::new(stream, longest, vigil, outlet);
     let mut quick = Quick { front, origin, longest, wire, date: Date::default() };
     let mut lines = Lines::default();
     let mut closing = front.closing.listening();
-    loop {
+    let goes_on = loop {
         match quick.next(&mut lines, &mut closing).await {
-            Next::Usual(usual) => quick.answer(&lines, usual).await?,
-            Next::Other => return Some(quick.wire.replay()),
-            Next::End => return None,
+            Next::Usual(usual) => match quick.answer(&lines, usual).await {
+                Some(()) => {}
+                None => break false,
+            },
+            Next::Other => break true,
+            Next::End => break false,
         }
-    }
+    };
+    // An answer may still wait for those of others.
+    let is_written = quick.wire.settle().await.is_ok();
+    (goes_on && is_written).then(|| quick.wire.replay())
 }
 
 struct Quick<'a, S> {
@@ -201,10 +209,12 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tempfile::TempDir;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use toolcrib::Host;
+    use toolcrib::burst::Burst;
 
     use super::*;
     use crate::front::listen::Peer;
@@ -223,21 +233,28 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 202 ") && answer.ends_with("\r\n\r\n"), "{answer}");
     }
 
-    /// What costs most is to go through everything once more, with nothing to do.
-    #[tokio::test]
-    async fn a_request_that_needs_nobody_else_wakes_its_connection_to_be_answered_and_to_write() {
+    /// A host with nothing in it, and a connection to it.
+    async fn connected() -> (TempDir, Arc<Front>, TcpStream, TcpStream) {
         let folder = tempfile::tempdir().unwrap();
         let [root, state] = ["root", "state"].map(|name| folder.path().join(name));
         std::fs::create_dir(&root).unwrap();
         let host = Host::builder(root, state).start().await.unwrap();
-        let front = Front::new(host.clone(), Identity::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
+        (folder, Front::new(host, Identity::default()), client, stream)
+    }
+
+    /// How often a connection is woken for so many requests that need nobody else.
+    async fn polls(requests: usize, outlet: fn(&TcpStream) -> Option<Outlet>) -> usize {
+        let (_folder, front, mut client, stream) = connected().await;
+        let outlet = outlet(&stream);
         let polls = Arc::new(AtomicUsize::new(0));
         let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&polls));
+        let host = front.host.clone();
         tasks.spawn(async move {
-            let mut serving = pin!(serve(&front, stream, (Door::Tcp, Peer(None)), None));
+            let origin = (Door::Tcp, Peer(None));
+            let mut serving = pin!(serve(&front, stream, origin, None, outlet));
             let counting = poll_fn(|cx| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 serving.as_mut().poll(cx)
@@ -247,11 +264,48 @@ mod tests {
         // Whether it can be written to is not known the first time.
         tell(&mut client).await;
         let before = polls.load(Ordering::Relaxed);
-        for _ in 0..20 {
+        for _ in 0..requests {
             tell(&mut client).await;
         }
-        assert_eq!(polls.load(Ordering::Relaxed) - before, 2 * 20);
+        let after = polls.load(Ordering::Relaxed);
         drop(client);
+        assert!(tasks.join_next().await.unwrap().unwrap(), "nothing is left of it");
+        host.close().await;
+        after - before
+    }
+
+    /// What costs most is to go through everything once more, with nothing to do.
+    #[tokio::test]
+    async fn a_request_that_needs_nobody_else_wakes_its_connection_to_be_answered_and_to_write() {
+        assert_eq!(polls(20, |_| None).await, 2 * 20);
+    }
+
+    #[tokio::test]
+    async fn where_answers_go_out_together_a_connection_is_woken_only_to_answer() {
+        let (burst, mut writing) = (Burst::default(), JoinSet::new());
+        let _settled = burst.settle();
+        writing.spawn(burst.run());
+        assert_eq!(polls(20, Outlet::here).await, 20);
+    }
+
+    /// An answer that waits for those of others is not lost with the connection.
+    #[tokio::test]
+    async fn whoever_says_no_more_is_still_answered() {
+        let (burst, mut writing) = (Burst::default(), JoinSet::new());
+        let _settled = burst.settle();
+        writing.spawn(burst.run());
+        let (_folder, front, mut client, stream) = connected().await;
+        let (host, outlet) = (front.host.clone(), Outlet::here(&stream));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            serve(&front, stream, (Door::Tcp, Peer(None)), None, outlet).await.is_none()
+        });
+        tell(&mut client).await;
+        client.write_all(TOLD).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
         assert!(tasks.join_next().await.unwrap().unwrap(), "nothing is left of it");
         host.close().await;
     }

@@ -2,14 +2,16 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
+use toolcrib::burst::{Left, Outlet};
 
 use super::posted::Unread;
 use super::replay::Replay;
@@ -38,11 +40,15 @@ const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Wire<S> {
+    /// Where answers wait for those of others. It goes before the stream does.
+    outlet: Option<Outlet>,
     stream: S,
     /// What has come.
     pub(super) bytes: BytesMut,
     /// What is to be written.
     pub(super) out: Vec<u8>,
+    /// What was to be written before that, and the other side has had no room for.
+    late: Bytes,
     deadline: Deadline,
     /// How long is waited for what comes, and for work that is done meanwhile.
     coming: Watch,
@@ -59,13 +65,19 @@ pub(super) enum Came {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, longest: Duration, vigil: Option<Vigil>) -> Self {
-        let (bytes, out, deadline) = (BytesMut::new(), Vec::new(), Deadline::after(longest));
+    pub(super) fn new(
+        stream: S,
+        longest: Duration,
+        vigil: Option<Vigil>,
+        outlet: Option<Outlet>,
+    ) -> Self {
+        let (bytes, out, late) = (BytesMut::new(), Vec::new(), Bytes::new());
         let (coming, working) = (Watch::of(vigil.clone()), Watch::of(vigil));
-        Wire { stream, bytes, out, deadline, coming, working }
+        let deadline = Deadline::after(longest);
+        Wire { outlet, stream, bytes, out, late, deadline, coming, working }
     }
 
-    /// What is left of the connection, for somebody else.
+    /// What is left of the connection, for somebody else. All is written.
     pub(super) fn replay(self) -> Replay<S> {
         Replay::new(self.bytes.freeze(), self.stream)
     }
@@ -81,12 +93,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Waits for more, as long as there is time.
     pub(super) async fn more(&mut self) -> Came {
-        let came = poll_fn(|cx| match self.poll_more(cx) {
-            Poll::Ready(true) => Poll::Ready(Came::Bytes),
-            Poll::Ready(false) => Poll::Ready(Came::End),
-            Poll::Pending => {
-                self.coming.begin();
-                self.deadline.poll(cx).map(|()| Came::Late)
+        let came = poll_fn(|cx| {
+            if !self.goes_on(cx) {
+                return Poll::Ready(Came::End);
+            }
+            match self.poll_more(cx) {
+                Poll::Ready(true) => Poll::Ready(Came::Bytes),
+                Poll::Ready(false) => Poll::Ready(Came::End),
+                Poll::Pending => {
+                    self.coming.begin();
+                    self.deadline.poll(cx).map(|()| Came::Late)
+                }
             }
         })
         .await;
@@ -127,6 +144,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(Some(done));
             }
             self.working.begin();
+            if !self.goes_on(cx) {
+                return Poll::Ready(None);
+            }
             while self.bytes.len() < AHEAD {
                 match self.poll_more(cx) {
                     Poll::Ready(true) => {}
@@ -149,12 +169,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
-    /// Writes what is to be written, after all that this thread can do at once: who is woken by it takes the processor
-    /// from what is done, and takes less for many in a row than each time in between.
+    /// Has written what is to be written, after all that this thread can do at once: who is woken by it takes the
+    /// processor from what is done. What goes out with others need not be waited for.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        if !self.out.is_empty() {
+        let is_put = self.out.is_empty() || self.is_put();
+        if is_put {
+            self.forget_written();
+        }
+        // Whoever has asked for more already does not keep others from their turn.
+        if !is_put || !self.bytes.is_empty() {
             yield_now().await;
         }
+        if is_put { Ok(()) } else { self.settle().await }
+    }
+
+    /// Waits until all is written.
+    pub(super) async fn settle(&mut self) -> io::Result<()> {
         self.write(&[]).await?;
         self.stream.flush().await
     }
@@ -162,7 +192,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// The end of what is said.
     pub(super) async fn finish(&mut self) {
         // Whoever does not hear of it has gone already.
-        let _ = self.stream.shutdown().await;
+        if self.settle().await.is_ok() {
+            let _ = self.stream.shutdown().await;
+        }
     }
 
     /// Who is still sending would not hear what he is told if nobody listened to him any more.
@@ -173,7 +205,62 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    async fn write(&mut self, mut last: &[u8]) -> io::Result<()> {
+    /// Whether what is to be written goes out with what others on this thread say.
+    fn is_put(&self) -> bool {
+        let is_usual = self.late.is_empty() && self.out.len() <= SMALL;
+        let outlet = self.outlet.as_ref().filter(|_| is_usual);
+        outlet.is_some_and(|outlet| outlet.put([&self.out, &[], &[]]))
+    }
+
+    /// Goes on with what the other side had no room for. False where it never will have.
+    fn goes_on(&mut self, cx: &mut Context<'_>) -> bool {
+        match self.outlet.as_ref().and_then(|outlet| outlet.poll_left(cx)) {
+            Some(Left { fault: Some(_), .. }) => return false,
+            Some(left) => self.late = left.bytes.into(),
+            None => {}
+        }
+        while !self.late.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.late) {
+                Poll::Ready(Ok(written)) if written > 0 => self.late.advance(written),
+                Poll::Ready(_) => return false,
+                Poll::Pending => break,
+            }
+        }
+        true
+    }
+
+    /// What was put and is not written comes before what is to be written.
+    fn recall(&mut self) -> io::Result<()> {
+        let left = self.outlet.as_ref().and_then(Outlet::take_back);
+        if let Some(Left { fault: Some(fault), .. }) = left {
+            self.late.clear();
+            return Err(fault);
+        }
+        let waiting = left.map(|left| left.bytes).unwrap_or_default();
+        if !(self.late.is_empty() && waiting.is_empty()) {
+            self.out = [&*mem::take(&mut self.late), &waiting, &self.out].concat();
+        }
+        Ok(())
+    }
+
+    /// After a fault nothing is written any more: what follows would be taken for what is missing.
+    async fn write(&mut self, last: &[u8]) -> io::Result<()> {
+        let written = match self.recall() {
+            Ok(()) => self.write_all(last).await,
+            Err(fault) => Err(fault),
+        };
+        self.forget_written();
+        written
+    }
+
+    fn forget_written(&mut self) {
+        self.out.clear();
+        if self.out.capacity() > KEPT {
+            self.out = Vec::new();
+        }
+    }
+
+    async fn write_all(&mut self, mut last: &[u8]) -> io::Result<()> {
         let mut first = &self.out[..];
         while !first.is_empty() || !last.is_empty() {
             let written = match last.is_empty() {
@@ -190,7 +277,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             first = first.get(of_first..).unwrap_or_default();
             last = last.get(written - of_first..).unwrap_or_default();
         }
-        self.out.clear();
         Ok(())
     }
 
@@ -247,7 +333,10 @@ mod tests {
 
     use futures_util::FutureExt;
     use tokio::io::{DuplexStream, duplex};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinSet;
     use tokio::time::{sleep, timeout};
+    use toolcrib::burst::{Burst, Settled};
 
     use super::*;
 
@@ -255,7 +344,7 @@ mod tests {
 
     fn wire() -> (Wire<DuplexStream>, DuplexStream) {
         let (ours, theirs) = duplex(1 << 10);
-        (Wire::new(ours, LONGEST, None), theirs)
+        (Wire::new(ours, LONGEST, None, None), theirs)
     }
 
     #[tokio::test(start_paused = true)]
@@ -324,6 +413,62 @@ mod tests {
         };
         tokio::join!(saying(&mut first), saying(&mut second));
         assert_eq!(first.flush().now_or_never().map(Result::ok), Some(Some(())), "nothing is left");
+    }
+
+    /// A connection whose answers go out with those of others for as long as the last of these lives.
+    async fn together() -> (Wire<TcpStream>, TcpStream, (Settled, JoinSet<()>)) {
+        let (burst, mut writing) = (Burst::default(), JoinSet::new());
+        let settled = burst.settle();
+        writing.spawn(burst.run());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let theirs = listener.accept().await.unwrap().0;
+        let outlet = Outlet::here(&ours);
+        (Wire::new(ours, LONGEST, None, outlet), theirs, (settled, writing))
+    }
+
+    #[tokio::test]
+    async fn what_goes_out_with_what_others_say_is_all_heard_in_order_by_whoever_reads_late() {
+        let (mut wire, mut theirs, _together) = together().await;
+        // More than the system keeps for somebody who does not read.
+        let parts: Vec<String> = (0..8000).map(|number| format!("{number:03000}")).collect();
+        let (filled, reads) = (Cell::new(0), tokio::sync::Notify::new());
+        let saying = async {
+            for part in &parts {
+                wire.out.extend_from_slice(part.as_bytes());
+                wire.flush().await.unwrap();
+                // As if the next request were waited for.
+                assert_eq!(wire.more().now_or_never(), None);
+                yield_now().await;
+                filled.set(filled.get() + 1);
+                reads.notify_one();
+            }
+            wire.finish().await;
+        };
+        let mut all = Vec::new();
+        let hearing = async {
+            // Nothing is read until nothing more can be said.
+            while timeout(Duration::from_millis(200), reads.notified()).await.is_ok() {}
+            assert!(filled.get() < parts.len());
+            theirs.read_to_end(&mut all).await.unwrap()
+        };
+        tokio::join!(saying, hearing);
+        assert!(all == parts.concat().into_bytes());
+    }
+
+    #[tokio::test]
+    async fn what_is_written_otherwise_comes_after_what_goes_out_with_what_others_say() {
+        let (mut wire, mut theirs, _together) = together().await;
+        wire.put(b"first ").await.unwrap();
+        wire.flush().await.unwrap();
+        let large = vec![b'x'; 2 * SMALL];
+        wire.put(&large).await.unwrap();
+        wire.put(b" last").await.unwrap();
+        wire.flush().await.unwrap();
+        wire.finish().await;
+        let mut all = Vec::new();
+        theirs.read_to_end(&mut all).await.unwrap();
+        assert_eq!(all, [&b"first "[..], &large, b" last"].concat());
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ const LEVELS: &[&[&str]] = &[
     &["secrets"],
     &["transport", "lease"],
     &["process", "registry", "shape", "access", "store"],
-    &["disk", "signals"],
+    &["burst", "disk", "signals"],
 ];
 
 /// The findings, and a note on how much was looked at.

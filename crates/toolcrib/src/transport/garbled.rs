@@ -15,6 +15,8 @@ pub(super) enum Garbled {
     Coding,
     #[error("the answer is not in chunks, though it says so")]
     Chunk,
+    #[error("the server spoke before it was asked")]
+    Unasked,
     #[error("the connection was closed before the end of the answer")]
     CutShort,
 }

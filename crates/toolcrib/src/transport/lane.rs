@@ -16,6 +16,7 @@ use super::decoder::{Decoder, Step};
 use super::garbled::Garbled;
 use super::head::{Before, Head};
 use super::lanes::Idle;
+use crate::burst::{Left, Outlet};
 
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,7 +24,12 @@ pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 const ROOM: usize = 8 * 1024;
 const MOST_ROOM: usize = 256 * 1024;
 
+/// A request up to this size is written in one piece.
+pub(super) const SMALL: usize = 4 << 10;
+
 pub(super) struct Lane {
+    /// Where requests wait for what else is said. It goes before the stream does.
+    outlet: Option<Outlet>,
     stream: TcpStream,
     /// The runtime that hears of what comes: whoever used it on another would be woken from thread to thread.
     pub(super) home: Id,
@@ -36,6 +42,8 @@ pub(super) struct Lane {
 pub(super) struct Sending<'a> {
     parts: [IoSlice<'a>; PARTS],
     next: usize,
+    /// Whether the end of the turn writes it.
+    is_put: bool,
     has_begun: bool,
     fault: Option<io::Error>,
 }
@@ -62,19 +70,53 @@ pub(super) struct Rest {
 
 impl<'a> Sending<'a> {
     pub(super) fn of(parts: [&'a [u8]; PARTS]) -> Self {
-        Self { parts: parts.map(IoSlice::new), next: 0, has_begun: false, fault: None }
+        let parts = parts.map(IoSlice::new);
+        Self { parts, next: 0, is_put: false, has_begun: false, fault: None }
     }
 
     fn is_done(&self) -> bool {
-        self.next == PARTS
+        self.is_put || self.next == PARTS
+    }
+
+    /// What is small goes out with what else is said on this thread.
+    fn put(&mut self, outlet: &Outlet, cx: &Context<'_>) {
+        let is_small = self.parts.iter().map(|part| part.len()).sum::<usize>() <= SMALL;
+        if !self.has_begun && is_small {
+            self.is_put = outlet.put(self.parts.each_ref().map(|part| &**part));
+            self.has_begun = self.is_put;
+        }
+        if self.is_put
+            && let Some(left) = outlet.poll_left(cx)
+        {
+            self.is_left(left);
+        }
+    }
+
+    /// The end of the turn is not waited for any more.
+    fn recall(&mut self, outlet: Option<&Outlet>) {
+        if let Some(left) = outlet.filter(|_| self.is_put).and_then(Outlet::take_back) {
+            self.is_left(left);
+        }
+    }
+
+    fn is_left(&mut self, left: Left) {
+        self.is_put = false;
+        self.wrote(left.sent);
+        self.has_begun = left.sent > 0;
+        self.fault = left.fault;
+    }
+
+    fn wrote(&mut self, size: usize) {
+        let mut parts = &mut self.parts[self.next..];
+        IoSlice::advance_slices(&mut parts, size);
+        self.next = PARTS - parts.len();
     }
 
     /// Ready when it is written, or cannot be.
     fn poll_write(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_done() && self.fault.is_none() {
-            let mut parts = &mut self.parts[self.next..];
             let stream = Pin::new(&mut *stream);
-            let written = match &*parts {
+            let written = match &self.parts[self.next..] {
                 [all, rest @ ..] if rest.iter().all(|part| part.is_empty()) => {
                     stream.poll_write(cx, all)
                 }
@@ -83,8 +125,7 @@ impl<'a> Sending<'a> {
             match ready!(written) {
                 Ok(0) => self.fault = Some(io::ErrorKind::WriteZero.into()),
                 Ok(size) => {
-                    IoSlice::advance_slices(&mut parts, size);
-                    self.next = PARTS - parts.len();
+                    self.wrote(size);
                     self.has_begun = true;
                 }
                 Err(fault) => self.fault = Some(fault),
@@ -101,7 +142,7 @@ impl<'a> Sending<'a> {
 
     fn unsent(&self) -> Bytes {
         let mut unsent = BytesMut::new();
-        if self.fault.is_none() {
+        if self.fault.is_none() && !self.is_put {
             self.parts[self.next..].iter().for_each(|part| unsent.extend_from_slice(part));
         }
         unsent.freeze()
@@ -111,7 +152,8 @@ impl<'a> Sending<'a> {
 impl Lane {
     pub(super) fn over(stream: TcpStream) -> Self {
         let (home, before) = (Handle::current().id(), Before::default());
-        Self { stream, home, buffer: BytesMut::new(), room: ROOM, before }
+        let (outlet, buffer) = (Outlet::here(&stream), BytesMut::new());
+        Self { outlet, stream, home, buffer, room: ROOM, before }
     }
 
     /// Whether a request can be sent. An idle connection learns only here that the server has closed it, or has said
@@ -132,6 +174,9 @@ impl Lane {
         sending: &mut Sending<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Head, Failed>> {
+        if let Some(outlet) = &self.outlet {
+            sending.put(outlet, cx);
+        }
         let _ = sending.poll_write(&mut self.stream, cx);
         if let Some(fault) = sending.fault.take_if(|_| !sending.has_begun) {
             return Poll::Ready(Err(sending.failed(fault.into())));
@@ -143,6 +188,12 @@ impl Lane {
                 Err(fault) => Err(fault.into()),
             };
             if let Some(head) = read.transpose() {
+                sending.recall(self.outlet.as_ref());
+                // What comes before anything was sent is no answer.
+                let head = head.and_then(|head| match sending.has_begun {
+                    true => Ok(head),
+                    false => Err(Fault::from(Garbled::Unasked)),
+                });
                 return Poll::Ready(head.map_err(|fault| sending.failed(fault)));
             }
         }

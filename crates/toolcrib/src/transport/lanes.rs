@@ -14,11 +14,9 @@ use url::{Position, Url};
 
 use super::answer::Answer;
 use super::http::{AGENT, IDLE, IDLE_CONNECTIONS};
-use super::lane::{Failed, Fault, Lane, Rest, Sending};
+use super::lane::{Failed, Fault, Lane, Rest, SMALL, Sending};
 use super::posting::LastLine;
-
-/// A request up to this size is written in one piece.
-const SMALL: usize = 4 << 10;
+use crate::burst::Burst;
 
 pub(super) struct Lanes {
     connector: HttpConnector,
@@ -62,10 +60,11 @@ impl Lanes {
     pub(super) async fn post(&self, head: &[u8], body: &[u8]) -> Result<Answer, Fault> {
         let last_line = LastLine::of(body.len());
         let parts = [head, last_line.text(), body];
-        // What is small is cheaper copied than gathered by the system.
+        // What is small is cheaper copied than gathered by the system; in a burst it is copied anyway.
         let is_small = parts.iter().map(|part| part.len()).sum::<usize>() <= SMALL;
-        let joined = if is_small { parts.concat() } else { Vec::new() };
-        let mut sending = Sending::of(if is_small { [&*joined, &[], &[]] } else { parts });
+        let is_joined = is_small && !Burst::is_here();
+        let joined = if is_joined { parts.concat() } else { Vec::new() };
+        let mut sending = Sending::of(if is_joined { [&*joined, &[], &[]] } else { parts });
         loop {
             let (mut lane, is_new) = match self.idle.take() {
                 Some(lane) => (lane, false),

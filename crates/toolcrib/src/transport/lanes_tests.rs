@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::burst::Settled;
 use crate::transport::answer::Body;
 use crate::transport::http_fault::HttpFault;
 
@@ -333,4 +335,99 @@ async fn a_call_is_polled_once_to_send_it_and_once_for_its_answer() {
     stream.write_all(OK.as_bytes()).await.unwrap();
     settle().await;
     assert_eq!(posting.as_mut().poll(&mut idly), Poll::Ready("ok".to_owned()));
+}
+
+/// What is said on this thread goes out together for as long as this lives.
+fn together() -> (Settled, JoinSet<()>) {
+    let (burst, mut writing) = (Burst::default(), JoinSet::new());
+    let settled = burst.settle();
+    writing.spawn(burst.run());
+    (settled, writing)
+}
+
+#[tokio::test]
+async fn requests_that_go_out_together_are_answered_each() {
+    let _together = together();
+    let (server, lanes) = Server::start().await;
+    let (mut first, _) = begin(&server, &lanes, OK).await;
+    let mut posting = std::pin::pin!(async { whole(lanes.post(HEAD, b"{}").await).await.unwrap() });
+    let mut idly = Context::from_waker(Waker::noop());
+    assert!(posting.as_mut().poll(&mut idly).is_pending());
+    let (second, body) = begin(&server, &lanes, OK).await;
+    assert_eq!(body, "ok", "another one meanwhile");
+    hear(&mut first, "{}").await;
+    first.write_all(OK.as_bytes()).await.unwrap();
+    settle().await;
+    assert_eq!(posting.as_mut().poll(&mut idly), Poll::Ready("ok".to_owned()));
+    let large = "x".repeat(1 << 20);
+    let answering = async {
+        hear(&mut first, &large).await;
+        first.write_all(OK.as_bytes()).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(lanes.post(HEAD, large.as_bytes()), answering);
+    assert_eq!(whole(answer).await.unwrap(), "ok", "what is large goes alone");
+    drop(second);
+}
+
+#[tokio::test]
+async fn a_request_that_could_not_go_out_together_is_sent_on_another_connection() {
+    let _together = together();
+    let (server, lanes) = Server::start().await;
+    let broken = TcpStream::connect(server.0.local_addr().unwrap()).await.unwrap();
+    let other_end = server.accept().await;
+    let broken = broken.into_std().unwrap();
+    // It cannot be written to, and nothing tells so before.
+    broken.shutdown(std::net::Shutdown::Write).unwrap();
+    lanes.idle.put(Lane::over(TcpStream::from_std(broken).unwrap()));
+    assert_eq!(begin(&server, &lanes, OK).await.1, "ok");
+    drop(other_end);
+}
+
+#[tokio::test]
+async fn what_comes_before_a_request_went_out_is_not_its_answer() {
+    let (server, lanes) = Server::start().await;
+    let stream = TcpStream::connect(server.0.local_addr().unwrap()).await.unwrap();
+    let mut hasty = server.accept().await;
+    // Nobody writes what is put there.
+    let never = Burst::default();
+    let settled = never.settle();
+    lanes.idle.put(Lane::over(stream));
+    drop(settled);
+    let _together = together();
+    let answering = async {
+        hasty
+            .write_all(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        let mut stream = server.accept().await;
+        hear(&mut stream, "{}").await;
+        stream.write_all(OK.as_bytes()).await.unwrap();
+        assert_eq!(hasty.read(&mut [0]).await.unwrap_or(0), 0, "nothing was said there");
+    };
+    let (answer, ()) = tokio::join!(lanes.post(HEAD, b"{}"), answering);
+    assert_eq!(whole(answer).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_request_is_sent_though_nobody_is_left_who_would_send_it_with_others() {
+    let (settled, writing) = together();
+    let (server, lanes) = Server::start().await;
+    let (mut stream, _) = begin(&server, &lanes, OK).await;
+    drop(writing);
+    tokio::task::yield_now().await;
+    assert_eq!(exchange(&lanes, &mut stream, OK).await.unwrap(), "ok");
+    drop(settled);
+    assert_eq!(exchange(&lanes, &mut stream, OK).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_before_it_goes_out_is_never_sent() {
+    let _together = together();
+    let (server, lanes) = Server::start().await;
+    let (mut stream, _) = begin(&server, &lanes, OK).await;
+    let mut idly = Context::from_waker(Waker::noop());
+    let mut posting = Box::pin(lanes.post(HEAD, b"{}"));
+    assert!(posting.as_mut().poll(&mut idly).is_pending());
+    drop(posting);
+    assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0, "closed, and nothing was said");
 }
