@@ -2,6 +2,7 @@
 
 use crate::id::Id;
 use crate::json::Json;
+use crate::meta::PROGRESS_TOKEN;
 use crate::raw::Raw;
 use crate::rpc_error::RpcError;
 use crate::splice::push_with;
@@ -22,7 +23,9 @@ pub fn request_for_progress(id: &Id, method: &str, params: Json<'_>) -> Raw {
     let mut out = start_request(id, method, params.text().len() + SMALL);
     out.push_str(r#","params":"#);
     push_with(params, "_meta", &mut out, |out| {
-        out.push_str(r#"{"progressToken":"#);
+        out.push('{');
+        quote(PROGRESS_TOKEN, out);
+        out.push(':');
         id.write(out);
         out.push('}');
     });

@@ -26,7 +26,7 @@ pub(crate) struct Draft {
 /// What a sound draft is.
 pub(crate) enum Sound {
     Call { id: Option<Id>, method: String },
-    Answer { id: Option<Id>, error: Option<RpcError> },
+    Answer { id: Option<Id>, error: Option<Box<RpcError>> },
 }
 
 enum Answer {
@@ -120,7 +120,7 @@ impl Draft {
             Answer::Result => None,
             Answer::Error => {
                 let error = self.json(message.text(), Member::Error);
-                Some(read_error(message, error.unwrap_or(Json::NULL))?)
+                Some(Box::new(read_error(message, error.unwrap_or(Json::NULL))?))
             }
         };
         Ok(Sound::Answer { id, error })

@@ -1,7 +1,7 @@
 //! One message as a peer sent it: the few members that routing needs, and the rest as bytes.
 
 use std::borrow::Cow;
-use std::num::NonZeroUsize;
+use std::num::NonZeroU32;
 
 use crate::id::{Id, ProgressToken};
 use crate::json::Json;
@@ -14,10 +14,6 @@ use crate::version::Version;
 
 /// What one frame holds.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are one message; a box would cost each an allocation"
-)]
 pub enum Packet {
     One(Message),
     /// A batch; its items succeed and fail one by one.
@@ -49,7 +45,8 @@ pub struct Notification {
 pub struct Response {
     pub id: Option<Id>,
     pub(crate) body: Body,
-    pub(crate) error: Option<RpcError>,
+    /// Rare and large.
+    pub(crate) error: Option<Box<RpcError>>,
 }
 
 /// The params of a request or notification, or the result of a response, where it stands in its message.
@@ -80,23 +77,25 @@ pub(crate) struct Places {
     pub(crate) has_more: bool,
 }
 
-/// Where one of them stands. There are many in each message, so they are small and copied freely.
+/// Where one of them stands. There are many in each message, which is handed on a dozen times, so they are small: no
+/// message is longer than they can tell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    start: usize,
-    end: NonZeroUsize,
+    start: u32,
+    end: NonZeroU32,
 }
 
 impl Place {
     /// None only for what ends where the text begins, and no value does.
     #[inline]
     pub(crate) fn of(span: Span) -> Option<Place> {
-        NonZeroUsize::new(span.end).map(|end| Place { start: span.start, end })
+        let end = NonZeroU32::new(u32::try_from(span.end).ok()?)?;
+        Some(Place { start: u32::try_from(span.start).ok()?, end })
     }
 
     #[inline]
     pub(crate) fn span(self) -> Span {
-        self.start..self.end.get()
+        self.start as usize..self.end.get() as usize
     }
 }
 
@@ -146,7 +145,7 @@ impl Response {
     /// The bare result or error.
     pub fn into_answer(self) -> Result<Raw, RpcError> {
         match self.error {
-            Some(error) => Err(error),
+            Some(error) => Err(*error),
             None => Ok(self.body.raw().unwrap_or_else(|| Json::NULL.into())),
         }
     }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use toolcrib::conn::peer::{CallOff, Receiver, Remark, mailbox};
 use toolcrib::host::{Answers, Besides, Question};
 use toolcrib::{CallRequest, Dialog};
+use toolcrib_wire::meta::PROGRESS_TOKEN;
 use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::param_header::{check_params, param_headers};
 use toolcrib_wire::view::{CallToolResult, InputRequired, ResultType};
@@ -310,8 +311,8 @@ impl Conduct<'_> {
     async fn tell(&self, remark: &Remark) -> Result<(), RpcError> {
         let message = match (remark, &self.token) {
             (Remark::Progress(params), Some(token)) => {
-                let own = ObjectWriter::new().id("progressToken", token).finish();
-                let params = params.with_members([("progressToken", own.get("progressToken"))]);
+                let own = ObjectWriter::new().id(PROGRESS_TOKEN, token).finish();
+                let params = params.with_members([(PROGRESS_TOKEN, own.get(PROGRESS_TOKEN))]);
                 build::notification(method::PROGRESS, Some(params.json()))
             }
             (Remark::Log(params), _) if self.wants_log(params) => {
@@ -384,9 +385,7 @@ async fn next(remarks: &mut Option<Receiver<Remark>>) -> Remark {
 pub(super) fn handed_on(params: &Body) -> Option<Raw> {
     let meta = params.meta()?;
     let own = |key: &str| {
-        key == "progressToken"
-            || key == super::DIALOG
-            || key.starts_with("io.modelcontextprotocol/")
+        key == PROGRESS_TOKEN || key == super::DIALOG || key.starts_with("io.modelcontextprotocol/")
     };
     let mut rest = ObjectWriter::new();
     for (key, value) in meta.members().filter(|(key, _)| !own(key)) {

@@ -24,7 +24,7 @@ pub(super) async fn call(
     let mut options = options;
     for _ in 0..MOST_ROUNDS {
         let begun = Instant::now();
-        let answer = session.ask(called, &params, options.clone(), caller).await?;
+        let answer = session.ask(called, params.clone(), options.clone(), caller).await?;
         let Some(required) = input_required(called, &answer)? else {
             return Ok(answer);
         };

@@ -102,56 +102,54 @@ impl Session {
         mut options: CallOptions,
         caller: Option<&Caller>,
     ) -> Result<Body, CallError> {
+        if self.0.agreed.era == Era::Legacy {
+            return self.round(method, params, options, None).await;
+        }
         let (_permit, patience) = self.permit(method, options.patience).await?;
         options.patience = patience;
-        match self.0.agreed.era {
-            Era::Legacy => self.0.peer.call(method, params, options).await,
-            // Larger than a call of the other era, which would have to be as large.
-            Era::Modern => Box::pin(rounds::call(self, method, params, options, caller)).await,
-        }
+        // Larger than a call of the other era, which would have to be as large.
+        Box::pin(rounds::call(self, method, params, options, caller)).await
     }
 
-    /// One request in the modern era whose questions, if there are any, are its answer.
+    /// One request whose questions, if there are any, are its answer: in the modern era, which wants to know what can be
+    /// asked, and which log messages are wanted.
     pub async fn round(
         &self,
         method: &str,
-        params: Raw,
+        mut params: Raw,
         mut options: CallOptions,
-        capabilities: &ClientCapabilities,
-        level: Option<LogLevel>,
+        asker: Option<(&ClientCapabilities, Option<LogLevel>)>,
     ) -> Result<Body, CallError> {
         let (_permit, patience) = self.permit(method, options.patience).await?;
         options.patience = patience;
-        let meta = RequestMeta { log_level: level, ..self.meta(Some(capabilities)) };
-        self.ask_with(&meta, method, &params, options).await
+        if let Some((capabilities, log_level)) = asker {
+            let meta = RequestMeta { log_level, ..self.meta(Some(capabilities)) };
+            self.dress(&meta, method, &mut params, &mut options);
+        }
+        self.0.peer.call(method, params, options).await
     }
 
     /// One request as the modern era wants it.
     pub(super) async fn ask(
         &self,
         method: &str,
-        params: &Raw,
-        options: CallOptions,
+        mut params: Raw,
+        mut options: CallOptions,
         caller: Option<&Caller>,
     ) -> Result<Body, CallError> {
         let meta = self.meta(caller.map(|caller| &caller.capabilities));
-        self.ask_with(&meta, method, params, options).await
+        self.dress(&meta, method, &mut params, &mut options);
+        self.0.peer.call(method, params, options).await
     }
 
-    async fn ask_with(
-        &self,
-        meta: &RequestMeta,
-        method: &str,
-        params: &Raw,
-        mut options: CallOptions,
-    ) -> Result<Body, CallError> {
+    /// Adds to a request what the modern era wants to know of whoever asks.
+    fn dress(&self, meta: &RequestMeta, method: &str, params: &mut Raw, options: &mut CallOptions) {
         let given = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
         let members = meta.members();
         let members = members.into_iter().map(|(key, value)| (key, Some(value)));
-        let params = params.with_members([("_meta", Some(given.with_members(members)))]);
+        *params = params.with_members([("_meta", Some(given.with_members(members)))]);
         options.has_no_meta = false;
-        options.headers.extend(self.param_headers(method, &params));
-        self.0.peer.call(method, params, options).await
+        options.headers.extend(self.param_headers(method, params));
     }
 
     /// A sign of life.

@@ -372,10 +372,6 @@ impl Task {
 }
 
 /// What is heard of a live session.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are the peer's; a box would cost each an allocation"
-)]
 enum Heard {
     Peer(peer::Event),
     ListChanged,

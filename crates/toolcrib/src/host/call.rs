@@ -138,8 +138,12 @@ impl Turn {
 
     /// The same; whatever becomes of it is a value. Dropping the future cancels the call.
     pub async fn execute(&self, request: CallRequest) -> Execution {
-        let call = request.besides.call.unwrap_or_else(|| self.core().next_call());
-        self.execute_as(call, &request).await
+        self.execute_as(self.number_of(&request), &request).await
+    }
+
+    /// The number that a call is known by.
+    pub(super) fn number_of(&self, request: &CallRequest) -> u64 {
+        request.besides.call.unwrap_or_else(|| self.core().next_call())
     }
 
     pub(super) async fn execute_as(&self, call: u64, request: &CallRequest) -> Execution {

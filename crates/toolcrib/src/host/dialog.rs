@@ -120,7 +120,8 @@ impl Dialog {
 
     /// One call, on the newest snapshot; whatever becomes of it is a value.
     pub async fn execute(&self, request: CallRequest) -> Execution {
-        self.turn_for(&request.tool).await.execute(request).await
+        let turn = self.turn_for(&request.tool).await;
+        turn.execute_as(turn.number_of(&request), &request).await
     }
 
     /// A tool that is not known may be one of a server that has never been asked.

@@ -177,23 +177,26 @@ impl Turn {
         errand: &Errand<'_>,
         options: CallOptions,
     ) -> Result<Body, peer::CallError> {
-        let (method, params) = (errand.method, errand.params.clone());
-        match (session.agreed().era, errand.rounds) {
-            (Era::Legacy, _) => session.call(method, params, options, None).await,
+        let (method, mut params) = (errand.method, errand.params.clone());
+        let capabilities;
+        let asker = match (session.agreed().era, errand.rounds) {
+            (Era::Legacy, _) => None,
             (Era::Modern, None) => {
                 let caller = asking::caller(self.inner(), spec, During::Call(errand.call));
-                session.call(method, params, options, Some(&caller)).await
+                // Larger than what follows, which would have to be as large.
+                return Box::pin(session.call(method, params, options, Some(&caller))).await;
             }
             (Era::Modern, Some(rounds)) => {
                 let said = [
                     ("inputResponses", rounds.responses.clone()),
                     ("requestState", rounds.state.clone()),
                 ];
-                let params = params.with_members(said.into_iter().filter(|(_, it)| it.is_some()));
-                let capabilities = allowed(&spec.policy.client, &rounds.capabilities);
-                session.round(method, params, options, &capabilities, rounds.log_level).await
+                params = params.with_members(said.into_iter().filter(|(_, it)| it.is_some()));
+                capabilities = allowed(&spec.policy.client, &rounds.capabilities);
+                Some((&capabilities, rounds.log_level))
             }
-        }
+        };
+        session.round(method, params, options, asker).await
     }
 
     fn hearing(&self, errand: &Errand<'_>) -> Arc<dyn Hears> {

@@ -113,10 +113,6 @@ pub enum What {
 
 /// Something from the server, or about the way to it.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are packets; a box would cost each an allocation"
-)]
 pub enum Incoming {
     Packet {
         packet: Packet,

@@ -127,10 +127,6 @@ impl Remark {
 
 /// What happens besides calls.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are notifications; a box would cost each an allocation"
-)]
 pub enum Event {
     /// Any notification but progress and cancellation.
     Notification {
@@ -210,7 +206,14 @@ impl Peer {
                 biased;
                 outcome = &mut answer => {
                     let outcome = outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
-                    return last_word(outcome, &mut guard.exchange, &clock).await;
+                    let is_broken = matches!(outcome, Err(CallError::Closed(CloseReason::Broken(_))));
+                    return match &mut guard.exchange {
+                        // What is rare does not make every call large.
+                        exchange @ Some(_) if is_broken => {
+                            Box::pin(last_word(outcome, exchange, &clock)).await
+                        }
+                        _ => outcome,
+                    };
                 }
                 went = going(&mut guard.exchange) => {
                     if let Some(outcome) = self.take(guard.number, went, &mut answer) {
@@ -346,7 +349,7 @@ impl Peer {
         };
         let mut state = self.shared.state();
         // The end fails what it finds under the same lock, so no call slips in between.
-        if state.is_over {
+        if self.is_over() {
             drop(state);
             return Err(unbegun(self.shared.why_closed()));
         }
@@ -440,10 +443,6 @@ async fn going(exchange: &mut Option<Exchange>) -> Went {
 /// A link that breaks does not know what becomes of requests that are on ways of their own: each hears it there, such as
 /// that it was not begun.
 async fn last_word(outcome: Outcome, exchange: &mut Option<Exchange>, clock: &Clock) -> Outcome {
-    let is_broken = matches!(outcome, Err(CallError::Closed(CloseReason::Broken(_))));
-    if !is_broken || exchange.is_none() {
-        return outcome;
-    }
     let went = tokio::select! {
         biased;
         went = timeout(LAST_WORD, going(exchange)) => went.unwrap_or(Went::Said),

@@ -41,8 +41,6 @@ pub(super) struct State {
     pub(super) version: Option<Version>,
     pub(super) framing: Option<Framing>,
     pub(super) heard: Instant,
-    /// Whether it has ended, which is announced before.
-    pub(super) is_over: bool,
     backlog: VecDeque<Outgoing>,
     backlog_bytes: usize,
 }
@@ -66,7 +64,6 @@ impl Shared {
                 version: None,
                 framing: None,
                 heard: Instant::now(),
-                is_over: false,
                 backlog: VecDeque::new(),
                 backlog_bytes: 0,
             }),
@@ -189,7 +186,6 @@ impl Shared {
             return;
         }
         let mut state = self.state();
-        state.is_over = true;
         for number in state.calls.numbers() {
             state.calls.settle(number, Err(CallError::Closed(reason.clone())));
         }
