@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use toolcrib::conn::peer::{CallOptions, NoRequests, Patience, Peer, PeerSettings};
 use toolcrib::process::{Graces, Instance};
+use toolcrib::signals::SecretMask;
 use toolcrib::transport::{Credentials, Opening, Permissions, Tls, open};
 use toolcrib_config::model::choice::{AnyOf, Inherit};
 use toolcrib_config::model::transport::{
@@ -179,9 +180,14 @@ impl Host {
             credentials: Credentials::None,
             tls: &self.tls,
             permissions: Permissions { spawn: true, network: true, docker: true },
+            mask: SecretMask::default(),
         };
         let link = open(&transport(upstream), &opening).await?;
-        let settings = PeerSettings { server: "bench".to_owned(), handler: Arc::new(NoRequests) };
+        let settings = PeerSettings {
+            server: "bench".to_owned(),
+            handler: Arc::new(NoRequests),
+            masks_results: false,
+        };
         let (peer, _) = Peer::start(link, settings);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
         peer.call("initialize", raw(&hello), CallOptions::default()).await?;

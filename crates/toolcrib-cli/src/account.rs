@@ -173,7 +173,7 @@ impl<'a> Place<'a> {
         let tls = Tls::default();
         let means = Means { instance: instance.clone(), env: env.clone(), cwd, tls };
         let sources = Sources::new(self.keep.clone(), means);
-        sources.declare(&self.config.host.secrets);
+        sources.configure(self.config);
         let found = sources.resolve(spec, self.permissions).await;
         // Whatever was run for a secret has ended.
         instance.close().await;

@@ -123,10 +123,10 @@ impl Answer {
     }
 
     /// What was asked for, or why there is nothing.
-    pub(crate) fn good<T: DeserializeOwned>(&self) -> Result<Result<T, Fault>, String> {
+    pub(crate) fn good<T: DeserializeOwned>(&self) -> Result<Result<T, Box<Fault>>, String> {
         match self.status.is_success() {
             true => self.read().map(Ok),
-            false => self.read::<Faulted>().map(|faulted| Err(faulted.error)),
+            false => self.read::<Faulted>().map(|faulted| Err(Box::new(faulted.error))),
         }
     }
 }

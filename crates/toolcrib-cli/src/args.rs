@@ -237,6 +237,9 @@ pub(crate) enum Token {
         #[arg(value_name = "ID", value_parser = name)]
         which: String,
     },
+    /// Let everybody on this machine in without a token, until the next one is made
+    #[command(after_help = "Example:\n  toolcrib token open")]
+    Open,
 }
 
 #[derive(Debug, ClapArgs)]

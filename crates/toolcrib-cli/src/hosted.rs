@@ -131,6 +131,7 @@ pub(crate) fn builder(settings: &Settings) -> Result<HostBuilder, String> {
     let mut builder = Host::builder(settings.root(), state)
         .env(settings.world.variables())
         .credentials(credentials.folder())
+        .containment(settings.containment())
         .trust(settings.trust(&settings.compile()));
     if let Some(home) = &settings.workspace.home {
         builder = builder.config_home(home);

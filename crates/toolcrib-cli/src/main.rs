@@ -17,16 +17,17 @@ mod pipe;
 mod relay;
 mod replaced;
 mod report;
+mod root_lock;
 mod running;
 mod settings;
 mod shown;
-mod troubles;
 mod trust;
 mod world;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing::Level;
 
 use args::{Args, Command};
 use out::Out;
@@ -57,8 +58,8 @@ fn main() -> ExitCode {
             return ExitCode::from(Exit::Usage as u8);
         }
     };
-    if settings.verbose {
-        logging::start();
+    if let Some(level) = log_level(&args) {
+        logging::start(level);
     }
     let exit = match args.command {
         Command::Check => cmd::check::run(&settings, &out),
@@ -85,5 +86,17 @@ fn main() -> ExitCode {
         Command::Doctor(args) => cmd::doctor::run(&settings, &out, &args),
         Command::DemoServer(args) => cmd::demo_server::run(&settings, &out, &args),
     };
+    logging::flush();
     ExitCode::from(exit as u8)
+}
+
+/// The least severe events that are logged. Only a host that serves logs without `-v`: other commands print what is wrong
+/// themselves.
+fn log_level(args: &Args) -> Option<Level> {
+    match (&args.command, args.common.verbose, args.common.quiet) {
+        (_, true, _) => Some(Level::DEBUG),
+        (Command::Serve(_), false, true) => Some(Level::ERROR),
+        (Command::Serve(_), false, false) => Some(Level::WARN),
+        _ => None,
+    }
 }

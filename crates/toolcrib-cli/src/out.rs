@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value as Json;
 use toolcrib_wire::Raw;
 
-use crate::shown;
+use crate::{logging, shown};
 
 /// No answer to a question is longer.
 const LONGEST: u64 = 1024;
@@ -98,6 +98,7 @@ impl Out {
 
     /// A question: whoever answers types behind it.
     pub(crate) fn ask(&self, text: &str) {
+        logging::flush();
         let mut err = anstream::stderr().lock();
         let _ = write!(err, "{text}");
         let _ = err.flush();
@@ -121,9 +122,9 @@ impl Out {
         self.say(&format!("{red}error{red:#}: {text}"));
     }
 
-    /// What is done, for whoever wants to know more. Other threads tell of it, too.
+    /// Writes a line of the log. Only the log's own thread calls this, since it may block.
     pub(crate) fn log(text: &str) {
-        say(text);
+        write_line(text);
     }
 
     fn say(&self, text: &str) {
@@ -131,8 +132,15 @@ impl Out {
     }
 }
 
-/// A line, in place of what is told of progress.
+/// A line behind those that the log has not written yet.
 fn say(text: &str) {
+    if !logging::queue(text) {
+        write_line(text);
+    }
+}
+
+/// A line, in place of what is told of progress.
+fn write_line(text: &str) {
     let mut err = anstream::stderr().lock();
     let clear = if std::io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
     let _ = writeln!(err, "{clear}{text}");

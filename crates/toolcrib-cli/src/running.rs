@@ -11,6 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{Instant, sleep};
 use toolcrib_config::{Dialect, Lookup};
 
+use crate::root_lock::{Attempt, RootLock};
 use crate::settings::{Settings, digits};
 
 /// Locked by a host for as long as it runs; what is in it is told by the host itself.
@@ -25,6 +26,10 @@ const LONGEST: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const TICK: Duration = Duration::from_millis(20);
+
+/// How long a host may hold the lock of the root without that of its state folder: it is ending, or the folder was
+/// deleted.
+const GONE: Duration = Duration::from_secs(2);
 
 /// A host that runs, as it tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +57,8 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Claim {
     lock: File,
+    /// None where there is no folder for it: then only the state folder tells hosts apart.
+    root_lock: Option<RootLock>,
     socket: PathBuf,
 }
 
@@ -73,11 +80,19 @@ pub(crate) async fn claim(settings: &Settings) -> Result<Place, String> {
     let begun = Instant::now();
     loop {
         match lock.try_lock() {
-            Ok(()) => return Claim::new(settings, &state, lock).map(Place::Free),
+            Ok(()) => match lock_root(&state) {
+                Ok(root_lock) => {
+                    return Claim::new(settings, &state, lock, root_lock).map(Place::Free);
+                }
+                Err(holder) if begun.elapsed() > GONE => return Err(unreachable(settings, holder)),
+                // The holder may be ending.
+                Err(_) => lock.unlock().map_err(failed)?,
+            },
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {}
         }
         if let Some(running) = read(&path)
+            && running.is_alive()
             && running.answers().await
         {
             return Ok(Place::Taken(running));
@@ -87,6 +102,28 @@ pub(crate) async fn claim(settings: &Settings) -> Result<Place, String> {
         }
         sleep(TICK).await;
     }
+}
+
+/// The lock of the root, or the host that holds it, as far as it has announced itself.
+fn lock_root(state: &Path) -> Result<Option<RootLock>, Option<Running>> {
+    let folder = PathBuf::from(format!("/tmp/toolcrib-{}", rustix::process::getuid().as_raw()));
+    let attempt = private(&folder).and_then(|()| RootLock::try_lock(&folder, state));
+    match attempt {
+        Ok(Attempt::Locked(lock)) => Ok(Some(lock)),
+        Ok(Attempt::Held(text)) => Err(serde_json::from_slice(&text).ok()),
+        Err(error) => {
+            tracing::debug!(%error, folder = %folder.display(), "cannot lock the root outside of the state folder");
+            Ok(None)
+        }
+    }
+}
+
+fn unreachable(settings: &Settings, holder: Option<Running>) -> String {
+    let who = holder.map_or_else(|| "it has not said where".to_owned(), |holder| holder.told());
+    format!(
+        "a host of {} runs already: {who}; its state folder was deleted, so it cannot be reached: end it first",
+        settings.root().display()
+    )
 }
 
 /// Who comes after a host that has ended: another that has come within `grace` of the place being free, or whoever
@@ -130,6 +167,14 @@ impl Running {
         UnixStream::connect(&self.socket).await
     }
 
+    /// Whether its process is there. A child of a killed host may hold the socket for a moment, between fork and exec.
+    fn is_alive(&self) -> bool {
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        pid.is_some_and(|pid| {
+            rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+        })
+    }
+
     async fn answers(&self) -> bool {
         self.connect().await.is_ok()
     }
@@ -144,7 +189,12 @@ impl Running {
 }
 
 impl Claim {
-    fn new(settings: &Settings, state: &Path, lock: File) -> Result<Self, String> {
+    fn new(
+        settings: &Settings,
+        state: &Path,
+        lock: File,
+        root_lock: Option<RootLock>,
+    ) -> Result<Self, String> {
         // Whoever was here before and was killed could not tidy up.
         if let Some(dead) = read(&state.join(LOCK)) {
             remove(&dead.socket);
@@ -157,7 +207,7 @@ impl Claim {
         private(folder).map_err(|error| {
             format!("cannot keep the host's socket in {}: {error}", folder.display())
         })?;
-        Ok(Claim { lock, socket })
+        Ok(Claim { lock, root_lock, socket })
     }
 
     /// The owner's socket: whoever can open it is the owner.
@@ -175,7 +225,8 @@ impl Claim {
     pub(crate) fn announce(&mut self, running: &Running) -> Result<(), String> {
         let told = serde_json::to_vec(running).map_err(io::Error::other).and_then(|text| {
             self.lock.set_len(0)?;
-            self.lock.write_all(&text)
+            self.lock.write_all(&text)?;
+            self.root_lock.as_mut().map_or(Ok(()), |lock| lock.announce(&text))
         });
         told.map_err(|error| format!("cannot write the host's lock file: {error}"))
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use toolcrib::host::Trust;
+use toolcrib::process::{CgroupParent, Containment};
 use toolcrib::secrets::{Keep, Storage};
 use toolcrib::store::TrustFile;
 use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
@@ -122,6 +123,17 @@ impl Settings {
             let base = base.or_else(|| Some(self.given("HOME")?.join(".local/state")))?;
             Some(base.join("toolcrib"))
         })
+    }
+
+    /// How servers' processes are held: in a cgroup below the one that `TOOLCRIB_CGROUP` names (`off`: in none), or
+    /// below the program's own. A program that runs servers starts no other processes, so it may adopt orphans.
+    pub(crate) fn containment(&self) -> Containment {
+        let cgroup = match self.given("TOOLCRIB_CGROUP") {
+            None => CgroupParent::Current,
+            Some(word) if word == Path::new("off") => CgroupParent::Never,
+            Some(folder) => CgroupParent::Folder(folder),
+        };
+        Containment { cgroup, adopt_orphans: true }
     }
 
     fn given(&self, name: &str) -> Option<PathBuf> {

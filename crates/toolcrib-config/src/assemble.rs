@@ -11,6 +11,7 @@ use crate::doc::{Doc, NodeId};
 use crate::dotenv;
 use crate::lookup::File;
 use crate::model::choice::Manual;
+use crate::model::naming::Naming;
 use crate::model::policy::{Expose, Policy, PromptsAs, ResourcesAs};
 use crate::model::transport::{
     Container, DockerExec, Env, EnvFile, EnvSettings, Plain, Remote, Stdio, StreamableHttp,
@@ -59,6 +60,12 @@ impl Assembly {
             cx.error(self.node, "profile.unknown", text, &fix);
             return None;
         };
+        if !profile.sound {
+            // Settings that could not be read may be those that restrict the server.
+            let text = format!("the profile `{}` is invalid", text::clip(&draft.profile));
+            cx.error(self.node, "profile.invalid", text, "correct the profile");
+            return None;
+        }
         let mut profile = profile.clone();
         let own = &mut self.own;
         profile.lay(draft.policy, draft.transport, &mut |path, node| {
@@ -76,6 +83,7 @@ impl Assembly {
         settle(&mut policy, &draft.id, &transport, startup_is_given);
         self.manual(cx, &policy);
         self.becomes(cx, &policy.expose);
+        self.separator(cx, &policy.naming);
         self.widen(&mut policy);
         let origins = Origins {
             source: cx.label.clone(),
@@ -105,6 +113,18 @@ impl Assembly {
     /// The node of a value, or of the server where no file says it.
     fn at(&self, path: &str) -> NodeId {
         self.own.get(path).copied().unwrap_or(self.node)
+    }
+
+    fn separator(&self, cx: &mut Cx<'_>, naming: &Naming) {
+        if naming.separator.is_none() || naming.has_place_for_separator() {
+            return;
+        }
+        let text = format!(
+            "`naming.separator` has no effect: the template `{}` has no `{{tool}}` after `{{server}}`",
+            text::clip(&naming.template)
+        );
+        let fix = "set `naming.template` to `{server}{tool}`, or remove the separator";
+        cx.warning(self.at("naming.separator"), "naming.separator.unused", text, fix);
     }
 
     /// A limit that nobody wrote gives way to a time that somebody did.
@@ -220,7 +240,7 @@ impl Assembly {
         if !command.0.as_literal().is_none_or(|name| settings.allow_commands.admits(name)) {
             let text = format!(
                 "the command `{}` is not among `allow_commands`",
-                text::clip(&command.shown())
+                text::clip(&command.masked().shown())
             );
             let node = self.at("transport.command");
             cx.error(
@@ -377,9 +397,8 @@ impl Assembly {
         }
         let prompts = matches!(expose.prompts.r#as, PromptsAs::Skill).then_some("skill");
         let resources = match expose.resources.r#as {
-            ResourcesAs::Tools => Some("tools"),
             ResourcesAs::Context => Some("context"),
-            ResourcesAs::Off => None,
+            ResourcesAs::Tools | ResourcesAs::Off => None,
         };
         for (what, word) in [("prompts", prompts), ("resources", resources)] {
             let path = format!("expose.{what}.as");

@@ -10,6 +10,7 @@ use crate::doc::{self, At, Doc, Flaw, NodeId, Parsed};
 use crate::lookup::{File, Lookup, Recorder};
 use crate::model::host::{GatewayKeys, HostKeys};
 use crate::model::policy::{OnConfigError, Scope};
+use crate::model::security::Section;
 use crate::model::setting::Layer;
 use crate::model::{Config, Origin, Outcome, Source};
 use crate::problem::Problem;
@@ -51,6 +52,7 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
         None => compiler.discovered(workspace.home.as_deref()),
     }
     compiler.holodeck_home();
+    compiler.settle_security();
     compiler.assemble_all();
     let mut config = compiler.config;
     config.depends = recorder.into_asked().into_iter().collect();
@@ -59,6 +61,8 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
 
 mod discover;
 mod gather;
+mod security;
+mod team;
 pub(crate) use gather::SHADOWED;
 
 struct Compiler<'a> {
@@ -121,6 +125,7 @@ impl Compiler<'_> {
                     Outcome::Rejected,
                     Parsed { doc: None, flaws: Vec::new(), lines: doc::Lines::default() },
                 );
+                self.unreadable(path, &label, dialect);
                 return true;
             }
         };
@@ -130,13 +135,21 @@ impl Compiler<'_> {
             self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
         else {
             self.refuse(source, dialect);
+            self.unreadable(path, &label, dialect);
             return true;
         };
         let mut problems = std::mem::take(&mut self.config.problems);
-        let mut cx = Cx::new(label, dialect, &doc, base.clone(), self.lookup, &mut problems);
+        let mut cx =
+            Cx::new(label.clone(), dialect, &doc, base.clone(), self.lookup, &mut problems);
         let mut loaded = dialect::read(&mut cx);
         self.profiles.add(&mut cx, std::mem::take(&mut loaded.profiles));
         self.config.problems = problems;
+        if loaded.outcome == Outcome::Rejected {
+            self.close_unreadable(&label, dialect);
+        }
+        for (section, node) in &loaded.invalid {
+            self.config.security.mark([*section], &label, doc.place(*node));
+        }
         self.take(source, doc, base, loaded, scope, &damaged, depth);
         if dialect == Dialect::Dominds {
             self.team(path);
@@ -280,10 +293,13 @@ impl Compiler<'_> {
                 .at(&label, doc.place(include.node), &doc.path(include.node))
                 .fix(fix)
         };
-        let shown = crate::text::clip(&include.path);
+        let (shown, place) = (crate::text::clip(&include.path), doc.place(include.node));
         if depth >= MAX_INCLUDES || self.config.sources.iter().any(|s| s.path == path) {
             let text = format!("`{shown}` is included already, or too deep");
             self.config.problems.push(report("include.again", text, "include each file once"));
+            if depth >= MAX_INCLUDES {
+                self.config.security.mark(Section::UNREADABLE, &label, place);
+            }
             return;
         }
         let Some(dialect) = include.dialect.or_else(|| Dialect::of_path(&path)) else {
@@ -293,46 +309,35 @@ impl Compiler<'_> {
                 text,
                 "add `dialect:` to the include",
             ));
+            self.config.security.mark(Section::UNREADABLE, &label, place);
             return;
         };
-        if !self.file(&path, dialect, include.scope, depth + 1) {
+        let is_there = self.file(&path, dialect, include.scope, depth + 1);
+        if let Some(profile) = &include.profile {
+            self.use_profile(&path, dialect, profile);
+        }
+        if !is_there {
             let text = format!("the included file `{shown}` is not there");
             self.config.problems.push(report(
                 "include.missing",
                 text,
                 "create it or remove the include",
             ));
+            if dialect == Dialect::Native {
+                self.config.security.mark(Section::UNREADABLE, &label, place);
+            }
         }
     }
 
-    /// Dominds' grants stand in a file beside its servers.
-    fn team(&mut self, mcp: &Path) {
-        let path = mcp.with_file_name("team.yaml");
-        let File::Content(bytes) = self.lookup.file(&path) else {
-            return;
-        };
-        let label = self.label(&path);
-        let parsed = doc::parse(doc::Syntax::Yaml, &bytes);
-        let (fatal, _) = self.tell_flaws(&label, Dialect::Dominds, &parsed);
-        let source = self.add_source(&path, &label, Dialect::Dominds, Outcome::Loaded, parsed);
-        let Some(doc) =
-            self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
-        else {
-            return self.refuse(source, Dialect::Dominds);
-        };
-        let mut problems = std::mem::take(&mut self.config.problems);
-        let mut cx = Cx::new(
-            label,
-            Dialect::Dominds,
-            &doc,
-            self.root.to_path_buf(),
-            self.lookup,
-            &mut problems,
-        );
-        let host = dialect::read_team(&mut cx);
-        self.config.problems = problems;
-        let base = self.root;
-        self.host(source, &doc, base, host, None);
+    /// The servers of a file have this profile, unless their entries name another.
+    fn use_profile(&mut self, path: &Path, dialect: Dialect, profile: &str) {
+        let source = self.config.sources.iter().position(|source| source.path == path);
+        let of_file = self.pending.iter_mut().filter(|pending| Some(pending.source) == source);
+        for draft in of_file.flat_map(|pending| &mut pending.drafts) {
+            if draft.profile == dialect.profile() {
+                profile.clone_into(&mut draft.profile);
+            }
+        }
     }
 }
 

@@ -73,7 +73,8 @@ fn every_file_that_was_looked_for_is_to_be_watched() {
         "/ws/toolcrib.yaml",
     ];
     assert_eq!(depends(&config), all);
-    assert_eq!(codes(&config), ["include.missing", "manual.missing", "env_file.unreadable"]);
+    let told = ["include.missing", "security.closed", "manual.missing", "env_file.unreadable"];
+    assert_eq!(codes(&config), told);
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn includes_do_not_nest_without_end() {
     }
     let config = named(&world, "f0.yaml", Some(Dialect::Native));
     assert_eq!(config.servers.len(), MAX_INCLUDES + 1);
-    assert_eq!(codes(&config), ["include.again"]);
+    assert_eq!(codes(&config), ["include.again", "security.closed"]);
 }
 
 #[test]
@@ -142,7 +143,12 @@ fn an_include_has_the_dialect_of_its_place_or_the_one_that_is_named() {
     let told: Vec<_> = config.problems.iter().map(|p| (p.code.as_str(), p.line)).collect();
     assert_eq!(
         told,
-        [("value.invalid", Some(7)), ("include.path", Some(6)), ("dialect.unknown", Some(5)),]
+        [
+            ("value.invalid", Some(7)),
+            ("include.path", Some(6)),
+            ("dialect.unknown", Some(5)),
+            ("security.closed", Some(7)),
+        ]
     );
 }
 
@@ -156,9 +162,10 @@ fn a_named_file_is_read_instead_of_all_others() {
     assert_eq!(ids(&named(&world, "/ws/sub/toolcrib.yaml", None)), ["sub"]);
     assert_eq!(ids(&named(&world, "other.yaml", Some(Dialect::Native))), ["other"]);
     let untold = named(&world, "other.yaml", None);
-    assert_eq!((codes(&untold), untold.servers.len()), (vec!["dialect.unknown"], 0));
+    let told = vec!["dialect.unknown", "security.closed"];
+    assert_eq!((codes(&untold), untold.servers.len()), (told, 0));
     let gone = named(&world, "gone.yaml", Some(Dialect::Native));
-    assert_eq!(codes(&gone), ["file.missing"]);
+    assert_eq!(codes(&gone), ["file.missing", "security.closed"]);
     assert_eq!(depends(&gone), ["/ws/gone.yaml"]);
 }
 
@@ -364,7 +371,7 @@ fn an_unreadable_file_is_told_and_keeps_what_was_good() {
     }
     let workspace = Workspace { root: "/ws".into(), home: None, named: None };
     let config = compile(&workspace, &Locked);
-    assert_eq!(codes(&config), ["file.unreadable"]);
+    assert_eq!(codes(&config), ["file.unreadable", "security.closed"]);
     assert_eq!(config.sources[0].outcome, Outcome::Rejected);
 }
 
@@ -396,4 +403,25 @@ fn a_secret_of_a_store_that_nothing_declares_is_told_and_a_path_is_whole() {
     assert_eq!(&*config.servers[0].base, Path::new("/ws"));
     let config = discovered(&at(", secrets: { resolve: load }"), "/ws");
     assert!(config.servers.is_empty() && codes(&config) == ["secret.undeclared"]);
+}
+
+/// C19 of the dialects.
+#[test]
+fn a_file_that_fails_as_a_whole_ends_the_start_only_where_it_is_alone() {
+    let bad_agent =
+        "tools: [{ name: t, description: d, type: mcp, server: s, transport: stdio }]\n";
+    let failed = |files: &[(&str, &str)]| {
+        let world = files.iter().fold(Memory::default(), |world, (path, text)| {
+            world.with_file(*path, (*text).to_owned())
+        });
+        discovered(&world, "/ws").failed_load().map(|source| source.label.to_string())
+    };
+    let agent = ("/ws/agent.yaml", bad_agent);
+    assert_eq!(failed(&[agent]).as_deref(), Some("agent.yaml"));
+    assert_eq!(failed(&[("/ws/agent.yaml", "tools: [\n")]).as_deref(), Some("agent.yaml"));
+    assert_eq!(failed(&[agent, ("/ws/toolcrib.yaml", "version: 1\n")]), None);
+    assert_eq!(failed(&[agent, ("/ws/.dispatch/mcp.json", "{ no json")]), None);
+    assert_eq!(failed(&[("/ws/.dispatch/mcp.json", "{ no json")]), None);
+    assert_eq!(failed(&[("/ws/toolcrib.yaml", "version: 2\n")]), None);
+    assert_eq!(failed(&[]), None);
 }

@@ -1,7 +1,7 @@
 //! A line of a file as anybody may see it: what may be a secret there is masked.
 
 use crate::model::Source;
-use crate::sensitive::may_be_secret;
+use crate::sensitive::{masked_in_line, may_be_secret};
 use crate::value::MASK;
 
 /// What is below a key with one of these in its name may be a secret, whatever its own name.
@@ -20,11 +20,14 @@ impl Source {
             }
             None => all_but_keys(text),
         };
+        let before = line.checked_sub(1).and_then(|before| self.lines.line(before));
+        hidden.extend(masked_in_line(before, text));
         hidden.sort_unstable();
         let (mut shown, mut from, mut place) = (String::new(), 0, None);
         for (start, end) in hidden.into_iter().filter(|(start, end)| start < end) {
             // Two that overlap are one.
             if start < from {
+                from = from.max(end);
                 continue;
             }
             let before = text.get(from..start).unwrap_or_default();

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use crate::compile::SHADOWED;
 use crate::model::auth::Auth;
 use crate::model::policy::ConfigDelivery;
+use crate::model::security::{self, Protection, Security};
 use crate::model::setting::{Setting, Show};
 use crate::model::{Config, Hash, Own, ServerSpec, Standing, to_json};
 use crate::problem::Problem;
@@ -85,17 +86,35 @@ impl Config {
     fn withhold_host(&mut self, before: &Config, trusted: &Trusted) -> Option<Problem> {
         let part = self.launch_of_host().filter(|part| !trusted.has(part.hash))?;
         let was_read = !before.sources.is_empty() && *trusted != Trusted::Nothing;
-        let said = match was_read {
-            true => before.of_host(),
-            false => Own::clone(self.own.as_deref()?),
-        };
-        self.say_of_host(said);
+        match was_read {
+            true => self.say_of_host(before.of_host()),
+            false => {
+                let (own, found) = (Own::clone(self.own.as_deref()?), self.security.clone());
+                self.say_of_host(own);
+                self.stay_closed(found);
+            }
+        }
         let names: Vec<&str> = part.shown.keys().map(String::as_str).collect();
         let what = if names.is_empty() { "host".to_string() } else { names.join(", ") };
         let source = self.sources.iter().find(|source| source.found)?;
         let text =
             format!("what is said of the host here does not count until it is trusted ({what})");
         Some(Problem::error("trust.required", text).of(&source.label))
+    }
+
+    /// Untrusted files open nothing: their invalid sections stay closed, and a gateway that they protect admits
+    /// nobody over TCP.
+    fn stay_closed(&mut self, found: Security) {
+        let Security { protection, invalid } = found;
+        let is_opened =
+            protection > Protection::Open && self.security.protection == Protection::Open;
+        if is_opened {
+            self.security.protection = Protection::Invalid;
+        }
+        for (section, fault) in invalid {
+            self.security.invalid.entry(section).or_insert(fault);
+        }
+        security::close(&mut self.security, &mut self.host);
     }
 
     /// What found files say of the host, where that is something else than the person's own files do.

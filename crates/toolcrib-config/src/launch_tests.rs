@@ -206,11 +206,30 @@ fn a_name_that_a_withheld_server_has_as_well_means_the_other() {
 }
 
 #[test]
-fn a_found_file_that_cannot_be_read_undoes_nothing_of_the_persons_own() {
+fn a_found_file_that_cannot_be_read_opens_nothing_that_the_persons_own_closes() {
     let own = "version: 1\nhost: { pins: enforce, permissions: { docker: false } }\n";
     let world = Memory::default().with_file(HOME, own).with_file(FILE, "version: [\n");
     let mut config = discovered(&world, "/ws");
     config.keep_host_of(&Config::default());
     let left = withheld(config, &Config::default(), &Trusted::Nothing);
-    assert_eq!(left.host, discovered(&Memory::default().with_file(HOME, own), "/ws").host);
+    let mut closed = discovered(&Memory::default().with_file(HOME, own), "/ws").host;
+    closed.permissions.network = false;
+    assert_eq!(left.host, closed);
+    assert_eq!(left.security.protection, Protection::Invalid);
+}
+
+#[test]
+fn a_gateway_that_only_an_untrusted_file_protects_lets_nobody_in() {
+    let text = "version: 1\ngateway: { tokens: [{ sha256: ab, agent: ci }] }\n";
+    let found = discovered(&Memory::default().with_file(FILE, text), "/ws");
+    assert_eq!(found.security.protection, Protection::Protected);
+    let changed = discovered(&Memory::default().with_file(FILE, text.replace("ci", "me")), "/ws");
+    for known in [Trusted::Nothing, trusted(&found)] {
+        let left = withheld(changed.clone(), &Config::default(), &known);
+        assert_eq!(left.security.protection, Protection::Invalid);
+        assert_eq!(left.gateway.tokens, None);
+    }
+    // On a reload the trusted one stays.
+    let left = withheld(changed, &found, &trusted(&found));
+    assert_eq!((left.security.protection, left.gateway), (Protection::Protected, found.gateway));
 }

@@ -9,6 +9,11 @@ pub struct Place {
     pub column: u32,
 }
 
+impl Place {
+    /// The beginning of a file.
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)

@@ -115,6 +115,19 @@ impl Problem {
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
+
+    /// The problem in one line: `toolcrib.yaml:6:31: server `docs`: what is wrong; what to do`. Unknown parts are left
+    /// out.
+    pub fn line(&self) -> String {
+        let place = self.source.as_ref().map(|source| match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{source}:{line}:{column}: "),
+            (Some(line), None) => format!("{source}:{line}: "),
+            _ => format!("{source}: "),
+        });
+        let server = self.server.as_ref().map(|server| format!("server `{server}`: "));
+        let fix = self.fix.as_ref().map(|fix| format!("; {fix}"));
+        [place, server, Some(self.text.clone()), fix].into_iter().flatten().collect()
+    }
 }
 
 impl fmt::Display for Severity {
@@ -124,5 +137,22 @@ impl fmt::Display for Severity {
             Self::Warning => "warning",
             Self::Info => "info",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_where_what_and_what_to_do() {
+        let mut problem = Problem::error("env.missing", "`A` is not set");
+        assert_eq!(problem.line(), "`A` is not set");
+        problem.server = Some("docs".to_owned());
+        problem.source = Some("toolcrib.yaml".to_owned());
+        problem.fix = Some("set it".to_owned());
+        assert_eq!(problem.line(), "toolcrib.yaml: server `docs`: `A` is not set; set it");
+        (problem.line, problem.column) = (Some(6), Some(31));
+        assert!(problem.line().starts_with("toolcrib.yaml:6:31: server"));
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Profile {
     pub(crate) policy: Policy,
     pub(crate) transport: TransportSettings,
     pub(crate) origins: Arc<ProfileOrigins>,
+    /// Whether it and the profile that it starts from could be read whole.
+    pub(crate) sound: bool,
 }
 
 /// The profiles that a configuration may name.
@@ -101,6 +103,7 @@ impl Profiles {
         let Some(mut profile) = self.get(base).cloned() else {
             return;
         };
+        profile.sound &= draft.sound;
         let mut values = profile.origins.values.clone();
         let origin = |node: Option<NodeId>| Origin::File {
             source: cx.label.clone(),
@@ -144,7 +147,7 @@ fn built_in(name: &str, yaml: &str) -> Profile {
     let name: Arc<str> = name.into();
     let mut values = BTreeMap::new();
     let (policy, transport) = (Policy::default(), TransportSettings::default());
-    let mut profile = Profile { policy, transport, origins: Arc::default() };
+    let mut profile = Profile { policy, transport, origins: Arc::default(), sound: true };
     if let Some(tree) = doc::parse(Syntax::Yaml, yaml.as_bytes()).doc {
         let keys = doc::read::<PolicyKeys>(&tree, Doc::ROOT).value.unwrap_or_default();
         let own = doc::read::<Own>(&tree, Doc::ROOT).value.unwrap_or_default();

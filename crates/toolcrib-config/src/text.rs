@@ -47,17 +47,20 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
     if a.len().abs_diff(b.len()) > limit || a.len() > 64 {
         return limit + 1;
     }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(usize::MAX - 1);
+    let (mut before, mut row): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
     for (i, x) in a.iter().enumerate() {
         let mut left = i + 1;
         let mut next = vec![left];
         for (j, y) in b.iter().enumerate() {
-            let up = row.get(j + 1).copied().unwrap_or(usize::MAX - 1);
-            let diagonal = row.get(j).copied().unwrap_or(usize::MAX - 1);
-            left = (left + 1).min(up + 1).min(diagonal + usize::from(x != y));
+            left = (left + 1).min(at(&row, j + 1) + 1).min(at(&row, j) + usize::from(x != y));
+            // Two neighbours that changed places are one slip.
+            if i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x) {
+                left = left.min(at(&before, j - 1) + 1);
+            }
             next.push(left);
         }
-        row = next;
+        before = std::mem::replace(&mut row, next);
     }
     row.last().copied().unwrap_or(0)
 }
@@ -77,6 +80,7 @@ mod tests {
         assert_eq!(nearest("truly-stateless", &known), Some("truely-stateless"));
         assert_eq!(nearest("Command", &known), Some("command"));
         assert_eq!(nearest("timeout", &known), None);
+        assert_eq!(nearest("hots", &["host"]), Some("host"));
     }
 
     #[test]

@@ -155,10 +155,10 @@ servers:
     lifecycle:
       connect: eager
       retry:     { max: 3, initial: 1s, max_delay: 30s, factor: 2.0, jitter: 0 }
-      reconnect: { auto: true, max: 3, initial: 1s, max_delay: 30s, factor: 2.0 }
+      reconnect: { auto: true, on_demand: true, max: 3, initial: 1s, max_delay: 30s, factor: 2.0 }
       liveness:  { ping_every: 0s, stale_after: 0s }
       hold_off: 0s
-    discovery: { tools: true, prompts: true, resources: true, ttl: 0s, on_list_changed: refresh, require_tools: false }
+    discovery: { tools: true, prompts: true, resources: true, ttl: 0s, on_list_changed: refresh, require_tools: false, invalid_schemas: offer }
     expose:
       tools:     { allow: ["browser_*"], deny: ["*_unsafe"], mode: dominds }
       prompts:   { as: snippet }

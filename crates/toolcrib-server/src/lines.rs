@@ -7,8 +7,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use toolcrib_wire::{
     Decoder, Fault, Frame, FrameError, Framing, Limits, Malformed, Message, Raw, RpcError, Shape,
-    build, code, parse,
+    build, code, parse_holding,
 };
+
+use crate::body_budget::Reservation;
+use crate::front::posted::NO_ROOM;
 
 /// What a client may send.
 pub const LIMITS: Limits = Limits { size: 64 << 20, depth: 128, batch: 100 };
@@ -22,16 +25,27 @@ pub struct Lines<R> {
     decoder: Option<Decoder>,
     chunk: Vec<u8>,
     ready: VecDeque<Result<Message, Raw>>,
+    /// The memory of a message that is not whole yet.
+    held: Reservation,
+    /// Whether the message that is being skipped found no room.
+    is_without_room: bool,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub fn new(input: R, limits: Limits) -> Self {
+        Self::counted(input, limits, Reservation::default())
+    }
+
+    /// The same, and the memory of messages is counted.
+    pub fn counted(input: R, limits: Limits, held: Reservation) -> Self {
         Lines {
             input,
             limits,
             decoder: Some(Decoder::new(&limits)),
             chunk: vec![0; 64 << 10],
             ready: VecDeque::new(),
+            held,
+            is_without_room: false,
         }
     }
 
@@ -54,21 +68,39 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 continue;
             }
             decoder.push(self.chunk.get(..count).unwrap_or_default());
-            while let Some(found) = decoder.next() {
-                self.take(found);
+            self.take_all(&mut decoder);
+            if self.held.resize(decoder.buffered()).is_err() {
+                // What comes of this message is skipped, and whoever sent it is told.
+                decoder.abandon();
+                self.is_without_room = true;
+                self.take_all(&mut decoder);
+                // Less than before is always within the bound.
+                let _ = self.held.resize(decoder.buffered());
             }
             self.decoder = Some(decoder);
         }
     }
 
+    fn take_all(&mut self, decoder: &mut Decoder) {
+        while let Some(found) = decoder.next() {
+            self.take(found);
+        }
+    }
+
     fn take(&mut self, found: Result<Frame, FrameError>) {
-        match found.map(|frame| parse(frame.bytes, &self.limits)) {
+        let held = found.as_ref().map_or(0, |frame| frame.bytes.len());
+        let held = self.held.split(held).into_held();
+        match found.map(|frame| parse_holding(frame.bytes, &self.limits, held)) {
             Ok(Ok(packet)) => {
                 for message in packet.into_messages() {
                     self.hear(message);
                 }
             }
             Ok(Err(malformed)) => self.hear(Err(malformed)),
+            Err(FrameError::TooLarge { id, .. }) if std::mem::take(&mut self.is_without_room) => {
+                let error = RpcError::internal(NO_ROOM);
+                self.ready.push_back(Err(build::error(id.as_ref(), &error)));
+            }
             Err(error) => self.ready.push_back(Err(unframed(&error))),
         }
     }

@@ -28,6 +28,9 @@ async fn show(State(front): State<Arc<Front>>) -> Response {
     of_host(&mut text, &front.host);
     let clients = front.gateway.sessions();
     text.family("toolcrib_gateway_sessions", "gauge", "Clients over HTTP.").sample(&[], clients);
+    let bodies = front.gateway.body_bytes();
+    text.family("toolcrib_request_body_bytes", "gauge", "Memory that request bodies take.")
+        .sample(&[], bodies);
     let servers = front.host.servers();
     of_servers(&mut text, &servers);
     of_tools(&mut text, &servers, &front.host.tally());
@@ -67,11 +70,14 @@ fn of_host(text: &mut Text, host: &Host) {
 
 fn of_servers(text: &mut Text, servers: &[ServerStatus]) {
     type Figure = fn(&ServerStatus) -> u64;
-    let figures: [(&str, &str, &str, Figure); 5] = [
+    let figures: [(&str, &str, &str, Figure); 6] = [
         ("toolcrib_server_sessions", "gauge", "Sessions of a server.", |it| it.sessions as u64),
         ("toolcrib_server_leases", "gauge", "Leases of a server.", |it| it.leases as u64),
         ("toolcrib_server_restarts_total", "counter", "Connections lost or begun anew.", |it| {
             it.restarts.into()
+        }),
+        ("toolcrib_server_attempts", "gauge", "Failed attempts since the last success.", |it| {
+            it.attempts.into()
         }),
         ("toolcrib_server_tools", "gauge", "Tools that are offered.", |it| it.tools as u64),
         ("toolcrib_server_calls_in_flight", "gauge", "Calls under way.", |it| it.calls.in_flight),

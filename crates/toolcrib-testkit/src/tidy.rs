@@ -4,6 +4,7 @@ pub mod collect;
 mod docs;
 mod leaks;
 mod modules;
+mod requirements;
 mod rust;
 mod source;
 
@@ -74,6 +75,7 @@ pub fn inspect(files: &[File]) -> Report {
         report.notes.extend(rust::getting_long(file));
     }
     report.findings.extend(docs::broken_links(files));
+    report.findings.extend(requirements::undefined_ids(files));
     let modules = modules::check(files);
     report.findings.extend(modules.findings);
     report.notes.push(modules.note);
@@ -108,7 +110,7 @@ mod tests {
     fn inspect_runs_every_rule() {
         let rust =
             format!("fn a() {{ {}() }}\n// {}x/\n", concat!("to", "do!"), concat!("/ro", "ot/"));
-        let long = "x\n".repeat(251) + "[gone](gone.md) " + concat!("py", "pi.org");
+        let long = "x\n".repeat(251) + "[gone](gone.md) " + concat!("py", "pi.org DO", "M-99");
         let files = [
             File::new("crates/a/src/a.rs", &rust),
             File::new("crates/a/src/b.rs", &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800))),
@@ -123,7 +125,8 @@ mod tests {
         rules.dedup();
         let all =
             ["architecture-length", "file-length", "file-size", "links", "lints", "machine-path"];
-        let rest = ["module-direction", "purpose", "registry-host", "unfinished"];
+        let rest =
+            ["module-direction", "purpose", "registry-host", "requirement-ids", "unfinished"];
         assert_eq!(rules, [&all[..], &rest[..]].concat());
     }
 }

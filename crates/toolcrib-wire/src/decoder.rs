@@ -105,6 +105,22 @@ impl Decoder {
         }
     }
 
+    /// The bytes of a message that is not whole yet.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Drops the message that is not whole yet. [`Decoder::next`] tells of it as of one that is too large.
+    pub fn abandon(&mut self) {
+        let state = match self.state {
+            State::Line => State::SkipLine,
+            State::Body(length) => State::SkipBytes(length),
+            State::Headers(_) | State::SkipLine | State::SkipBytes(_) => return,
+        };
+        self.outline = Some(Box::default());
+        self.state = state;
+    }
+
     /// The stream has ended and [`Decoder::next`] has nothing more: what is left over. A whole message
     /// that lacks only its line feed is one.
     pub fn finish(mut self) -> Option<Result<Frame, FrameError>> {

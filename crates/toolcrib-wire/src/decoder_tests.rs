@@ -235,3 +235,29 @@ proptest! {
         decode(stream.chunks(size), &limits(5));
     }
 }
+
+#[test]
+fn an_abandoned_message_is_told_of_with_its_id_and_the_next_one_is_read() {
+    for (first, rest) in [
+        (&br#"{"jsonrpc":"2.0","id":7,"method":"a","params":{"b":"#[..], &b"1}}\n{\"id\":8}\n"[..]),
+        (
+            b"Content-Length: 55\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,",
+            b"\"method\":\"a\",\"params\":{\"b\":12}}\n{\"id\":8}\n",
+        ),
+    ] {
+        let mut decoder = Decoder::new(&Limits::default());
+        decoder.push(first);
+        assert!(decoder.next().is_none() && decoder.buffered() > 0);
+        decoder.abandon();
+        let mut told = Vec::new();
+        told.extend(decoder.next());
+        assert_eq!(decoder.buffered(), 0);
+        decoder.push(rest);
+        told.extend(std::iter::from_fn(|| decoder.next()));
+        let [Err(FrameError::TooLarge { id, .. }), Ok(next)] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert_eq!(id, &Some(crate::Id::Number(7)));
+        assert_eq!(next.bytes, b"{\"id\":8}");
+    }
+}

@@ -8,17 +8,26 @@ use crate::limits::Limits;
 use crate::malformed::{Fault, Malformed, Shape};
 use crate::member::Member;
 use crate::outline::Outline;
-use crate::raw::{Raw, utf8};
+use crate::raw::{Held, Raw, utf8};
 use crate::scan::{Scanner, Span};
 use crate::wrong::Wrong;
 
 /// Reads one frame: a message, or a batch of them.
 pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Packet, Malformed> {
-    packet(bytes.into(), limits)
+    packet(bytes.into(), limits, None)
 }
 
-fn packet(bytes: Vec<u8>, limits: &Limits) -> Result<Packet, Malformed> {
-    let raw = whole(bytes, limits)?;
+/// The same, and something is kept for as long as any part of the text.
+pub fn parse_holding(
+    bytes: impl Into<Vec<u8>>,
+    limits: &Limits,
+    held: Held,
+) -> Result<Packet, Malformed> {
+    packet(bytes.into(), limits, held)
+}
+
+fn packet(bytes: Vec<u8>, limits: &Limits, held: Held) -> Result<Packet, Malformed> {
+    let raw = whole(bytes, limits, held)?;
     if raw.as_bytes().first() == Some(&b'[') {
         return batch(&raw, limits).map(Packet::Batch);
     }
@@ -35,12 +44,12 @@ pub fn recover_id(head: &[u8]) -> Option<Id> {
 }
 
 /// The text without the white space around it.
-fn whole(bytes: Vec<u8>, limits: &Limits) -> Result<Raw, Malformed> {
+fn whole(bytes: Vec<u8>, limits: &Limits, held: Held) -> Result<Raw, Malformed> {
     let text = utf8(bytes, limits).map_err(|(fault, bytes)| outlined(&bytes, fault))?;
     let is_content = |byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = text.bytes().position(is_content).unwrap_or(text.len());
     let end = text.bytes().rposition(is_content).map_or(start, |last| last + 1);
-    Ok(Raw::within(start..end, text))
+    Ok(Raw::within_held(start..end, text, held))
 }
 
 fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, Malformed> {

@@ -1,5 +1,6 @@
 //! Owned JSON text that many holders share.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,8 +19,23 @@ use crate::text::quote;
 /// they came from, which lives as long as any of them.
 #[derive(Clone)]
 pub struct Raw {
-    text: Arc<String>,
+    text: Arc<Text>,
     span: Span,
+}
+
+/// Something that is kept for as long as the text of a message, such as a reservation of memory.
+pub type Held = Option<Box<dyn Any + Send + Sync>>;
+
+/// Text, and what is dropped with it.
+struct Text {
+    text: String,
+    held: Held,
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Text { text, held: None }
+    }
 }
 
 impl Raw {
@@ -28,7 +44,7 @@ impl Raw {
         let text = utf8(bytes.into(), limits).map_err(|(fault, _)| fault)?;
         let json = Json::parse(&text, limits)?;
         let span = span_in(&text, json);
-        Ok(Raw { span: span.unwrap_or(0..text.len()), text: Arc::new(text) })
+        Ok(Raw::within(span.unwrap_or(0..text.len()), text))
     }
 
     /// Any value that can be written as JSON.
@@ -50,7 +66,21 @@ impl Raw {
 
     /// The part of such a text that is the value.
     pub(crate) fn within(span: Span, text: String) -> Raw {
-        Raw { span, text: Arc::new(text) }
+        Raw { span, text: Arc::new(text.into()) }
+    }
+
+    /// The same, and something is kept for as long as the text.
+    pub(crate) fn within_held(span: Span, text: String, held: Held) -> Raw {
+        Raw { span, text: Arc::new(Text { text, held }) }
+    }
+
+    /// The same value, whose text keeps something if nobody else has it.
+    #[must_use]
+    pub fn holding(mut self, held: Held) -> Raw {
+        if let Some(text) = Arc::get_mut(&mut self.text) {
+            text.held = held;
+        }
+        self
     }
 
     pub(crate) fn slice(&self, span: Span) -> Raw {
@@ -65,7 +95,7 @@ impl Raw {
     }
 
     pub fn text(&self) -> &str {
-        &self.text[self.span.clone()]
+        &self.text.text[self.span.clone()]
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -74,7 +104,7 @@ impl Raw {
 
     /// A part of this value as a value of its own. What is not a part is copied.
     pub fn part(&self, json: Json<'_>) -> Raw {
-        match span_in(&self.text, json) {
+        match span_in(&self.text.text, json) {
             Some(span) => Raw { text: Arc::clone(&self.text), span },
             None => Raw::from(json),
         }
@@ -90,7 +120,7 @@ impl Raw {
     pub(crate) fn between(mut self, before: &str, after: &str) -> Raw {
         let Span { start, end } = self.span.clone();
         if let Some(front) = start.checked_sub(before.len())
-            && let Some(text) = Arc::get_mut(&mut self.text)
+            && let Some(Text { text, .. }) = Arc::get_mut(&mut self.text)
             && text.is_char_boundary(front)
             && text.capacity() - end >= after.len()
         {

@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use toolcrib::auth::{Accounts, Begun, Protected};
 use toolcrib::conn::peer::{Answering, Asked, CallOptions, Handler};
 use toolcrib::conn::{
-    Caller, Conn, Event, Failure, Listener, Memory, News, Session, Settings, Setup, Want, World,
+    Caller, Conn, Event, Failure, Listener, Memory, News, ServerLimit, Session, Settings, Setup,
+    Want, World,
 };
 use toolcrib::process::{Graces, Instance};
 use toolcrib::secrets::{Keep, Means, Sources, Storage};
@@ -285,7 +286,7 @@ fn sources(instance: &Instance) -> Sources {
 fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<Setup> {
     let capabilities = Raw::of(&json!({"elicitation": {}, "roots": {}}))?;
     Ok(Setup {
-        settings: Settings::of(&spec.policy, Period::secs(5)),
+        settings: Settings::of(&spec.policy, Some(Period::secs(5))),
         cwd: "/".into(),
         protocol: spec.policy.protocol.clone(),
         spec: Arc::new(spec),
@@ -298,6 +299,7 @@ fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<S
             permissions: Permissions { spawn: false, network: true, docker: false }.into(),
             graces: Graces::default(),
             memory: Memory::default(),
+            connections: ServerLimit::default(),
             client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
         }),
         caller: Caller {
@@ -305,6 +307,7 @@ fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<S
             handler: Arc::new(Defaults),
         },
         clock: Arc::default(),
+        catalog: None,
     })
 }
 

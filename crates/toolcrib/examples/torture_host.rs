@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::{CallOptions, NoRequests, Patience};
-use toolcrib::conn::{Caller, Memory, News, Want, World};
+use toolcrib::conn::{Caller, Memory, News, ServerLimit, Want, World};
 use toolcrib::process::{Graces, Instance};
 use toolcrib::secrets::{Keep, Means, Sources, Storage};
 use toolcrib::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose, clear};
@@ -35,7 +35,8 @@ async fn main() -> Result<(), Failed> {
     let config = compile(&workspace, &Disk);
     let mut servers = Vec::new();
     for spec in config.servers {
-        let terms = Terms { cwd: root.clone(), drain_kill: Period::secs(5), caller: nobody() };
+        let terms =
+            Terms { cwd: root.clone(), drain_kill: Some(Period::secs(5)), caller: nobody() };
         servers.push(supervisor.take(Arc::new(spec), terms).await);
     }
     for server in &servers {
@@ -86,6 +87,7 @@ fn world(state: &Path) -> Result<World, Failed> {
         permissions: Permissions { spawn: true, network: true, docker: true }.into(),
         graces: Graces { close: quick, terminate: quick, kill: Duration::from_secs(5) },
         memory: Memory::default(),
+        connections: ServerLimit::default(),
         client: Implementation::new("torture", "0"),
     })
 }

@@ -73,6 +73,8 @@ fn asked(settings: &Settings, args: &Call, given: Option<Raw>) -> NewCall {
         timeout_ms: args.timeout.map(millis),
         check: true,
         once: true,
+        request_id: None,
+        mcp: None,
         with,
     }
 }
@@ -141,7 +143,9 @@ fn deliver(out: &Out, delivered: Option<&Delivered>) {
 /// Why there is no result.
 fn fault(report: &Reported) -> Result<Option<Fault>, String> {
     let error = report.error.as_ref().filter(|_| !report.is_error);
-    error.map(|raw| raw.json().read()).transpose().map_err(|error| error.to_string())
+    // The cause may be any JSON: a server's `error.data` is handed on as it is.
+    let read = |raw: &Raw| raw.with_members([("cause", None)]).json().read();
+    error.map(read).transpose().map_err(|error| error.to_string())
 }
 
 async fn exit(

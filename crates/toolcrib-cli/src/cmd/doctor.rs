@@ -9,8 +9,8 @@ use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
 use toolcrib::auth::Accounts;
 use toolcrib::conn::peer::NoRequests;
-use toolcrib::conn::{Caller, Memory, News, World};
-use toolcrib::process::{Graces, Instance};
+use toolcrib::conn::{Caller, Memory, News, ServerLimit, World};
+use toolcrib::process::{Graces, Held, Instance};
 use toolcrib::secrets::{Keep, KeepError, Means, Sources, Standing};
 use toolcrib::signals::chain;
 use toolcrib::supervise::{Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine};
@@ -98,6 +98,8 @@ struct Seen {
     /// How credentials are kept, and where.
     credentials: Result<Standing, KeepError>,
     folder: PathBuf,
+    /// Which processes are certain to end with a server.
+    held: Held,
 }
 
 /// Nothing where a signal has called it off.
@@ -122,7 +124,8 @@ async fn look(
         let count = plural(cleared.processes.killed.len(), "process");
         out.note(&format!("ended {count} that a killed host had left"));
     }
-    let instance = Instance::open(&state).map_err(|error| error.to_string())?;
+    let instance = Instance::open_with(&state, &settings.containment());
+    let instance = instance.map_err(|error| error.to_string())?;
     let world = Arc::new(world(settings, config, keep.clone(), instance));
     let supervisor = Supervisor::new(Arc::clone(&world), Arc::new(Deaf));
     let count = chosen.len();
@@ -147,13 +150,14 @@ async fn look(
     };
     drop(looks);
     out.progress("");
-    supervisor.close().await;
+    supervisor.close(config.host.reload.shutdown_limit()).await;
+    let held = world.instance.held();
     world.instance.close().await;
     if !is_over {
         return Ok(None);
     }
     let folder = keep.folder().to_path_buf();
-    Ok(Some(Seen { servers: seen, credentials: keep.standing().await, folder }))
+    Ok(Some(Seen { servers: seen, credentials: keep.standing().await, folder, held }))
 }
 
 fn world(settings: &Settings, config: &Config, keep: Keep, instance: Instance) -> World {
@@ -166,7 +170,7 @@ fn world(settings: &Settings, config: &Config, keep: Keep, instance: Instance) -
     };
     let accounts = Accounts::new(keep.clone(), tls.clone());
     let sources = Sources::new(keep, means);
-    sources.declare(&config.host.secrets);
+    sources.configure(config);
     let host::Permissions { spawn, network, docker } = config.host.permissions;
     World {
         instance,
@@ -177,6 +181,7 @@ fn world(settings: &Settings, config: &Config, keep: Keep, instance: Instance) -
         permissions: Permissions { spawn, network, docker }.into(),
         graces: Graces::default(),
         memory: Memory::default(),
+        connections: ServerLimit::default(),
         client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
     }
 }
@@ -201,13 +206,16 @@ fn report(settings: &Settings, out: &Out, config: &Config, all: &Seen) -> Exit {
         let servers: Vec<Json> = seen.iter().map(|(spec, one)| to_json(spec, one)).collect();
         let credentials = json!({"storage": word, "text": text, "folder": all.folder});
         out.json(&json!({"ok": failed == 0, "servers": servers, "credentials": credentials,
-            "problems": config.problems}));
+            "processes": held(&all.held), "problems": config.problems}));
     } else {
         let shown: Vec<&Problem> = config.problems.iter().collect();
         out.result(&problems(config, &shown));
         seen.iter().for_each(|(spec, one)| out.result(&human(spec, one)));
         let folder = all.folder.display();
         out.result(&format!("credentials are kept {text} in {folder}\n"));
+        let why = all.held.why.iter().map(|why| format!(" ({})", printable(why)));
+        let text = all.held.guarantee.text();
+        out.result(&format!("processes: {text}{}\n", why.collect::<String>()));
         let good = seen.len() - failed;
         out.note(&format!(
             "{} looked at: {good} good, {failed} failed",
@@ -215,6 +223,17 @@ fn report(settings: &Settings, out: &Out, config: &Config, all: &Seen) -> Exit {
         ));
     }
     if failed > 0 || config.has_errors() { Exit::Failed } else { Exit::Done }
+}
+
+fn held(held: &Held) -> Json {
+    let guarantee = held.guarantee;
+    json!({
+        "guarantee": guarantee.as_str(),
+        "text": guarantee.text(),
+        "why": held.why,
+        "all_end_with_host": guarantee.holds_at_the_end(),
+        "all_end_after_kill": guarantee.holds_after_a_kill(),
+    })
 }
 
 /// How credentials are kept: a word for machines, and a sentence's part for people.

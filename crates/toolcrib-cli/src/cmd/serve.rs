@@ -17,8 +17,9 @@ use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::host::Answers;
 use toolcrib::signals::chain;
-use toolcrib_config::Lookup;
 use toolcrib_config::model::host::Gateway;
+use toolcrib_config::model::security::{Protection, Section};
+use toolcrib_config::{Config, Lookup};
 use toolcrib_server::front::{Front, Loops};
 use toolcrib_server::identity::{Identity, check_listen};
 use toolcrib_server::trace::Traces;
@@ -30,7 +31,7 @@ use crate::out::Out;
 use crate::report::plural;
 use crate::running::{self, Claim, Place, Running};
 use crate::settings::Settings;
-use crate::{troubles, trust};
+use crate::trust;
 
 /// What clients may be able to answer. Servers that list their tools are told so, since some have tools only for whoever
 /// can answer; a client's own session is told what that client can.
@@ -109,6 +110,7 @@ async fn be_the_host(
     mut stop: Stop,
     streams: Option<Streams>,
 ) -> Result<(), String> {
+    can_load(&settings.compile())?;
     // First of all: whoever comes from now on waits for an answer, and nothing is started in vain.
     let identity = Identity::of(&settings.state_folder()?);
     let listener = listener(settings, args, &identity).await?;
@@ -145,13 +147,23 @@ async fn be_the_host(
     let served = tokio::select! {
         Some(Ok(served)) = client.join_next() => served,
         () = stop.heard() => Ok(()),
-        () = troubles::tell(&host, out) => Ok(()),
     };
     tokio::select! {
         () = end(out, &front, &host, doors, client) => traces.flush().await,
         () = stop.heard() => {}
     }
     served
+}
+
+/// A file whose format fails as a whole, and no other: there is nothing to serve.
+fn can_load(config: &Config) -> Result<(), String> {
+    let Some(source) = config.failed_load() else { return Ok(()) };
+    let cause = config.problems.iter().find(|problem| problem.is_error());
+    let cause = cause.map(|problem| format!(": {}", problem.text)).unwrap_or_default();
+    let label = &source.label;
+    Err(format!(
+        "cannot load `{label}`, and there is no other configuration{cause}; `toolcrib check` shows the place"
+    ))
 }
 
 /// Spans of calls go where the usual variables say. Nobody's calls depend on that.
@@ -212,14 +224,16 @@ async fn listener(
     args: &Serve,
     identity: &Identity,
 ) -> Result<Option<TcpListener>, String> {
-    let gateway = settings.effective().gateway;
+    let config = settings.effective();
     let address = match args.listen {
         Some(address) => address,
         None if args.stdio => return Ok(None),
-        None => configured(&gateway)?,
+        None => configured(&config.gateway)?,
     };
-    let (has_tokens, has_oauth) = (identity.has_tokens(&gateway), gateway.oauth.issuer.is_some());
-    check_listen(address, has_tokens, has_oauth).map_err(|error| error.to_string())?;
+    // Where the section is invalid nobody is let in at all.
+    let is_protected = identity.protection(&config) == Protection::Protected
+        || config.security.is_invalid(Section::Gateway);
+    check_listen(address, is_protected).map_err(|error| error.to_string())?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         format!("cannot listen on {address}: {error}; `--listen :0` takes any free port")
     })?;

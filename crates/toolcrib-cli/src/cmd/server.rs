@@ -65,14 +65,19 @@ async fn perform(
     }
 }
 
-/// The host may have begun to connect it already, or may have it: what counts is that it is up.
+/// The host may have begun to connect it already, or may have it: what counts is that it serves.
 async fn connect(hosted: &Hosted<'_>, server: &ServerShape) -> Result<Operated, String> {
     let up = |server: ServerShape| Operated { ok: true, server, error: None };
-    if is_up(server) {
+    if serves(server) {
         return Ok(up(server.clone()));
     }
     let done = operate(hosted, &server.key, "connect").await?;
-    Ok(if is_up(&done.server) { up(done.server) } else { done })
+    Ok(if serves(&done.server) { up(done.server) } else { done })
+}
+
+/// A server that is up may still offer nothing, because of the names of its tools.
+fn serves(server: &ServerShape) -> bool {
+    is_up(server) && server.registered != "config_invalid"
 }
 
 async fn operate(hosted: &Hosted<'_>, key: &str, what: &str) -> Result<Operated, String> {

@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::signals::chain;
+use toolcrib_config::model::security::Protection;
 use toolcrib_server::identity::{Issued, Tokens};
 
 use crate::Exit;
@@ -18,6 +19,7 @@ pub(crate) fn run(settings: &Settings, out: &Out, what: &Token) -> Exit {
             Token::New(new) => issue(settings, out, &tokens, new),
             Token::List => list(settings, out, &tokens),
             Token::Revoke { which } => revoke(settings, out, &tokens, which),
+            Token::Open => open(settings, out, &tokens),
         }
     });
     match done {
@@ -33,7 +35,7 @@ pub(crate) fn run(settings: &Settings, out: &Out, what: &Token) -> Exit {
 fn issue(settings: &Settings, out: &Out, tokens: &Tokens, new: &NewToken) -> Result<(), String> {
     let agent = new.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let name = new.name.as_deref().unwrap_or(if new.owner { "owner" } else { agent });
-    let was_first = tokens.list().map_err(|error| chain(&error))?.is_empty();
+    let was_first = !tokens.is_protected();
     let made = tokens.issue(name, agent, new.owner);
     let (secret, issued) = made.map_err(|error| chain(&error))?;
     if settings.json {
@@ -69,8 +71,17 @@ fn list(settings: &Settings, out: &Out, tokens: &Tokens) -> Result<(), String> {
         table.row(cells.map(|cell| plain(printable(cell))));
     }
     out.result(&table.text());
-    if all.is_empty() {
-        out.note("there are no tokens: whoever can reach the host on this machine is `default`");
+    match (all.is_empty(), tokens.is_protected()) {
+        (true, true) => out.note(NO_TOKEN_LEFT),
+        (true, false) => {
+            out.note(
+                "there are no tokens: whoever can reach the host on this machine is `default`",
+            );
+        }
+        (false, false) => {
+            out.note("the host is open: nobody needs a token (`toolcrib token open`)")
+        }
+        (false, true) => {}
     }
     Ok(())
 }
@@ -87,6 +98,29 @@ fn revoke(settings: &Settings, out: &Out, tokens: &Tokens, which: &str) -> Resul
     }
     for token in &ended {
         out.result(&format!("{} {} is revoked\n", token.id, printable(&token.name)));
+    }
+    let is_left = !tokens.list().map_err(|error| chain(&error))?.is_empty();
+    if !is_left && tokens.is_protected() {
+        out.note(NO_TOKEN_LEFT);
+    }
+    Ok(())
+}
+
+const NO_TOKEN_LEFT: &str = "there are no tokens, and the host stays protected: nobody comes in over HTTP until you \
+     make one, or open the host with `toolcrib token open`";
+
+fn open(settings: &Settings, out: &Out, tokens: &Tokens) -> Result<(), String> {
+    tokens.open().map_err(|error| chain(&error))?;
+    let is_configured = settings.effective().security.protection != Protection::Open;
+    if settings.json {
+        out.json(&json!({ "open": !is_configured }));
+        return Ok(());
+    }
+    match is_configured {
+        true => out.note("the configuration still asks for tokens: see `gateway` in it"),
+        false => {
+            out.result("the host is open: whoever can reach it on this machine is `default`\n")
+        }
     }
     Ok(())
 }

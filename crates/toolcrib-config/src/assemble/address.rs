@@ -3,6 +3,7 @@
 use url::{Host, Url};
 
 use crate::model::transport::UrlPolicy;
+use crate::sensitive::masked_text;
 use crate::text;
 
 /// Whether an address may be used, by its parsed parts: a prefix would take `localhost.evil.com` for home.
@@ -11,7 +12,7 @@ pub(crate) fn check_url(
     schemes: &[&str],
     policy: UrlPolicy,
 ) -> Result<(), (&'static str, String)> {
-    let shown = text::clip(url);
+    let shown = text::clip(&masked_text(url));
     let parsed = Url::parse(url)
         .map_err(|error| ("url.invalid", format!("`{shown}` is no address: {error}")))?;
     if !schemes.contains(&parsed.scheme()) {

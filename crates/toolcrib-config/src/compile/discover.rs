@@ -18,6 +18,7 @@ impl Compiler<'_> {
             let fix = format!("name it with `--dialect`: {}", Dialect::WORDS.join(", "));
             let label = self.label(&path);
             self.config.problems.push(Problem::error("dialect.unknown", text).of(&label).fix(fix));
+            self.close_unreadable(&label, Dialect::Native);
             return;
         };
         if dialect == Dialect::Minion {
@@ -31,6 +32,7 @@ impl Compiler<'_> {
             self.config
                 .problems
                 .push(Problem::error("file.missing", text).of(&label).fix("check the path"));
+            self.close_unreadable(&label, dialect);
         }
     }
 
@@ -44,9 +46,16 @@ impl Compiler<'_> {
         if home != Some(&root) {
             self.file(&root.join("toolcrib.yaml"), Dialect::Native, None, 0);
         }
-        self.file(&root.join(".minds/mcp.yaml"), Dialect::Dominds, None, 0);
+        self.found(&root.join(".minds/mcp.yaml"), Dialect::Dominds);
         self.dispatch(&root);
-        self.file(&root.join("agent.yaml"), Dialect::Holodeck, None, 0);
+        self.found(&root.join("agent.yaml"), Dialect::Holodeck);
+    }
+
+    /// Reads a file, unless another one has included it.
+    fn found(&mut self, path: &Path, dialect: Dialect) {
+        if !self.config.sources.iter().any(|source| source.path == normal(path)) {
+            self.file(path, dialect, None, 0);
+        }
     }
 
     /// From here on files are read that nobody named.
@@ -59,10 +68,10 @@ impl Compiler<'_> {
     fn dispatch(&mut self, folder: &Path) {
         let first = folder.join(".dispatch/mcp.json");
         let fallback = folder.join("opencode.json");
-        self.file(&first, Dialect::Dispatch, None, 0);
+        self.found(&first, Dialect::Dispatch);
         let declares = self.declared(&first);
         if declares == 0 {
-            self.file(&fallback, Dialect::Opencode, None, 0);
+            self.found(&fallback, Dialect::Opencode);
         } else if self.would_declare(&fallback) {
             let label = self.label(&fallback);
             let text = format!(

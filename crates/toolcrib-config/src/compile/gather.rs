@@ -8,6 +8,7 @@ use crate::cx::Cx;
 use crate::dialect::Dialect;
 use crate::model::host::SecretStore;
 use crate::model::policy::{OnConfigError, Resolve};
+use crate::model::security::Section;
 use crate::model::{Outcome, Rejected, ServerSpec, Standing};
 use crate::problem::Problem;
 use crate::text;
@@ -44,7 +45,9 @@ impl Compiler<'_> {
                 let (id, profile) = (draft.id.clone(), draft.profile.clone());
                 let spec = assemble(&mut cx, &pending.doc, profiles, draft).filter(|spec| {
                     toolset_is_free(&mut cx, spec, &reserved)
-                        && secrets_are_declared(&mut cx, spec, &self.config.host.secrets)
+                        // Stores of an invalid section are unknown; the host refuses to ask any of them.
+                        && (self.config.security.is_invalid(Section::Secrets)
+                            || secrets_are_declared(&mut cx, spec, &self.config.host.secrets))
                 });
                 let Some(spec) = spec else {
                     let policy =

@@ -31,7 +31,8 @@ fn attempts(max: u32, initial: u64, max_delay: u64, factor: f64) -> (Retry, Reco
     let (initial, max_delay) = (Period::millis(initial), Period::millis(max_delay));
     let jitter = 0.0;
     let retry = Retry { max: max - 1, initial, max_delay, factor, jitter };
-    let reconnect = Reconnect { auto: true, max, initial, max_delay, factor, jitter };
+    let reconnect =
+        Reconnect { auto: true, on_demand: true, max, initial, max_delay, factor, jitter };
     (retry, reconnect)
 }
 

@@ -257,6 +257,8 @@ fn lifecycle(node: NodeId, own: Option<At<RetryPolicy>>, manager: &Manager) -> L
     let common = retry(given(manager.retry_policy.clone()));
     let reconnect = ReconnectKeys {
         auto: manager.enable_auto_reconnect.clone(),
+        // MIN-63: without auto-reconnect no attempt is made, not even for a call.
+        on_demand: manager.enable_auto_reconnect.clone(),
         max: manager.max_reconnect_retries.clone(),
         initial: period(manager.reconnect_backoff.clone()),
         ..ReconnectKeys::default()

@@ -130,8 +130,8 @@ fn min_05_and_09_every_field_has_its_effect() {
     let [local, far] = config.servers.as_slice() else { panic!("{:?}", config.servers) };
     // MIN-05
     assert_eq!(config.host.max_servers, 4);
-    let Reconnect { auto, max, initial, .. } = local.policy.lifecycle.reconnect;
-    assert_eq!((auto, max, initial), (false, 7, Period::millis(250)));
+    let Reconnect { auto, on_demand, max, initial, .. } = local.policy.lifecycle.reconnect;
+    assert_eq!((auto, on_demand, max, initial), (false, false, 7, Period::millis(250)));
     let retry = |max| Retry {
         max,
         initial: Period::millis(500),

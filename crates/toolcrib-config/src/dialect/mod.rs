@@ -19,6 +19,7 @@ mod native;
 #[cfg(test)]
 mod native_tests;
 mod opencode;
+mod security;
 mod team;
 mod vscode;
 
@@ -33,9 +34,11 @@ use crate::cx::Cx;
 use crate::doc::{At, Kind, NodeId, Syntax};
 use crate::model::Outcome;
 use crate::model::host::{GatewayKeys, HostKeys, Input};
-use crate::model::policy::{PolicyKeys, Scope};
+use crate::model::policy::{OnConfigError, PolicyKeys, Scope};
+use crate::model::security::Section;
 use crate::model::setting::words;
 use crate::model::transport::TransportKeys;
+use crate::profile::Profiles;
 use crate::text;
 use crate::value::{Value, Verbatim};
 
@@ -109,6 +112,15 @@ impl Dialect {
     }
 }
 
+impl Dialect {
+    /// Whether one mistake ends the whole file, as the format's profile says.
+    pub(crate) fn fails_load(self) -> bool {
+        let profiles = Profiles::built_in();
+        let policy = profiles.get(self.profile()).map(|profile| &profile.policy.availability);
+        policy.is_some_and(|policy| policy.on_config_error == OnConfigError::FailLoad)
+    }
+}
+
 /// What one file says, in native keys that still know their places.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -119,6 +131,8 @@ pub(crate) struct Loaded {
     pub(crate) inputs: IndexMap<String, Input>,
     pub(crate) profiles: Vec<ProfileDraft>,
     pub(crate) includes: Vec<Include>,
+    /// Security sections that cannot be relied on, each with the node of its mistake.
+    pub(crate) invalid: Vec<(Section, NodeId)>,
 }
 
 /// A server in native keys.
@@ -144,6 +158,8 @@ pub(crate) struct ProfileDraft {
     pub(crate) base: Option<String>,
     pub(crate) policy: PolicyKeys,
     pub(crate) transport: TransportKeys,
+    /// Whether everything in it could be read; servers that use an unsound one are not started.
+    pub(crate) sound: bool,
 }
 
 /// Another file to read.
@@ -153,6 +169,7 @@ pub(crate) struct Include {
     pub(crate) path: String,
     pub(crate) dialect: Option<Dialect>,
     pub(crate) scope: Option<Scope>,
+    pub(crate) profile: Option<String>,
 }
 
 impl Loaded {
@@ -165,6 +182,7 @@ impl Loaded {
             inputs: IndexMap::new(),
             profiles: Vec::new(),
             includes: Vec::new(),
+            invalid: Vec::new(),
         }
     }
 

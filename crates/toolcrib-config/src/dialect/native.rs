@@ -8,13 +8,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::{Dialect, Draft, Include, Loaded, ProfileDraft, given, peek};
+use super::{Dialect, Draft, Include, Loaded, ProfileDraft, given, peek, security};
 use crate::cx::Cx;
 use crate::doc::{self, At, Doc, Either, Kind, NodeId, Reading, describe};
 use crate::model::Outcome;
 use crate::model::choice::{Inherit, Manual};
 use crate::model::host::{GatewayKeys, HostKeys, Input};
 use crate::model::policy::{PolicyKeys, Scope};
+use crate::model::security::Section;
 use crate::model::transport::{EnvKeys, Plain, TransportKeys, TransportKind};
 use crate::text;
 use crate::value::Value;
@@ -50,6 +51,8 @@ struct IncludeKeys {
     dialect: Option<Dialect>,
     /// Whether its servers are seen everywhere or only in their working directory.
     scope: Option<Scope>,
+    /// The profile of its servers, instead of the format's own: a way to set what the format has no key for.
+    profile: Option<String>,
 }
 
 /// The keys that only a server entry has; the others are those of `PolicyKeys` and `TransportKeys`.
@@ -93,12 +96,21 @@ struct DockerKeys {
 const SHELL: &str = "sh -lc";
 
 pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let root = cx.entry::<Root>(Doc::ROOT).value;
+    let Reading { value, wrongs, unknown } = doc::read::<Root>(cx.doc, Doc::ROOT);
+    let mut invalid = security::invalid_sections(cx.doc, &wrongs, &unknown);
+    cx.tell_wrongs(wrongs);
+    cx.tell_unknown(Doc::ROOT, &unknown);
+    let root = value.unwrap_or_default();
     if !version_is_one(cx, root.version.as_ref()) {
         return Loaded::refused(Outcome::Rejected);
     }
+    let missing = security::missing_values(cx.doc);
+    security::tell_missing(cx, &missing);
+    invalid.extend(security::sections_of(cx.doc, &missing));
+    invalid.extend(root.gateway.as_ref().and_then(|gateway| oauth_without_issuer(cx, gateway)));
     let mut loaded = Loaded::new();
-    loaded.includes = root.include.map(|list| includes(cx, list)).unwrap_or_default();
+    loaded.includes = root.include.map(|list| includes(cx, list, &mut invalid)).unwrap_or_default();
+    loaded.invalid = invalid;
     loaded.host = root.host.map(|host| with_absolute_stores(cx, host));
     loaded.gateway = root.gateway;
     loaded.inputs =
@@ -127,15 +139,32 @@ pub(crate) fn version_is_one(cx: &mut Cx<'_>, version: Option<&At<u64>>) -> bool
     false
 }
 
-fn includes(cx: &mut Cx<'_>, list: At<Vec<At<IncludeKeys>>>) -> Vec<Include> {
+/// `gateway.oauth` protects nothing without an issuer, whatever else it says.
+fn oauth_without_issuer(cx: &mut Cx<'_>, gateway: &At<GatewayKeys>) -> Option<(Section, NodeId)> {
+    let oauth = gateway.value.as_ref()?.oauth.as_ref()?;
+    let keys = oauth.value.as_ref()?;
+    if keys.issuer.is_some() || keys.audience.is_none() {
+        return None;
+    }
+    let text = "`gateway.oauth` names an audience and no issuer";
+    cx.error(oauth.node, "oauth.no_issuer", text, "add `issuer`, or remove `oauth`");
+    Some((Section::Gateway, oauth.node))
+}
+
+fn includes(
+    cx: &mut Cx<'_>,
+    list: At<Vec<At<IncludeKeys>>>,
+    invalid: &mut Vec<(Section, NodeId)>,
+) -> Vec<Include> {
     let mut found = Vec::new();
     for At { node, value } in list.value.unwrap_or_default() {
         match value {
-            Some(IncludeKeys { path: Some(path), dialect, scope }) => {
-                found.push(Include { node, path, dialect, scope });
+            Some(IncludeKeys { path: Some(path), dialect, scope, profile }) => {
+                found.push(Include { node, path, dialect, scope, profile });
             }
             Some(_) => {
-                cx.error(node, "include.path", "an include needs a `path`", "add `path: FILE`")
+                cx.error(node, "include.path", "an include needs a `path`", "add `path: FILE`");
+                invalid.extend(Section::UNREADABLE.map(|section| (section, node)));
             }
             None => {}
         }
@@ -150,10 +179,11 @@ fn profile(cx: &mut Cx<'_>, name: &str, node: NodeId) -> ProfileDraft {
         base: Option<String>,
     }
     let base = doc::read::<Head>(cx.doc, node).value.and_then(|head| head.base);
-    let ((mut policy, _), (mut transport, _), _) =
+    let ((mut policy, policy_is_sound), (mut transport, transport_is_sound), _) =
         policy_and_transport(cx, node, &["base", "transport"]);
     absolute_paths(cx, &mut policy, &mut transport);
-    ProfileDraft { name: name.to_string(), node, base, policy, transport }
+    let sound = policy_is_sound && transport_is_sound;
+    ProfileDraft { name: name.to_string(), node, base, policy, transport, sound }
 }
 
 fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
@@ -221,7 +251,13 @@ fn policy_and_transport(
     unknown.retain(|u| own.contains(u.key.as_str()) && !others.contains(&u.key.as_str()));
     let flat_wrongs: Vec<_> =
         flat.wrongs.into_iter().filter(|w| !w.node.is_some_and(in_env)).collect();
-    let sound = (policy.wrongs.is_empty(), flat_wrongs.is_empty() && long.1);
+    let missing = security::missing_in_entry(cx.doc, node);
+    security::tell_missing(cx, &missing);
+    let known = entry_keys(others);
+    let is_restricted = missing.is_empty()
+        && !inside.iter().any(|unknown| security::restricts(cx.doc, node, unknown))
+        && !unknown.iter().any(|it| security::is_entry_key_misspelt(&it.key, &known));
+    let sound = (policy.wrongs.is_empty() && is_restricted, flat_wrongs.is_empty() && long.1);
     cx.tell_wrongs(policy.wrongs);
     cx.tell_wrongs(flat_wrongs);
     let mut extras = cx.tell_unknown(node, &inside);
@@ -237,8 +273,7 @@ fn tell_unknown_in_entry(
     others: &[&'static str],
 ) -> Map<String, Json> {
     let mut extras = Map::new();
-    let known: Vec<&str> =
-        PolicyKeys::NAMES.iter().chain(TransportKeys::NAMES).chain(others).copied().collect();
+    let known = entry_keys(others);
     for doc::Unknown { entry, key, .. } in unknown {
         let value = cx.doc.entries(node).get(*entry);
         extras.extend(value.map(|(_, value)| (key.clone(), cx.doc.json(*value))));
@@ -249,14 +284,23 @@ fn tell_unknown_in_entry(
     extras
 }
 
+/// All keys that an entry may have.
+fn entry_keys(others: &[&'static str]) -> Vec<&'static str> {
+    PolicyKeys::NAMES.iter().chain(TransportKeys::NAMES).chain(others).copied().collect()
+}
+
 /// `transport:` as a map, or as one word for its kind.
 fn long_transport(cx: &mut Cx<'_>, node: NodeId) -> Read<TransportKeys> {
     let Some(at) = cx.doc.get(node, "transport") else {
         return (TransportKeys::default(), true);
     };
     let Kind::Text(word) = cx.doc.kind(at) else {
-        let entry = cx.entry::<TransportKeys>(at);
-        return (entry.value, entry.sound);
+        let Reading { value, wrongs, unknown } = doc::read::<TransportKeys>(cx.doc, at);
+        let is_restricted = !unknown.iter().any(|it| security::restricts(cx.doc, node, it));
+        let sound = wrongs.is_empty() && is_restricted;
+        cx.tell_wrongs(wrongs);
+        cx.tell_unknown(at, &unknown);
+        return (value.unwrap_or_default(), sound);
     };
     let kind = match word.as_str() {
         "http" => Some(TransportKind::StreamableHttp),

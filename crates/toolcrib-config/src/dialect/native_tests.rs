@@ -144,11 +144,14 @@ fn what_the_gateway_does_not_look_at_is_said_where_somebody_wrote_it() {
             .map(|it| it.text.split('`').nth(1).unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(told("{resources: {as: tools}}"), ["expose.resources.as: tools"]);
     assert_eq!(told("{resources: {as: context}}"), ["expose.resources.as: context"]);
     assert_eq!(told("{prompts: {as: skill}}"), ["expose.prompts.as: skill"]);
-    for silent in ["{resources: {as: off}, prompts: {as: off}}", "{resources: {mime: [a/b]}}", "{}"]
-    {
+    for silent in [
+        "{resources: {as: off}, prompts: {as: off}}",
+        "{resources: {as: tools}}",
+        "{resources: {mime: [a/b]}}",
+        "{}",
+    ] {
         assert_eq!(told(silent), [] as [String; 0], "{silent}");
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::cx::Cx;
-use crate::doc::{At, Doc, NodeId};
+use crate::doc::{At, Doc, Kind, NodeId, describe};
 use crate::model::host::{GrantsKeys, HostKeys, MemberKeys};
 
 #[derive(Debug, Default, Deserialize)]
@@ -12,9 +12,15 @@ struct Member {
     toolsets: Option<At<Vec<String>>>,
 }
 
-/// The grants of a team file. Everything else in it belongs to another program.
-pub(crate) fn read(cx: &mut Cx<'_>) -> Option<At<HostKeys>> {
-    let members = cx.doc.get(Doc::ROOT, "members")?;
+/// The grants of a team file. Everything else in it belongs to another program. The error is the node of a list of
+/// members that is none.
+pub(crate) fn read(cx: &mut Cx<'_>) -> Result<Option<At<HostKeys>>, NodeId> {
+    let Some(members) = cx.doc.get(Doc::ROOT, "members") else { return Ok(None) };
+    if !matches!(cx.doc.kind(members), Kind::Map(_) | Kind::Null) {
+        let text = format!("`members` is a map, found {}", describe(cx.doc, members));
+        cx.error(members, "value.invalid", text, "list members by their names");
+        return Err(members);
+    }
     let found = cx
         .children(members)
         .into_iter()
@@ -22,7 +28,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Option<At<HostKeys>> {
         .collect();
     let grants = GrantsKeys { members: Some(At::new(members, found)) };
     let host = HostKeys { grants: Some(At::new(members, grants)), ..HostKeys::default() };
-    Some(At::new(members, host))
+    Ok(Some(At::new(members, host)))
 }
 
 fn member(cx: &mut Cx<'_>, node: NodeId) -> MemberKeys {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::setting::{Layer, Named, Setting, Show, group, leaf, words};
 use super::units::{Period, Size};
+use crate::sensitive::{masked_args, masked_text};
 use crate::value::{MASK, Value};
 
 group! {
@@ -50,8 +51,15 @@ group! {
         poll: Period = Period::millis(1500),
         /// Changes within this time are one change.
         debounce: Period = Period::millis(200),
-        /// A server that does not drain is killed after this time.
-        drain_kill: Period = Period::secs(30),
+        /// A server that does not drain is killed after this time; unset, its calls end by their own limits.
+        drain_kill: Option<Period> = None,
+    }
+}
+
+impl HostReload {
+    /// How long calls in flight may take when the host ends: `drain_kill`, or 30 s where that is unset.
+    pub fn shutdown_limit(&self) -> std::time::Duration {
+        self.drain_kill.unwrap_or(Period::secs(30)).0
     }
 }
 
@@ -149,6 +157,8 @@ impl Setting for SecretStore {
         let mut keys = self.clone();
         if show == Show::Masked {
             keys.token = keys.token.as_ref().map(Value::masked);
+            keys.url = keys.url.as_deref().map(masked_text);
+            keys.command = masked_args(&keys.command);
         }
         Some(keys)
     }
@@ -161,8 +171,10 @@ group! {
         listen: String = "127.0.0.1:7420".to_string(),
         /// Names besides the address by which clients may call it.
         hosts: Vec<String> = Vec::new(),
-        /// Bearer tokens, by their hash.
-        tokens: Vec<Token> = Vec::new(),
+        /// Origins besides its own (`http://localhost:3000`) whose pages may use it.
+        origins: Vec<String> = Vec::new(),
+        /// Bearer tokens, by their hash. An empty list lets nobody in; leaving the key out asks for no tokens.
+        tokens: Option<Vec<Token>> = None,
         /// An issuer whose tokens are accepted.
         oauth: GatewayOAuth = GatewayOAuth::default(),
         /// Limits for each principal.
@@ -200,6 +212,9 @@ group! {
     GatewayLimits, GatewayLimitsKeys {
         /// The largest request.
         body: Size = Size::mib(64),
+        /// The most bytes of all requests together that are being read or answered, of all principals; principals
+        /// without grants have a sixteenth of it. A quarter of the memory where nothing is said, and at most 512 MiB.
+        bodies: Option<Size> = None,
         /// The most sessions.
         sessions: u32 = 1000,
         /// The most connections that come from one address at a time. A proxy in front is one address: raise it there.

@@ -1,5 +1,6 @@
 //! What a server's tools are called: template, transforms, and which names are legal.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ group! {
     Naming, NamingKeys {
         /// The name before transforms; `{server}` and `{tool}` stand for theirs.
         template: String = "{server}__{tool}".to_string(),
+        /// The text between `{server}` and `{tool}`, where it is not the template's: `"_"` gives `{server}_{tool}`.
+        separator: Option<String> = None,
         /// Changes of the name, in order.
         transforms: Transforms = Transforms::default(),
         validity: Validity = Validity::Alias,
@@ -93,7 +96,7 @@ impl Naming {
         if self.validity == Validity::Reject && !is_legal(tool) {
             return Err(BadName::Original(tool.to_string()));
         }
-        let id = self.transforms.apply(fill(&self.template, server, "{tool}", tool));
+        let id = self.transforms.apply(fill(&self.separated_template(), server, "{tool}", tool));
         match self.validity {
             Validity::Reject if !is_legal(&id) => Err(BadName::Transformed(id)),
             Validity::Reject | Validity::Off => Ok(Names { model: id.clone(), id }),
@@ -103,6 +106,21 @@ impl Naming {
             }
             Validity::Alias => Ok(Names { model: shorten(replace_illegal(&id, '_', true)), id }),
         }
+    }
+
+    /// The template with `separator` in place of the text between `{server}` and `{tool}`.
+    fn separated_template(&self) -> Cow<'_, str> {
+        let template = Cow::from(self.template.as_str());
+        let Some(separator) = &self.separator else { return template };
+        match separated_parts(&self.template) {
+            Some((before, after)) => format!("{before}{separator}{after}").into(),
+            None => template,
+        }
+    }
+
+    /// Whether the template has a place for a separator.
+    pub(crate) fn has_place_for_separator(&self) -> bool {
+        separated_parts(&self.template).is_some()
     }
 
     /// The description as it is offered.
@@ -166,6 +184,12 @@ fn cut(name: &str, whole: &str) -> String {
     // A name that nobody checked may have characters of several bytes.
     let end = (0..=name.len().min(MAX_NAME - 9)).rev().find(|end| name.is_char_boundary(*end));
     format!("{}_{tail}", name.get(..end.unwrap_or_default()).unwrap_or_default())
+}
+
+/// The parts of a template up to `{server}` and from the next `{tool}` on.
+fn separated_parts(template: &str) -> Option<(&str, &str)> {
+    let (before, rest) = template.split_at(template.find("{server}")? + "{server}".len());
+    Some((before, rest.get(rest.find("{tool}")?..)?))
 }
 
 /// Fills a template in one pass, so that a name with braces in it is not taken for a placeholder.
@@ -241,6 +265,28 @@ mod tests {
     fn names(validity: Validity, template: &str, tool: &str) -> Result<Names, BadName> {
         let naming = Naming { validity, template: template.to_string(), ..Naming::default() };
         naming.names("srv", tool)
+    }
+
+    /// C1 of the dialects: the separator is a setting of its own.
+    #[test]
+    fn dis_19_separator_replaces_the_text_between_server_and_tool() {
+        for (template, separator, name) in [
+            ("{server}__{tool}", None, "srv__t"),
+            ("{server}__{tool}", Some("_"), "srv_t"),
+            ("{server}__{tool}", Some(""), "srvt"),
+            ("mcp_{server}_{tool}_x", Some("."), "mcp_srv.t_x"),
+            ("{server}__{tool}", Some("{tool}"), "srvtt"),
+            ("{tool}", Some("_"), "t"),
+            ("{tool}-{server}", Some("_"), "t-srv"),
+        ] {
+            let naming = Naming {
+                validity: Validity::Off,
+                template: template.to_owned(),
+                separator: separator.map(str::to_owned),
+                ..Naming::default()
+            };
+            assert_eq!(naming.names("srv", "t").unwrap().id, name, "{template} {separator:?}");
+        }
     }
 
     #[test]

@@ -95,6 +95,8 @@ group! {
         depth: u32 = 128,
         /// How much of its error output is kept.
         stderr: Size = Size::kib(64),
+        /// The most tools whose definitions are remembered (`host.pins`). Further tools are withheld under `enforce`.
+        pins: u32 = 20_000,
     }
 }
 
@@ -180,7 +182,9 @@ group! {
         /// The most calls at a time on one session; 0 means any number.
         max_in_flight: u32 = 0,
         /// The most sessions at a time; 0 means any number.
-        max_instances: u32 = 0,
+        max_instances: u32 = 256,
+        /// The most sessions of one principal (a token, a user, everybody without one) at a time; 0 means any number.
+        max_per_principal: u32 = 64,
         /// How many calls may wait for a session.
         queue: u32 = 64,
         /// An unused lease ends after this time; zero means never.
@@ -219,6 +223,8 @@ group! {
     /// What happens when a connection is lost.
     Reconnect, ReconnectKeys {
         auto: bool = true,
+        /// Whether a call or a list starts a lost server again that does not come back by itself.
+        on_demand: bool = true,
         max: u32 = 5,
         initial: Period = Period::secs(1),
         max_delay: Period = Period::secs(30),
@@ -256,6 +262,17 @@ words! {
     OnListChanged { Refresh = "refresh", MarkStale = "mark_stale", Ignore = "ignore", }
 }
 
+words! {
+    /// What becomes of a tool whose schema is no JSON Schema. It is a problem in any case.
+    InvalidSchemas {
+        Offer = "offer",
+        /// The tool is left out.
+        Withhold = "withhold",
+        /// The server does not start, or keeps the list that it had.
+        FailServer = "fail_server",
+    }
+}
+
 group! {
     /// What the server is asked to list.
     Discovery, DiscoveryKeys {
@@ -267,6 +284,8 @@ group! {
         on_list_changed: OnListChanged = OnListChanged::Refresh,
         /// Whether a server without tools is an error.
         require_tools: bool = false,
+        /// What becomes of a tool whose schema is no JSON Schema.
+        invalid_schemas: InvalidSchemas = InvalidSchemas::Offer,
     }
 }
 
@@ -316,8 +335,9 @@ group! {
 group! {
     /// Resources.
     ResourceFilter, ResourceFilterKeys {
-        /// What an agent runtime makes of them. Clients of the gateway and the API have them as resources, unless `off`.
-        r#as: ResourcesAs = ResourcesAs::Tools,
+        /// `tools`: agents have them by the tools `list_resources` and `read_resource`, too. `context`: an agent runtime
+        /// puts them into the context. Clients of the gateway and the API have them as resources, unless `off`.
+        r#as: ResourcesAs = ResourcesAs::Context,
         allow: Vec<String> = Vec::new(),
         deny: Vec<String> = Vec::new(),
         /// Media types that may be read; none means all.
@@ -400,6 +420,8 @@ group! {
         error_message: ErrorMessage = ErrorMessage::FirstText,
         /// A longer text is cut; 0 means never.
         max_bytes: Size = Size(0),
+        /// Whether secrets that the server was given are masked in results, too. Errors are always masked.
+        mask_secrets: bool = false,
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::{AnyOf, Inherit};
 use super::setting::{Layer, Leaf, Named, Setting, Show, group, leaf, words};
 use crate::doc::At;
+use crate::sensitive::masked_args;
 use crate::value::{Hidden, Reference, Value};
 
 /// How a server is reached, with everything that this way needs and nothing else.
@@ -86,7 +87,7 @@ pub struct EnvFile {
     pub values: Vec<(String, Hidden)>,
 }
 
-/// A value that is no secret: a command, an argument, an address.
+/// A value that is shown: a command, an argument, an address. Secrets that are written in it are masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Plain(pub Value);
@@ -254,8 +255,8 @@ impl Transport {
         let mut keys = TransportKeys { kind: at(Some(self.kind())), ..TransportKeys::default() };
         match self {
             Self::Stdio(stdio) => {
-                keys.command = at(Some(stdio.command.clone()));
-                keys.args = at(Some(stdio.args.clone()));
+                keys.command = at(Some(shown(&stdio.command, show)));
+                keys.args = at(Some(shown_args(&stdio.args, show)));
                 keys.cwd = at(stdio.cwd.clone());
                 keys.encoding = at(Some(stdio.encoding.clone()));
                 keys.framing = at(Some(stdio.framing));
@@ -274,13 +275,21 @@ impl Transport {
     }
 }
 
+fn shown(plain: &Plain, show: Show) -> Plain {
+    if show == Show::Masked { plain.masked() } else { plain.clone() }
+}
+
+fn shown_args(args: &[Plain], show: Show) -> Vec<Plain> {
+    if show == Show::Masked { masked_args(args) } else { args.to_vec() }
+}
+
 fn at<T>(value: Option<T>) -> Option<At<T>> {
     value.map(At::unplaced)
 }
 
 impl Remote {
     fn fill(&self, keys: &mut TransportKeys, show: Show) {
-        keys.url = at(Some(self.url.clone()));
+        keys.url = at(Some(shown(&self.url, show)));
         keys.headers = at(Named(self.headers.clone()).keys(show));
         keys.url_policy = at(Some(self.url_policy));
     }
@@ -292,11 +301,11 @@ impl DockerExec {
             Container::Existing(name) => keys.container = at(Some(name.clone())),
             Container::FromImage(image) => keys.image = at(Some(image.clone())),
         }
-        keys.command = at(Some(self.command.clone()));
-        keys.args = at(Some(self.args.clone()));
+        keys.command = at(Some(shown(&self.command, show)));
+        keys.args = at(Some(shown_args(&self.args, show)));
         keys.shell = at(self.shell.clone());
         keys.workdir = at(self.workdir.clone());
-        keys.endpoint = at(self.endpoint.clone());
+        keys.endpoint = at(self.endpoint.as_ref().map(|it| shown(it, show)));
         keys.keep_container = at(Some(self.keep_container));
         keys.framing = at(Some(self.framing));
         keys.env = at(Some(self.env.keys(show)));

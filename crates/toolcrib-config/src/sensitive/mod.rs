@@ -1,8 +1,10 @@
 //! What of a server's configuration must not be shown, if the server says it.
 
+mod display;
 mod name;
 mod text;
 
+pub(crate) use display::{masked_args, masked_in_line, masked_text};
 pub(crate) use name::may_be_secret;
 
 use crate::model::ServerSpec;
@@ -56,8 +58,8 @@ fn of_env(env: &Env, host: &[(String, String)], find: &Find<'_>, found: &mut Vec
 fn of_args(args: &[Plain], find: &Find<'_>, found: &mut Vec<Hidden>) {
     let mut name = String::new();
     for arg in args.iter().filter_map(|arg| resolved(&arg.0, find)) {
-        let is_name = arg.reveal().starts_with('-');
-        text::secrets(if is_name { "" } else { &name }, arg.reveal(), found);
+        text::secrets(&name, arg.reveal(), found);
+        let is_name = text::is_flag(arg.reveal());
         name = if is_name { arg.reveal().to_owned() } else { String::new() };
     }
 }

@@ -1,5 +1,8 @@
 //! What of a text is a secret: by the name that it has, and by how it looks.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use serde_json::{Map, Value as Json};
 
 use super::name::is_secret;
@@ -79,46 +82,108 @@ const DEPTH: u8 = 4;
 
 /// What must not be shown of a text that has this name; an empty name is none.
 pub(super) fn secrets(name: &str, text: &str, found: &mut Vec<Hidden>) {
-    seek(name, text, DEPTH, found);
+    seek(name, text, Search::VALUES, DEPTH, &mut |secret| found.push(Hidden::new(secret)));
 }
 
 /// What must not be shown of a text that is a secret, whatever it is called and however short it is.
 pub(super) fn whole(text: &str, found: &mut Vec<Hidden>) {
-    let bare = without_scheme(text).unwrap_or(text).trim();
-    found.push(Hidden::new(bare));
-    // A key of many lines may be told line by line.
-    let lines = bare.lines().map(str::trim).filter(|_| bare.contains('\n'));
-    found.extend(lines.filter(|line| is_long_line(line)).map(Hidden::new));
+    tell_whole(text, &mut |secret| found.push(Hidden::new(secret)));
 }
 
-fn seek(name: &str, text: &str, depth: u8, found: &mut Vec<Hidden>) {
+/// The places of secrets in a configured text, for output that shows the rest of it. Positions make it possible to mask
+/// short secrets as well, which cannot be replaced wherever they occur. A secret with spaces is only masked if it is the
+/// whole text: a command line must not disappear behind `TOKEN=x; …`.
+pub(super) fn places(name: &str, text: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    seek(name, text, Search::DISPLAY, DEPTH, &mut |secret| match secret {
+        Cow::Borrowed(part) => places.extend(place_of(part, text)),
+        Cow::Owned(copy) => {
+            let quoted = Json::String(copy.clone()).to_string();
+            let escaped = quoted.trim_matches('"');
+            for form in [copy.as_str(), escaped].iter().filter(|form| form.len() >= SHORTEST) {
+                let starts = text.match_indices(form).map(|(at, _)| at);
+                places.extend(starts.map(|at| at..at + form.len()));
+            }
+        }
+    });
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    places
+}
+
+/// What counts as a secret.
+#[derive(Clone, Copy)]
+struct Search {
+    /// The shortest text that does where its name says so.
+    shortest: usize,
+    /// Whether a named text with spaces does.
+    has_spaces: bool,
+    /// Whether a named part of a text does that has spaces.
+    parts_have_spaces: bool,
+}
+
+impl Search {
+    /// Values that are replaced wherever they occur.
+    const VALUES: Search = Search { shortest: SHORTEST, has_spaces: true, parts_have_spaces: true };
+    /// Places in a text that is shown.
+    const DISPLAY: Search = Search { shortest: 1, has_spaces: true, parts_have_spaces: false };
+
+    /// The same for parts of a text.
+    fn inside(self) -> Self {
+        Search { has_spaces: self.parts_have_spaces, ..self }
+    }
+}
+
+/// Takes each secret that is found: a part of the text, or a copy where the text writes it in another way.
+type Tell<'t, 'a> = dyn FnMut(Cow<'a, str>) + 't;
+
+fn tell_whole<'a>(text: &'a str, tell: &mut Tell<'_, 'a>) {
+    let bare = without_scheme(text).unwrap_or(text).trim();
+    tell(Cow::Borrowed(bare));
+    // A key of many lines may be told line by line.
+    let lines = bare.lines().map(str::trim).filter(|_| bare.contains('\n'));
+    lines.filter(|line| is_long_line(line)).for_each(|line| tell(Cow::Borrowed(line)));
+}
+
+fn seek<'a>(name: &str, text: &'a str, search: Search, depth: u8, tell: &mut Tell<'_, 'a>) {
     let text = text.trim();
-    let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= SHORTEST) else { return };
+    let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= search.shortest) else {
+        return;
+    };
     if let Ok(map) = serde_json::from_str::<Map<String, Json>>(text) {
-        return map.iter().for_each(|(key, value)| seek_json(key, value, depth, found));
+        let mut copy = |secret: Cow<'_, str>| tell(Cow::Owned(secret.into_owned()));
+        return map.iter().for_each(|(key, value)| seek_json(key, value, search, depth, &mut copy));
     }
-    if looks_secret(text) || (is_secret(name) && is_worth(text)) {
-        whole(text, found);
+    let is_named = is_secret(name) && is_worth(text, search.shortest);
+    let bare = without_scheme(text).unwrap_or(text);
+    let is_word = search.has_spaces || !bare.contains(char::is_whitespace);
+    if looks_secret(text, search.shortest) || (is_named && is_word) {
+        tell_whole(text, tell);
     }
-    password_of(text, found);
+    passwords_in(text, search.shortest, tell);
     for (inner, value) in pairs(text) {
         // What a secret consists of is one as well: the session in a cookie, the password in a DSN.
         let inner = if is_cookie(name) { name } else { inner };
-        seek(inner, value, depth, found);
+        seek(inner, value, search.inside(), depth, tell);
+    }
+    for (flag, value) in flags(text) {
+        seek(flag, value, search.inside(), depth, tell);
     }
 }
 
 /// The same of every text in a tree.
 pub(super) fn in_json(name: &str, value: &Json, found: &mut Vec<Hidden>) {
-    seek_json(name, value, DEPTH, found);
+    let mut tell = |secret: Cow<'_, str>| found.push(Hidden::new(secret));
+    seek_json(name, value, Search::VALUES, DEPTH, &mut tell);
 }
 
-fn seek_json(name: &str, value: &Json, depth: u8, found: &mut Vec<Hidden>) {
+fn seek_json<'a>(name: &str, value: &'a Json, search: Search, depth: u8, tell: &mut Tell<'_, 'a>) {
     match value {
-        Json::String(text) => seek(name, text, depth, found),
-        Json::Array(items) => items.iter().for_each(|item| seek_json(name, item, depth, found)),
+        Json::String(text) => seek(name, text, search, depth, tell),
+        Json::Array(items) => {
+            items.iter().for_each(|item| seek_json(name, item, search, depth, tell));
+        }
         Json::Object(map) => {
-            map.iter().for_each(|(key, value)| seek_json(key, value, depth, found));
+            map.iter().for_each(|(key, value)| seek_json(key, value, search, depth, tell));
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
@@ -135,21 +200,41 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     whole.chain(named).map(|(name, value)| (name, value.trim_matches(['"', '\''])))
 }
 
+/// Words of a command line that follow a flag: `--token abc`.
+fn flags(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let next = text.split_whitespace().skip(1);
+    let both = text.split_whitespace().zip(next).filter(|(flag, _)| is_flag(flag));
+    both.map(|(flag, value)| (flag, value.trim_matches(['"', '\''])))
+}
+
+/// Whether the next argument is the value of this one.
+pub(super) fn is_flag(arg: &str) -> bool {
+    arg.starts_with('-') && !arg.contains(['=', ' '])
+}
+
 /// What says who asks in the addresses of a text: the password, or a long name without one.
-fn password_of(text: &str, found: &mut Vec<Hidden>) {
+fn passwords_in<'a>(text: &'a str, shortest: usize, tell: &mut Tell<'_, 'a>) {
     for rest in text.split("://").skip(1) {
         let authority = rest.split(['/', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
         let Some((who, _)) = authority.rsplit_once('@') else { continue };
         let secret = match who.split_once(':') {
-            Some((_, password)) if is_worth(password) => password,
+            Some((_, password)) if is_worth(password, shortest) => password,
             None if who.len() >= SHORTEST_KEY => who,
             _ => continue,
         };
-        found.push(Hidden::new(secret));
+        tell(Cow::Borrowed(secret));
         let encoded = secret.replace('+', "%2B");
         let decoded = url::form_urlencoded::parse(encoded.as_bytes()).next();
-        found.extend(decoded.filter(|_| secret.contains('%')).map(|(text, _)| Hidden::new(text)));
+        let decoded = decoded.filter(|_| secret.contains('%'));
+        decoded.into_iter().for_each(|(text, _)| tell(Cow::Owned(text.into_owned())));
     }
+}
+
+/// Where a part of a text stands in it.
+fn place_of(part: &str, text: &str) -> Option<Range<usize>> {
+    let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let end = start + part.len();
+    (start < end && end <= text.len()).then_some(start..end)
 }
 
 fn is_cookie(name: &str) -> bool {
@@ -157,7 +242,7 @@ fn is_cookie(name: &str) -> bool {
 }
 
 /// Whether it is one, whatever its name.
-fn looks_secret(text: &str) -> bool {
+fn looks_secret(text: &str, shortest: usize) -> bool {
     let is_key = |text: &str| {
         let is_sign = |c: char| c.is_ascii_alphanumeric() || "_-.+/=:".contains(c);
         text.len() >= SHORTEST_KEY
@@ -166,7 +251,9 @@ fn looks_secret(text: &str) -> bool {
             && text.contains(|c: char| c.is_ascii_digit())
     };
     let behind = without_scheme(text).filter(|rest| !rest.contains(char::is_whitespace));
-    behind.is_some_and(is_worth) || is_key(text) || text.contains("PRIVATE KEY-----")
+    behind.is_some_and(|rest| is_worth(rest, shortest))
+        || is_key(text)
+        || text.contains("PRIVATE KEY-----")
 }
 
 /// Credentials without the word that stands before them.
@@ -176,8 +263,8 @@ fn without_scheme(text: &str) -> Option<&str> {
 }
 
 /// Whether a text that has the name of a secret is one.
-fn is_worth(text: &str) -> bool {
-    text.len() >= SHORTEST
+fn is_worth(text: &str, shortest: usize) -> bool {
+    text.len() >= shortest
         && !COMMON.iter().any(|word| word.eq_ignore_ascii_case(text))
         && !is_place(text)
 }

@@ -1,9 +1,9 @@
 //! One call of a dialog: waited for, followed as a stream, or started and looked at later.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,18 +13,19 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib::conn::FailureKind;
 use toolcrib::conn::peer::{Receiver, Remark, mailbox};
-use toolcrib::host::{Execution, OpError};
+use toolcrib::host::{Besides, Execution, OpError};
 use toolcrib::shape::{ErrorKind, Facts, arguments};
 use toolcrib::{CallError, CallRequest, Dialog, Tool};
-use toolcrib_wire::{ObjectWriter, Raw, SseEvent};
+use toolcrib_wire::{Json, Limits, ObjectWriter, Raw, SseEvent};
 
-use super::asked::{At, Said, Sent, Who};
+use super::asked::{ARGUMENTS_DEPTH, At, Said, Sent, Who};
 use super::fail::{Fail, Kind};
 use super::scope;
 use super::settle::{Wait, is_up};
 use super::shape::{CallStarted, Extra, NewCall, Reported};
 use crate::front::Front;
 use crate::front::reply;
+use crate::lines::LIMITS;
 
 /// Remarks that wait for a client; then the oldest are dropped.
 const REMARKS: usize = 4096;
@@ -45,9 +46,11 @@ pub(crate) async fn make(
     At(id): At<String>,
     Said(asked): Said<CallAsked>,
     headers: HeaderMap,
-    Sent(new): Sent<NewCall>,
+    Sent(mut new, held): Sent<NewCall>,
 ) -> Result<Response, Fail> {
     let dialog = scope::own(&front, &who, &id)?;
+    // The call may go on after its request has ended.
+    new.arguments = new.arguments.map(|arguments| arguments.holding(held.into_held()));
     let with = new.with.clone();
     let wants_events = wants_events(&headers);
     let (told, remarks) = mailbox(REMARKS);
@@ -64,7 +67,7 @@ pub(crate) async fn make(
         return Ok(stream(Underway::new(dialog, call), remarks, with));
     }
     if asked.wait == Some(false) {
-        return Ok((StatusCode::ACCEPTED, Json(CallStarted { call })).into_response());
+        return Ok((StatusCode::ACCEPTED, axum::Json(CallStarted { call })).into_response());
     }
     let ended = Underway::new(dialog, call).end().await;
     Ok(report(&ended.ok_or_else(cancelled)?, &with))
@@ -80,7 +83,7 @@ pub(crate) async fn look(
     match dialog.poll(call) {
         Some(done) => Ok(report(&done, &[])),
         None if dialog.is_underway(call) => {
-            Ok((StatusCode::ACCEPTED, Json(CallStarted { call })).into_response())
+            Ok((StatusCode::ACCEPTED, axum::Json(CallStarted { call })).into_response())
         }
         None => Err(no_call(call)),
     }
@@ -159,7 +162,7 @@ fn last(report: Option<Raw>) -> SseEvent {
     match report {
         Some(report) => event("result", Some(&report)),
         None => {
-            let fault = super::shape::Faulted { error: cancelled().fault };
+            let fault = super::shape::Faulted { error: *cancelled().fault };
             event("error", Raw::of(&fault).ok().as_ref())
         }
     }
@@ -214,7 +217,10 @@ async fn prepared(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<Exec
     let tool = match new.once || !new.words.is_empty() {
         true => {
             let turn = Wait::All.turn(dialog, |turn| turn.tool(&new.tool).is_some()).await;
-            turn.tool(&new.tool)
+            match turn.tool(&new.tool) {
+                Some(tool) => Some(tool),
+                None => dialog.turn_with(&new.tool).await.tool(&new.tool),
+            }
         }
         false => None,
     };
@@ -227,9 +233,11 @@ async fn prepared(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<Exec
             reached(dialog, &tool).await.map_err(|error| unmade(&tool, error))?;
         }
     }
+    let request_id = new.request_id.or(new.mcp.and_then(|mcp| mcp.request_id));
     Ok(CallRequest {
         timeout: new.timeout_ms.map(Duration::from_millis),
         check: new.check,
+        besides: Besides { request_id, ..Besides::default() },
         ..CallRequest::new(new.tool, given)
     })
 }
@@ -237,10 +245,15 @@ async fn prepared(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<Exec
 /// Words become what the tool's schema asks for.
 fn made(tool: &Tool, words: &[(String, String)]) -> Result<Raw, CallError> {
     let words = words.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    arguments(tool.input_schema(), words).map_err(|bad| {
-        let text = format!("invalid arguments for `{}`: {bad}", tool.name());
+    let invalid = |why: &dyn Display| {
+        let text = format!("invalid arguments for `{}`: {why}", tool.name());
         CallError::new(ErrorKind::InvalidArguments, text)
-    })
+    };
+    let made = arguments(tool.input_schema(), words).map_err(|bad| invalid(&bad))?;
+    // A word may be JSON itself, whose depth nobody has seen before.
+    let limits = Limits { depth: ARGUMENTS_DEPTH, ..LIMITS };
+    Json::parse(made.text(), &limits).map_err(|fault| invalid(&fault))?;
+    Ok(made)
 }
 
 /// Whoever waits wants the first failure, not the last. What else may be wrong with the server the call itself
@@ -273,5 +286,6 @@ fn unmade(tool: &Tool, error: CallError) -> Box<Execution> {
         },
         outcome: Err(error.with_tool(tool.name()).with_server(server)),
         results: tool.server().map(|it| it.spec.policy.results.clone()).unwrap_or_default(),
+        reminder: None,
     })
 }

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use toolcrib::{Dialog, Lease};
 use toolcrib_wire::RpcError;
 
 use super::asked::{At, Said, Sent, Who};
@@ -19,6 +20,7 @@ use super::shape::{
 };
 use super::{lists, scope};
 use crate::front::Front;
+use crate::identity::Principal;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(crate) struct DialogTools {
@@ -30,19 +32,27 @@ pub(crate) struct DialogTools {
 pub(crate) async fn create(
     State(front): State<Arc<Front>>,
     Who(who): Who,
-    Sent(new): Sent<NewDialog>,
+    Sent(new, _held): Sent<NewDialog>,
 ) -> Result<Response, Fail> {
     front.host.ready().await;
     let dialog = scope::create(&front, &who, new).await?;
-    let status = DialogStatus::of(&dialog, &front.host.servers());
+    let status = status(&front, &who, &dialog);
     Ok((StatusCode::CREATED, Json(status)).into_response())
 }
 
 pub(crate) async fn list(State(front): State<Arc<Front>>, Who(who): Who) -> Json<Dialogs> {
-    let servers = front.host.servers();
     let all = front.host.dialogs();
     let own = all.iter().filter(|dialog| scope::is_of(dialog, &who));
-    Json(Dialogs { dialogs: own.map(|dialog| DialogStatus::of(dialog, &servers)).collect() })
+    Json(Dialogs { dialogs: own.map(|dialog| status(&front, &who, dialog)).collect() })
+}
+
+/// A dialog under the name that the principal gave it, with the servers that its agent has a grant on. The owner
+/// sees all servers.
+fn status(front: &Front, who: &Principal, dialog: &Dialog) -> DialogStatus {
+    let mut servers = front.host.servers();
+    servers.retain(|server| who.is_owner || front.host.has_grant(dialog.agent(), server));
+    let id = who.dialog_name(dialog.id());
+    DialogStatus { id, ..DialogStatus::of(dialog, &servers) }
 }
 
 pub(crate) async fn one(
@@ -51,7 +61,7 @@ pub(crate) async fn one(
     At(id): At<String>,
 ) -> Result<Json<DialogStatus>, Fail> {
     let dialog = scope::own(&front, &who, &id)?;
-    Ok(Json(DialogStatus::of(&dialog, &front.host.servers())))
+    Ok(Json(status(&front, &who, &dialog)))
 }
 
 pub(crate) async fn end(
@@ -71,7 +81,7 @@ pub(crate) async fn tools(
 ) -> Result<Json<Tools>, Fail> {
     let dialog = scope::own(&front, &who, &id)?;
     let wait = Wait::of(asked.wait);
-    lists::listed(&front.host, &dialog, asked.server.as_deref(), wait).await.map(Json)
+    lists::listed(&front, &who, &dialog, asked.server.as_deref(), wait).await.map(Json)
 }
 
 /// Takes effect with the next turn, and is kept for as long as the dialog.
@@ -79,12 +89,17 @@ pub(crate) async fn switch(
     State(front): State<Arc<Front>>,
     Who(who): Who,
     At((id, server)): At<(String, String)>,
-    Sent(switch): Sent<Switch>,
+    Sent(switch, _held): Sent<Switch>,
 ) -> Result<Json<Switched>, Fail> {
     let dialog = scope::own(&front, &who, &id)?;
-    dialog.switch(&server, switch.enabled).await?;
-    let now = DialogStatus::of(&dialog, &front.host.servers()).servers;
-    let found = now.into_iter().find(|it| it.id == server || it.key == server);
+    let find = || {
+        let servers = status(&front, &who, &dialog).servers;
+        servers.into_iter().find(|it| it.id == server || it.key == server)
+    };
+    if find().is_some() {
+        dialog.switch(&server, switch.enabled).await?;
+    }
+    let found = find();
     let gone = || Fail::new(Kind::NotFound, "server.unknown", format!("no server `{server}`"));
     Ok(Json(Switched { server: found.ok_or_else(gone)? }))
 }
@@ -95,7 +110,11 @@ pub(crate) async fn leases(
     At(id): At<String>,
 ) -> Result<Json<Leases>, Fail> {
     let held = scope::own(&front, &who, &id)?.leases();
-    Ok(Json(Leases { leases: held.iter().map(Leased::from).collect() }))
+    let shown = |lease: &Lease| Leased {
+        dialog: who.dialog_name(lease.dialog.as_ref()),
+        ..Leased::from(lease)
+    };
+    Ok(Json(Leases { leases: held.iter().map(shown).collect() }))
 }
 
 pub(crate) async fn release(
@@ -134,7 +153,7 @@ pub(crate) async fn answer(
     State(front): State<Arc<Front>>,
     Who(who): Who,
     At((id, request)): At<(String, u64)>,
-    Sent(answer): Sent<Answer>,
+    Sent(answer, _held): Sent<Answer>,
 ) -> Result<Json<Answered>, Fail> {
     let dialog = scope::own(&front, &who, &id)?;
     let answer = match (answer.result, answer.error) {

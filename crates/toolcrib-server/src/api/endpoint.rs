@@ -12,6 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use toolcrib::shape::ErrorKind;
 
+use super::asked::bodiless;
 use super::fail::{Fail, Kind};
 use crate::front::Front;
 use crate::identity::Principal;
@@ -105,7 +106,11 @@ impl Endpoint {
     }
 
     pub(super) fn add_to(self, router: Router<Arc<Front>>) -> Router<Arc<Front>> {
-        router.route(self.path, self.handler)
+        let handler = match self.body {
+            Some(_) => self.handler,
+            None => self.handler.route_layer(from_fn(bodiless)),
+        };
+        router.route(self.path, handler)
     }
 }
 

@@ -70,6 +70,6 @@ fn heard_by(front: &Front, who: &Principal, event: &Event) -> Option<SseEvent> {
         }
         event => event,
     };
-    let data = shape::event(event).as_bytes().to_vec();
+    let data = shape::event(event, &|id| who.dialog_name(id)).as_bytes().to_vec();
     Some(SseEvent { event: Some(event.kind().to_owned()), data, id: None })
 }

@@ -1,30 +1,44 @@
 //! The only place where an error becomes a status.
 
+use std::error::Error;
+use std::time::SystemTime;
+
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use toolcrib::host::{DialogError, OpError, SwitchError};
+use toolcrib::registry::Refusal;
 use toolcrib::shape::{CallError, ErrorKind};
-use toolcrib::signals::chain;
+use toolcrib::signals::{chain, timestamp};
 use toolcrib::store::StoreError;
 
 use super::shape::{Fault, Faulted};
 use crate::identity::Refused;
 
+/// The code of the refusal that passes within a moment.
+pub(super) const NO_ROOM: &str = "request.no_room";
+
 /// Why a request was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fail {
     pub(crate) status: StatusCode,
-    pub(crate) fault: Fault,
+    pub(crate) fault: Box<Fault>,
 }
 
 impl Fail {
     pub(crate) fn new(kind: Kind, code: &str, message: impl Into<String>) -> Self {
-        let fault = Fault {
+        let message = message.into();
+        let fault = Box::new(Fault {
             kind: kind.as_str().to_owned(),
             code: code.to_owned(),
-            message: message.into(),
-        };
+            text: Some(message.clone()),
+            message,
+            server: None,
+            tool: None,
+            cause: None,
+            timestamp: Some(timestamp(SystemTime::now())),
+        });
         Fail { status: kind.status(), fault }
     }
 
@@ -54,7 +68,15 @@ pub(crate) enum Kind {
     TooLarge,
     TooSlow,
     TooMany,
+    /// The body is not JSON.
+    MediaType,
+    /// Bodies of other requests take all the memory for bodies.
+    NoRoom,
     Ending,
+    /// The disk of the state folder takes nothing more.
+    DiskFull,
+    /// The configuration of the gateway is invalid.
+    Closed,
     Internal,
 }
 
@@ -65,9 +87,10 @@ impl Kind {
             Kind::Unknown => ErrorKind::Authentication.as_str(),
             Kind::NotFound | Kind::NotAllowed => "not_found",
             Kind::Conflict => "conflict",
-            Kind::TooLarge => ErrorKind::InvalidArguments.as_str(),
+            Kind::TooLarge | Kind::MediaType => ErrorKind::InvalidArguments.as_str(),
             Kind::TooSlow => ErrorKind::Timeout.as_str(),
-            Kind::TooMany => ErrorKind::Resource.as_str(),
+            Kind::TooMany | Kind::DiskFull | Kind::NoRoom => ErrorKind::Resource.as_str(),
+            Kind::Closed => ErrorKind::Config.as_str(),
             Kind::Ending | Kind::Internal => "internal",
         }
     }
@@ -94,7 +117,9 @@ impl Kind {
             Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Kind::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Kind::TooMany => StatusCode::TOO_MANY_REQUESTS,
-            Kind::Ending => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Kind::Ending | Kind::Closed | Kind::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -102,7 +127,19 @@ impl Kind {
 
 impl From<&CallError> for Fail {
     fn from(error: &CallError) -> Self {
-        Fail::new(Kind::Call(error.kind()), error.code(), error.chain())
+        let fail = Fail::new(Kind::Call(error.kind()), error.code(), error.chain());
+        let (server, tool) = (error.server(), error.tool());
+        let Fail { status, fault } = fail;
+        let time = error.time().map(timestamp).or(fault.timestamp.clone());
+        let fault = Box::new(Fault {
+            server: server.map(str::to_owned),
+            tool: tool.map(str::to_owned),
+            cause: error.cause_text(),
+            timestamp: time,
+            text: Some(error.tagged()),
+            ..*fault
+        });
+        Fail { status, fault }
     }
 }
 
@@ -123,17 +160,34 @@ impl From<OpError> for Fail {
                 };
                 (Kind::Call(kind), cause.code)
             }
+            OpError::Refused { cause, .. } => {
+                let code = match cause {
+                    Refusal::Toolset { .. } => "toolset.collision",
+                    Refusal::Tool { .. } => "name.collision",
+                    Refusal::NoTools { .. } => "server.no_tools",
+                };
+                (Kind::Conflict, code)
+            }
             OpError::AlreadyConnected(_) => (Kind::Conflict, "server.connected"),
             OpError::BadEntry { .. } => {
                 (Kind::Call(ErrorKind::InvalidArguments), "server.entry.invalid")
             }
             OpError::InFile(_) => (Kind::Conflict, "server.in_file"),
-            OpError::Store(_) => (Kind::Internal, "store"),
+            OpError::Store(cause) => return of_store(&error, cause),
             OpError::Untrusted(_) => (Kind::Conflict, "trust.required"),
-            OpError::TooMany(_) => (Kind::Conflict, "server.limit"),
+            OpError::TooMany { .. } => (Kind::Conflict, "server.limit"),
             OpError::Ending => return Fail::ending(),
         };
-        Fail::new(kind, code, chain(&error))
+        let fail = Fail::new(kind, code, chain(&error));
+        let cause = Error::source(&error).map(chain);
+        match error.server() {
+            Some(server) => {
+                let fault = fail.fault.of_server(server, cause);
+                let fault = Fault { tool: error.tool().map(str::to_owned), ..fault };
+                Fail { fault: Box::new(fault), status: fail.status }
+            }
+            None => fail,
+        }
     }
 }
 
@@ -143,7 +197,7 @@ impl From<DialogError> for Fail {
             DialogError::NoFolder(_) => {
                 (Kind::Call(ErrorKind::InvalidArguments), "dialog.folder.missing")
             }
-            DialogError::Store(_) => (Kind::Internal, "store"),
+            DialogError::Store(cause) => return of_store(&error, cause),
             DialogError::Taken => (Kind::Conflict, "dialog.taken"),
             DialogError::Ending => return Fail::ending(),
         };
@@ -155,7 +209,7 @@ impl From<SwitchError> for Fail {
     fn from(error: SwitchError) -> Self {
         let (kind, code) = match &error {
             SwitchError::NoServer(_) => (Kind::NotFound, "server.unknown"),
-            SwitchError::Store(_) => (Kind::Internal, "store"),
+            SwitchError::Store(cause) => return of_store(&error, cause),
         };
         Fail::new(kind, code, chain(&error))
     }
@@ -163,13 +217,25 @@ impl From<SwitchError> for Fail {
 
 impl From<StoreError> for Fail {
     fn from(error: StoreError) -> Self {
-        Fail::new(Kind::Internal, "store", chain(&error))
+        of_store(&error, &error)
+    }
+}
+
+/// A store that cannot be used, with what a person can do about it.
+fn of_store(whole: &(dyn Error + 'static), cause: &StoreError) -> Fail {
+    match cause.fix() {
+        Some(fix) => {
+            let text = format!("{}; {fix}", chain(whole));
+            Fail::new(Kind::DiskFull, "store.unwritable", text)
+        }
+        None => Fail::new(Kind::Internal, "store", chain(whole)),
     }
 }
 
 impl From<Refused> for Fail {
     fn from(refused: Refused) -> Self {
         let (kind, code) = match refused {
+            Refused::Closed => (Kind::Closed, "gateway.closed"),
             Refused::NoToken => (Kind::Unknown, "token.missing"),
             Refused::BadToken => (Kind::Unknown, "token.unknown"),
             Refused::Unverified => (Kind::Unknown, "token.unverified"),
@@ -184,7 +250,12 @@ impl From<Refused> for Fail {
 
 impl IntoResponse for Fail {
     fn into_response(self) -> Response {
-        (self.status, Json(Faulted { error: self.fault })).into_response()
+        let is_brief = self.fault.code == NO_ROOM;
+        let mut reply = (self.status, Json(Faulted { error: *self.fault })).into_response();
+        if is_brief {
+            reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        reply
     }
 }
 
@@ -199,9 +270,10 @@ mod tests {
 
     #[test]
     fn each_error_has_its_status() {
-        let failed = |kind| OpError::Failed { server: "s".into(), cause: Failure::new(kind, "m") };
+        let failed =
+            |kind| OpError::Failed { server: "s".into(), cause: Box::new(Failure::new(kind, "m")) };
         let call = |kind| Fail::from(&CallError::new(kind, "m"));
-        let table: [(Fail, u16, &str); 29] = [
+        let table: [(Fail, u16, &str); 30] = [
             (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
             (call(ErrorKind::Denied), 403, "denied"),
             (call(ErrorKind::InvalidArguments), 400, "invalid_arguments"),
@@ -230,6 +302,7 @@ mod tests {
             (SwitchError::NoServer("s".into()).into(), 404, "not_found"),
             (Refused::NoAgent.into(), 400, "invalid_arguments"),
             (Refused::NotThatAgent("a".into()).into(), 403, "denied"),
+            (Refused::Closed.into(), 503, "config"),
             (Refused::NoToken.into(), 401, "authentication"),
             (Refused::BadToken.into(), 401, "authentication"),
             (Refused::Unverified.into(), 401, "authentication"),

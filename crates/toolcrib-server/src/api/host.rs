@@ -50,7 +50,7 @@ pub(crate) async fn definitions(State(front): State<Arc<Front>>) -> Json<Definit
 
 pub(crate) async fn accept(
     State(front): State<Arc<Front>>,
-    Sent(accept): Sent<Accept>,
+    Sent(accept, _held): Sent<Accept>,
 ) -> Result<Json<Definitions>, Fail> {
     let accepted = front.host.accept(accept.tool.as_deref()).await?;
     match (accepted.is_empty(), accept.tool) {

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::conn;
-use toolcrib::{Dialog, Host, Turn};
+use toolcrib::{Dialog, Turn};
 use toolcrib_wire::{ObjectWriter, Raw};
 
 use super::asked::{At, Header, Said, Sent, Who};
@@ -21,6 +21,7 @@ use super::shape::{
 };
 use crate::front::Front;
 use crate::front::reply::{self, Reply};
+use crate::identity::Principal;
 
 /// Whose tools, and how long they are waited for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -66,21 +67,23 @@ pub(crate) async fn tools(
 ) -> Result<Json<Tools>, Fail> {
     let dialog =
         scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
-    listed(&front.host, &dialog, asked.server.as_deref(), Wait::of(asked.wait)).await.map(Json)
+    listed(&front, &who, &dialog, asked.server.as_deref(), Wait::of(asked.wait)).await.map(Json)
 }
 
 /// The tools that a dialog sees, of one server or of all.
 pub(crate) async fn listed(
-    host: &Host,
+    front: &Front,
+    who: &Principal,
     dialog: &Dialog,
     server: Option<&str>,
     wait: Wait,
 ) -> Result<Tools, Fail> {
+    let host = &front.host;
     let is_enough = |turn: &Turn| server.is_some_and(|name| is_settled(host, turn, name));
     let turn = wait.turn(dialog, is_enough).await;
     let mut tools = turn.tools();
     if let Some(name) = server {
-        let key = host.server(name)?.key;
+        let key = scope::server(front, who, name)?.key;
         tools.retain(|tool| tool.server().is_some_and(|of| of.key == key));
     }
     Ok(Tools {
@@ -163,7 +166,7 @@ pub(crate) async fn prompt(
     Header(header): Header,
     At(name): At<String>,
     Said(asked): Said<ListAsked>,
-    Sent(sent): Sent<PromptArguments>,
+    Sent(sent, _held): Sent<PromptArguments>,
 ) -> Result<Reply, Fail> {
     let dialog =
         scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use toolcrib::Dialog;
-use toolcrib::host::DialogRequest;
+use toolcrib::host::{DialogRequest, OpError};
+use toolcrib::{Dialog, ServerStatus};
 
 use super::fail::{Fail, Kind};
 use super::shape::NewDialog;
 use crate::front::Front;
 use crate::identity::Principal;
+use crate::identity::namespace::PREFIX;
 
 /// Ids that begin with this are of dialogs that nobody named: nobody else can take them.
 const UNNAMED: &str = "api:";
@@ -16,16 +17,45 @@ const UNNAMED: &str = "api:";
 /// The longest id that somebody may choose.
 const LONGEST: usize = 128;
 
-/// A dialog that is there, by its id. Others' dialogs are only the owner's to see.
-pub(crate) fn own(front: &Front, who: &Principal, id: &str) -> Result<Dialog, Fail> {
-    let dialog = front.host.dialog_of(id).filter(|dialog| is_of(dialog, who));
-    let dialog = dialog.ok_or_else(|| Fail::no_dialog(id))?;
+/// A dialog that is there, by its name or its id. Others' dialogs are only the owner's to see.
+pub(crate) fn own(front: &Front, who: &Principal, name: &str) -> Result<Dialog, Fail> {
+    let dialog = find(front, who, name).ok_or_else(|| Fail::no_dialog(name))?;
     front.visits.came(dialog.id());
     Ok(dialog)
 }
 
+/// A name is one of the principal's own; else it is an id, which has to be of a dialog that the principal may use.
+fn find(front: &Front, who: &Principal, name: &str) -> Option<Dialog> {
+    let by_id = |id: &str| front.host.dialog_of(id).filter(|dialog| is_of(dialog, who));
+    by_id(&who.dialog_id(name)).or_else(|| by_id(name))
+}
+
 pub(crate) fn is_of(dialog: &Dialog, who: &Principal) -> bool {
-    who.is_owner || dialog.principal() == Some(&*who.id)
+    let is_own = |id: &str| who.may_use(id, dialog.agent());
+    who.is_owner || dialog.principal().is_some_and(is_own)
+}
+
+/// The servers that a principal sees: all for the owner, else those that its agent has a grant on.
+pub(crate) fn servers(front: &Front, who: &Principal) -> Vec<ServerStatus> {
+    let mut servers = front.host.servers();
+    servers.retain(|server| sees(front, who, server));
+    servers
+}
+
+/// One server by its id or key. One that the principal does not see does not exist.
+pub(crate) fn server(front: &Front, who: &Principal, name: &str) -> Result<ServerStatus, Fail> {
+    match front.host.server(name) {
+        Ok(server) if sees(front, who, &server) => Ok(server),
+        Err(error) if who.is_owner => Err(error.into()),
+        _ => {
+            let known = servers(front, who).into_iter().map(|it| it.spec.id.clone()).collect();
+            Err(OpError::NoServer { name: name.to_owned(), known }.into())
+        }
+    }
+}
+
+fn sees(front: &Front, who: &Principal, server: &ServerStatus) -> bool {
+    who.is_owner || front.host.has_grant(&who.agent, server)
 }
 
 /// The dialog that a request names, or the one that whoever asks has where none is named.
@@ -36,22 +66,20 @@ pub(crate) async fn dialog(
     named: Option<String>,
 ) -> Result<Dialog, Fail> {
     let chosen = who.agent(agent)?;
-    if let Some(there) = named.as_deref().and_then(|id| front.host.dialog_of(id)) {
+    if let Some(there) = named.as_deref().and_then(|name| find(front, who, name)) {
+        front.visits.came(there.id());
         return match agent.is_none_or(|agent| agent == there.agent()) {
-            true => own(front, who, there.id()),
-            false => Err(Fail::no_dialog(there.id())),
+            true => Ok(there),
+            false => Err(Fail::no_dialog(named.as_deref().unwrap_or_default())),
         };
     }
-    let id = match named {
-        Some(id) => checked(id)?,
+    let name = match named {
+        Some(name) => checked(name)?,
         None => format!("{UNNAMED}{}:{chosen}", who.id),
     };
-    begin(
-        front,
-        who,
-        DialogRequest { id: Some(id), agent: Some(chosen.to_string()), ..DialogRequest::default() },
-    )
-    .await
+    let id = Some(who.dialog_id(&name));
+    let request = DialogRequest { id, agent: Some(chosen.to_string()), ..DialogRequest::default() };
+    begin(front, who, request).await
 }
 
 /// A dialog as somebody asks for it.
@@ -71,7 +99,7 @@ pub(crate) async fn create(front: &Front, who: &Principal, new: NewDialog) -> Re
         sampling_tools: it.sampling,
         ..toolcrib::host::Answers::default()
     });
-    let id = new.id.map(checked).transpose()?;
+    let id = new.id.map(checked).transpose()?.map(|name| who.dialog_id(&name));
     begin(
         front,
         who,
@@ -103,11 +131,12 @@ fn checked(id: String) -> Result<String, Fail> {
     let is_good = !id.trim().is_empty()
         && id.len() <= LONGEST
         && !id.starts_with(UNNAMED)
+        && !id.starts_with(PREFIX)
         && !id.chars().any(char::is_control);
     match is_good {
         true => Ok(id),
         false => Err(Fail::bad(format!(
-            "the id of a dialog has 1 to {LONGEST} characters and does not begin with `{UNNAMED}`"
+            "the id of a dialog has 1 to {LONGEST} characters and does not begin with `{UNNAMED}` or `{PREFIX}`"
         ))),
     }
 }

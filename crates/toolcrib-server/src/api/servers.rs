@@ -43,15 +43,17 @@ pub(crate) async fn list(
         let dialog = scope::dialog(&front, &who, None, header).await?;
         Wait::All.turn(&dialog, |_| false).await;
     }
-    let servers = front.host.servers().iter().map(ServerShape::from).collect();
+    let servers = scope::servers(&front, &who).iter().map(ServerShape::from).collect();
     Ok(Json(Servers { version: front.host.version(), servers }))
 }
 
 pub(crate) async fn one(
     State(front): State<Arc<Front>>,
+    Who(who): Who,
     At(id): At<String>,
 ) -> Result<Json<ServerShape>, Fail> {
-    Ok(Json(ServerShape::from(&there(&front, &id).await?)))
+    front.host.ready().await;
+    Ok(Json(ServerShape::from(&scope::server(&front, &who, &id)?)))
 }
 
 pub(crate) async fn log(
@@ -65,7 +67,7 @@ pub(crate) async fn log(
 /// It lives until the host ends.
 pub(crate) async fn add(
     State(front): State<Arc<Front>>,
-    Sent(new): Sent<NewServer>,
+    Sent(new, _held): Sent<NewServer>,
 ) -> Result<Response, Fail> {
     front.host.ready().await;
     front.host.add(&new.id, &Value::Object(new.entry).to_string()).await?;
@@ -111,9 +113,11 @@ pub(crate) async fn restart(
 
 pub(crate) async fn refresh(
     State(front): State<Arc<Front>>,
+    Who(who): Who,
     At(id): At<String>,
 ) -> Result<Response, Fail> {
-    let server = there(&front, &id).await?;
+    front.host.ready().await;
+    let server = scope::server(&front, &who, &id)?;
     let done = front.host.refresh(&server.key).await;
     operated(&front, &server, done)
 }
@@ -154,6 +158,6 @@ fn operated(
     let server = ServerShape::from(now.as_ref().unwrap_or(before));
     let fail = done.err().map(Fail::from);
     let status = fail.as_ref().map_or(StatusCode::OK, |fail| fail.status);
-    let told = Operated { ok: fail.is_none(), server, error: fail.map(|fail| fail.fault) };
+    let told = Operated { ok: fail.is_none(), server, error: fail.map(|fail| *fail.fault) };
     Ok((status, Json(told)).into_response())
 }

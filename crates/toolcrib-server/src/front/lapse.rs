@@ -1,5 +1,5 @@
-//! A stream ends when the token that it was asked for with is not good any more: what it tells is not for whoever has
-//! had that once.
+//! A stream ends when the token that it was asked for with is not good any more, or stands for another agent, and an
+//! anonymous stream when the host becomes protected.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::sleep;
+use toolcrib_config::model::security::Protection;
 
 use super::Front;
 use super::headers::Headers;
 use super::reply::Reply;
-use crate::identity::{Door, bearer};
+use crate::identity::{Door, Principal, bearer};
 
 /// How often is looked whether a token is still good.
 const LOOK: Duration = Duration::from_secs(1);
@@ -23,15 +24,28 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) type Lapse = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Front {
-    /// Of the token that a request has, if it needs one.
-    pub(crate) fn lapse(self: &Arc<Self>, headers: &dyn Headers, door: Door) -> Option<Lapse> {
-        let token = bearer(headers).filter(|_| door != Door::Socket)?.to_owned();
-        let front = Arc::clone(self);
+    /// Waits until a request like this one would be refused: its token has expired or stands for another agent, or it
+    /// has none and the host is protected by now. None on the owner's socket.
+    pub(crate) fn lapse(
+        self: &Arc<Self>,
+        headers: &dyn Headers,
+        door: Door,
+        who: &Principal,
+    ) -> Option<Lapse> {
+        if door == Door::Socket {
+            return None;
+        }
+        let token = bearer(headers).map(str::to_owned);
+        let (front, who) = (Arc::clone(self), who.clone());
         Some(Box::pin(async move {
             loop {
                 sleep(LOOK).await;
                 let config = front.host.config();
-                if front.identity.has_lapsed(&config.gateway, &token).await {
+                let is_over = match &token {
+                    Some(token) => front.identity.has_lapsed(&config, token, &who).await,
+                    None => front.identity.protection(&config) != Protection::Open,
+                };
+                if is_over {
                     return;
                 }
             }
@@ -40,11 +54,17 @@ impl Front {
 }
 
 /// The same answer, which ends with the token where it would have no end by itself.
-pub(super) fn bound(front: &Arc<Front>, headers: &dyn Headers, door: Door, reply: Reply) -> Reply {
+pub(super) fn bound(
+    front: &Arc<Front>,
+    headers: &dyn Headers,
+    door: Door,
+    who: &Principal,
+    reply: Reply,
+) -> Reply {
     if reply.body().size_hint().exact().is_some() {
         return reply;
     }
-    match front.lapse(headers, door) {
+    match front.lapse(headers, door, who) {
         Some(lapse) => reply.map(|body| Body::new(Bound { body, lapse })),
         None => reply,
     }

@@ -21,13 +21,16 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib::burst::Outlet;
+use toolcrib::process::open_files;
 
+use super::crowd::Seen;
 use super::loops::{Loops, Seat};
 use super::patient::Patient;
 use super::{Front, quick, route};
 use crate::identity::Door;
 
-/// Connections at once; more wait to be accepted.
+/// Connections at once. Over that, one on which nobody was admitted makes room; where there is none, more wait to be
+/// accepted.
 const CONNECTIONS: usize = 4096;
 
 /// How long the last of an answer may take when the front closes and no call is under way any more.
@@ -84,26 +87,32 @@ impl Listener for UnixListener {
 pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Door, loops: &Loops) {
     let router = route::router(front);
     let mut connections = JoinSet::new();
+    let most = most_connections(door, open_files());
     loop {
+        let is_full = connections.len() >= most;
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+            accepted = listener.accept(), if !is_full || front.crowd.has_idle() => match accepted {
                 Ok((fresh, peer)) => {
+                    if is_full {
+                        front.crowd.close_oldest_idle();
+                    }
                     let limits = front.limits();
                     // Whoever has too many is hung up on: left unaccepted he would hold up others.
                     let Some(place) = front.crowd.enter(peer.0, limits.connections) else { continue };
                     let (front, router, origin) = (Arc::clone(front), router.clone(), (door, peer));
+                    let (seen, served) = (place.seen(), place.seen());
                     let (seat, thread) = loops.seat();
                     let serving = async move {
                         if let Ok(stream) = L::settle(fresh) {
                             let outlet = Outlet::here(&stream);
                             let stream = Patient::new(stream, limits.write, place);
-                            connection(stream, outlet, front, router, origin, &seat).await;
+                            connection(stream, outlet, front, router, (origin, seen), &seat).await;
                         }
                     };
-                    match thread {
+                    served.is_served_by(match thread {
                         Some(thread) => connections.spawn_on(serving, thread),
                         None => connections.spawn(serving),
-                    };
+                    });
                 }
                 // The usual reason, too many open files, passes.
                 Err(_) => sleep(Duration::from_millis(50)).await,
@@ -124,17 +133,25 @@ pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Do
     }
 }
 
+/// A quarter of the files that may be open is left to servers and to the owner's socket.
+fn most_connections(door: Door, open_files: Option<u64>) -> usize {
+    let files = open_files.filter(|_| door != Door::Socket).map(|most| most - most / 4);
+    let files = files.and_then(|most| usize::try_from(most).ok());
+    files.map_or(CONNECTIONS, |most| most.clamp(1, CONNECTIONS))
+}
+
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     outlet: Option<Outlet>,
     front: Arc<Front>,
     router: Router,
-    origin: Origin,
+    (origin, seen): (Origin, Arc<Seen>),
     seat: &Seat,
 ) {
-    if let Some(rest) = quick::serve(&front, stream, origin, seat.vigil.clone(), outlet).await {
+    let quick = quick::serve(&front, stream, (origin, &seen), seat.vigil.clone(), outlet);
+    if let Some(rest) = quick.await {
         // Most connections never need the room for it.
-        Box::pin(other(rest, front, router, origin)).await;
+        Box::pin(other(rest, front, router, (origin, seen))).await;
     }
 }
 
@@ -143,12 +160,13 @@ async fn other(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     front: Arc<Front>,
     router: Router,
-    origin: Origin,
+    (origin, seen): (Origin, Arc<Seen>),
 ) {
     let answering = Arc::clone(&front);
     let service = service_fn(move |request: Request<Incoming>| {
         let (front, router) = (Arc::clone(&answering), router.clone());
-        let request = request.map(Body::new);
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(Arc::clone(&seen));
         async move { Ok::<_, Infallible>(route::answer(&front, &router, request, origin).await) }
     });
     let mut http = http1::Builder::new();
@@ -163,4 +181,21 @@ async fn other(
         () = front.closing() => serving.as_mut().graceful_shutdown(),
     }
     let _ = serving.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_from_outside_leave_files_for_the_owner() {
+        for (door, files, most) in [
+            (Door::Tcp, Some(1024), 768),
+            (Door::Tcp, Some(1 << 20), CONNECTIONS),
+            (Door::Tcp, None, CONNECTIONS),
+            (Door::Socket, Some(64), CONNECTIONS),
+        ] {
+            assert_eq!(most_connections(door, files), most, "{door:?} {files:?}");
+        }
+    }
 }

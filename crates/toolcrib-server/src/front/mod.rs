@@ -37,6 +37,13 @@ pub use loops::Loops;
 
 /// How often is looked for those who have gone without a word.
 const SWEEP: Duration = Duration::from_secs(15);
+
+/// How often is looked whether the configuration was read again.
+const RELOADED: Duration = Duration::from_secs(1);
+
+/// How often the file of tokens is looked at where nobody asks.
+const WATCH: Duration = Duration::from_secs(1);
+
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// What all connections share.
@@ -90,6 +97,7 @@ impl Front {
             () = listen::serve(self, listener, door, loops) => {}
             () = loops.keep() => {}
             () = self.sweep() => {}
+            () = self.watch_protection() => {}
         }
     }
 
@@ -109,8 +117,34 @@ impl Front {
         self.closing.begin();
     }
 
-    /// Ends sessions and dialogs that nobody uses. Never ends itself: whoever serves does.
+    /// Ends sessions and dialogs that nobody uses, or whose principal became another agent. Never ends itself: whoever
+    /// serves does.
     async fn sweep(&self) {
+        tokio::join!(self.sweep_idle(), self.sweep_changed_agents());
+    }
+
+    /// Ends dialogs whose principal is another agent since the configuration was read again. Sessions are checked when
+    /// they are used, streams by [`lapse`].
+    async fn sweep_changed_agents(&self) {
+        let mut known = self.host.config();
+        loop {
+            sleep(RELOADED).await;
+            let config = self.host.config();
+            if Arc::ptr_eq(&known, &config) {
+                continue;
+            }
+            known = config;
+            for dialog in self.host.dialogs() {
+                let now = dialog.principal();
+                let now = now.and_then(|it| Identity::configured_agent(&known.gateway, it));
+                if now.is_some_and(|now| now != dialog.agent()) {
+                    dialog.end().await;
+                }
+            }
+        }
+    }
+
+    async fn sweep_idle(&self) {
         loop {
             let idle = self.limits().idle;
             sleep(idle.map_or(SWEEP, |idle| (idle / 2).clamp(SHORTEST, SWEEP))).await;
@@ -122,6 +156,14 @@ impl Front {
                     dialog.end().await;
                 }
             }
+        }
+    }
+
+    /// Looks at the tokens regularly, so that the host stays protected even when their file is deleted.
+    async fn watch_protection(&self) {
+        loop {
+            self.identity.watch();
+            sleep(WATCH).await;
         }
     }
 

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use toolcrib::burst::Outlet;
-use toolcrib_wire::Raw;
+use toolcrib_wire::{Held, Raw};
 
+use super::crowd::Seen;
 use super::head::{self, Found, Lines, Usual};
 use super::listen::Origin;
 use super::replay::Replay;
@@ -26,12 +27,13 @@ use super::wire::{Came, Wire};
 use super::{Front, lapse, posted};
 use crate::closing::Listening;
 use crate::gateway;
+use crate::identity::Principal;
 
 /// Answers for as long as what comes is usual; what is left of the connection when it is not.
 pub(super) async fn serve<S>(
     front: &Arc<Front>,
     stream: S,
-    origin: Origin,
+    (origin, seen): (Origin, &Seen),
     vigil: Option<Vigil>,
     outlet: Option<Outlet>,
 ) -> Option<Replay<S>>
@@ -40,7 +42,7 @@ where
 {
     let longest = front.limits().read;
     let wire = Wire::new(stream, longest, vigil, outlet);
-    let mut quick = Quick { front, origin, longest, wire, date: Date::default() };
+    let mut quick = Quick { front, origin, seen, longest, wire, date: Date::default() };
     let mut lines = Lines::default();
     let mut closing = front.closing.listening();
     let goes_on = loop {
@@ -61,6 +63,7 @@ where
 struct Quick<'a, S> {
     front: &'a Arc<Front>,
     origin: Origin,
+    seen: &'a Seen,
     /// How long a head may take.
     longest: Duration,
     wire: Wire<S>,
@@ -104,36 +107,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
             Ok(principal) => principal,
             Err(refused) => return self.refuse(*refused, usual).await,
         };
-        let body = match self.body(lines, usual.body).await {
+        self.seen.admit();
+        let (body, held) = match self.body(lines, usual.body, &principal).await {
             Ok(body) => body,
             Err(refused) => return self.refuse(*refused, usual).await,
         };
         let (door, _) = self.origin;
-        let answering = pin!(gateway::serve_whole(self.front, &principal, door, lines, body));
+        let serving = gateway::serve_whole(self.front, &principal, door, lines, (body, held));
+        let answering = pin!(serving);
         match self.wire.unless_gone(answering).await? {
             Answered::Message(status, message) => self.tell(status, &message, usual.closes).await,
             Answered::Reply(reply) => {
-                let reply = lapse::bound(self.front, lines, door, reply);
+                let reply = lapse::bound(self.front, lines, door, &principal, reply);
                 self.say(reply, usual.closes).await
             }
         }
     }
 
     /// The body, which is nearly always there already.
-    async fn body(&mut self, lines: &Lines, length: usize) -> Result<Bytes, Box<Reply>> {
-        if self.wire.bytes.len() < length {
-            let (limits, longest) = self.front.gateway.bounds();
-            posted::check(lines, length, &limits)?;
-            self.wire.gather(length, longest).await.map_err(posted::unread)?;
+    async fn body(
+        &mut self,
+        lines: &Lines,
+        length: usize,
+        who: &Principal,
+    ) -> Result<(Bytes, Held), Box<Reply>> {
+        if self.wire.bytes.len() >= length {
+            return Ok((self.wire.take(length), None));
         }
-        Ok(self.wire.take(length))
+        let (limits, longest) = self.front.gateway.bounds();
+        posted::check(lines, length, &limits)?;
+        let mut held = self.front.gateway.reservation(who.chooses, &who.agent);
+        self.wire.gather(length, longest, &mut held).await.map_err(posted::unread)?;
+        Ok((self.wire.take(length), held.into_held()))
     }
 
     /// An answer to what may not have come as a whole, and then never will.
     async fn refuse(&mut self, reply: Reply, usual: Usual) -> Option<()> {
         let is_whole = self.wire.bytes.len() >= usual.body;
-        if is_whole {
-            self.wire.take(usual.body);
+        match is_whole {
+            true => drop(self.wire.take(usual.body)),
+            // Nobody will use what has come of it.
+            false => self.wire.bytes = BytesMut::new(),
         }
         let said = self.say(reply, usual.closes || !is_whole).await;
         if !is_whole {
@@ -253,8 +267,8 @@ mod tests {
         let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&polls));
         let host = front.host.clone();
         tasks.spawn(async move {
-            let origin = (Door::Tcp, Peer(None));
-            let mut serving = pin!(serve(&front, stream, origin, None, outlet));
+            let (origin, seen) = ((Door::Tcp, Peer(None)), Seen::default());
+            let mut serving = pin!(serve(&front, stream, (origin, &seen), None, outlet));
             let counting = poll_fn(|cx| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 serving.as_mut().poll(cx)
@@ -298,7 +312,8 @@ mod tests {
         let (host, outlet) = (front.host.clone(), Outlet::here(&stream));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            serve(&front, stream, (Door::Tcp, Peer(None)), None, outlet).await.is_none()
+            let (origin, seen) = ((Door::Tcp, Peer(None)), Seen::default());
+            serve(&front, stream, (origin, &seen), None, outlet).await.is_none()
         });
         tell(&mut client).await;
         client.write_all(TOLD).await.unwrap();

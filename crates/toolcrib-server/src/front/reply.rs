@@ -72,6 +72,11 @@ pub fn later(reason: &str) -> Reply {
     with_header(refuse(StatusCode::TOO_MANY_REQUESTS, reason), RETRY_AFTER, "1")
 }
 
+/// 503 with `Retry-After: 1`.
+pub fn unavailable(reason: &str) -> Reply {
+    with_header(refuse(StatusCode::SERVICE_UNAVAILABLE, reason), RETRY_AFTER, "1")
+}
+
 /// The status that the modern era gives an error.
 pub fn status_of(error: &RpcError) -> StatusCode {
     use code::{

@@ -9,9 +9,12 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
+use toolcrib_config::Config;
 use toolcrib_config::model::host::{Gateway, GatewayOAuth};
+use toolcrib_config::model::security::Protection;
 use tower::Service;
 
+use super::crowd::Seen;
 use super::headers::Headers;
 use super::listen::{Origin, Peer};
 use super::reply::{self, Reply};
@@ -20,6 +23,10 @@ use crate::api::Fail;
 use crate::identity::gate::{self, Names};
 use crate::identity::{Door, Metadata, Principal, Refused};
 use crate::{api, gateway, metrics};
+
+/// The paths that are answered over TCP even where the gateway's configuration is invalid.
+const HEALTHZ: &str = "/healthz";
+const READYZ: &str = "/readyz";
 
 /// Everything that is served.
 pub(super) fn router(front: &Arc<Front>) -> Router {
@@ -31,8 +38,8 @@ pub(super) fn router(front: &Arc<Front>) -> Router {
         .layer(from_fn_with_state(Arc::clone(front), identify));
     let open = Router::new()
         .route("/", get(page::show))
-        .route("/healthz", get(alive))
-        .route("/readyz", get(ready))
+        .route(HEALTHZ, get(alive))
+        .route(READYZ, get(ready))
         .route("/.well-known/oauth-protected-resource", get(resource))
         .route("/.well-known/oauth-protected-resource/{*path}", get(resource));
     known.merge(open).with_state(Arc::clone(front))
@@ -46,26 +53,38 @@ pub(super) async fn answer(
     origin: Origin,
 ) -> Reply {
     let said = authorization(request.headers());
-    let reply = if request.uri().path() == gateway::PATH {
+    if request.uri().path() == gateway::PATH {
         // The gateway needs nothing of the router.
         let asked = Asked::new(request.headers(), gateway::PATH, origin);
-        match admit(front, asked).await {
-            Ok(principal) => gateway::serve(front, &principal, origin.0, request).await,
+        return match admit(front, asked).await {
+            Ok(who) => {
+                note_admission(request.extensions());
+                let reply = gateway::serve(front, &who, origin.0, request).await;
+                lapse::bound(front, &said, origin.0, &who, reply)
+            }
             Err(refused) => *refused,
-        }
-    } else {
-        routed(front, router, request, origin).await
-    };
-    lapse::bound(front, &said, origin.0, reply)
+        };
+    }
+    let mut reply = routed(front, router, request, origin).await;
+    match reply.extensions_mut().remove::<Principal>() {
+        Some(who) => lapse::bound(front, &said, origin.0, &who, reply),
+        None => reply,
+    }
 }
 
 /// What the router answers.
 async fn routed(front: &Front, router: &Router, mut request: Request, origin: Origin) -> Reply {
     front.configured().await;
-    if !is_meant(&front.host.config().gateway, request.headers(), origin.0) {
+    let config = front.host.config();
+    if !is_meant(&config.gateway, request.headers(), origin.0) {
         return not_meant();
     }
     let (door, peer) = origin;
+    let is_closed = door != Door::Socket && config.security.protection == Protection::Invalid;
+    if is_closed && !matches!(request.uri().path(), HEALTHZ | READYZ) {
+        let asked = Asked::new(request.headers(), request.uri().path(), origin);
+        return refuse(&config.gateway.oauth, &asked, &Refused::Closed);
+    }
     request.extensions_mut().insert(door);
     request.extensions_mut().insert(peer);
     match router.clone().call(request).await {
@@ -85,7 +104,7 @@ pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, 
     front.configured().await;
     let config = front.host.config();
     match is_meant(&config.gateway, asked.headers, asked.door) {
-        true => known(front, &config.gateway, asked).await,
+        true => known(front, &config, asked).await,
         false => Err(Box::new(not_meant())),
     }
 }
@@ -97,12 +116,13 @@ fn is_meant(gateway: &Gateway, headers: &dyn Headers, door: Door) -> bool {
         Door::Tcp => None,
         Door::Net(address) => Some(address),
     };
-    let names = Names { address, hosts: &gateway.hosts };
+    let names = Names { address, hosts: &gateway.hosts, origins: &gateway.origins };
     gate::lets_in(names, headers)
 }
 
 fn not_meant() -> Reply {
-    let reason = "this server answers only to its own names (gateway.hosts)";
+    let reason =
+        "this server answers only to its own names (gateway.hosts) and pages (gateway.origins)";
     reply::refuse(StatusCode::FORBIDDEN, reason)
 }
 
@@ -112,10 +132,13 @@ pub(crate) async fn identify(
     mut request: Request,
     next: Next,
 ) -> Reply {
-    match known(&front, &front.host.config().gateway, Asked::of(&request)).await {
+    match known(&front, &front.host.config(), Asked::of(&request)).await {
         Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
+            note_admission(request.extensions());
+            request.extensions_mut().insert(principal.clone());
+            let mut reply = next.run(request).await;
+            reply.extensions_mut().insert(principal);
+            reply
         }
         Err(refused) => *refused,
     }
@@ -141,13 +164,16 @@ impl<'a> Asked<'a> {
     }
 }
 
-async fn known(
-    front: &Front,
-    gateway: &Gateway,
-    asked: Asked<'_>,
-) -> Result<Principal, Box<Reply>> {
-    let who = front.identity.who(gateway, asked.headers, asked.door, asked.peer).await;
-    who.map_err(|refused| Box::new(refuse(&gateway.oauth, &asked, &refused)))
+async fn known(front: &Front, config: &Config, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
+    let who = front.identity.who(config, asked.headers, asked.door, asked.peer).await;
+    who.map_err(|refused| Box::new(refuse(&config.gateway.oauth, &asked, &refused)))
+}
+
+/// The connection of a request is not closed any more to make room for others.
+fn note_admission(said: &Extensions) {
+    if let Some(seen) = said.get::<Arc<Seen>>() {
+        seen.admit();
+    }
 }
 
 pub(crate) fn door(said: &Extensions) -> Door {
@@ -164,6 +190,7 @@ fn refuse(oauth: &GatewayOAuth, asked: &Asked<'_>, refused: &Refused) -> Reply {
         false => reply::refuse(status, &refused.to_string()),
     };
     let (name, value) = match refused {
+        Refused::Closed => return reply,
         // Whoever may ask once in a second may ask again within one.
         Refused::TooFast { .. } => (header::RETRY_AFTER, "1".to_owned()),
         Refused::TooManyWrong(most) => {

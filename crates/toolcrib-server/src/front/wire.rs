@@ -16,6 +16,7 @@ use toolcrib::burst::{Left, Outlet};
 use super::posted::Unread;
 use super::replay::Replay;
 use super::vigil::{Vigil, Watch};
+use crate::body_budget::{NoRoom, Reservation};
 
 /// Room for what comes. A usual request is much smaller, so that one read tells that there is nothing more.
 const ROOM: usize = 8 << 10;
@@ -111,12 +112,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         came
     }
 
-    /// Waits until so many bytes are there.
-    pub(super) async fn gather(&mut self, length: usize, longest: Duration) -> Result<(), Unread> {
+    /// Waits until so many bytes are there, which are counted as they come.
+    pub(super) async fn gather(
+        &mut self,
+        length: usize,
+        longest: Duration,
+        held: &mut Reservation,
+    ) -> Result<(), Unread> {
         self.deadline.set(longest);
         while self.bytes.len() < length {
             match self.more().await {
-                Came::Bytes => {}
+                Came::Bytes => held.resize(self.bytes.len()).map_err(|NoRoom| Unread::NoRoom)?,
                 Came::End => return Err(Unread::Broken),
                 Came::Late => return Err(Unread::TooSlow),
             }
@@ -365,7 +371,10 @@ mod tests {
         assert_eq!(passed, 20 + 29 + 1 + 25 + 30);
         // A shorter one is not waited for until a longer one is over.
         wire.begin(LONGEST);
-        assert_eq!(wire.gather(100, Duration::from_secs(1)).await, Err(Unread::TooSlow));
+        assert_eq!(
+            wire.gather(100, Duration::from_secs(1), &mut Reservation::default()).await,
+            Err(Unread::TooSlow)
+        );
         assert_eq!(begun.elapsed().as_secs(), passed + 1);
     }
 
@@ -380,8 +389,8 @@ mod tests {
         assert_eq!(&wire.bytes[..], b"next");
         drop(theirs);
         assert_eq!(wire.unless_gone(pin!(pending::<()>())).await, None);
-        assert_eq!(wire.gather(4, LONGEST).await, Ok(()));
-        assert_eq!(wire.gather(5, LONGEST).await, Err(Unread::Broken));
+        assert_eq!(wire.gather(4, LONGEST, &mut Reservation::default()).await, Ok(()));
+        assert_eq!(wire.gather(5, LONGEST, &mut Reservation::default()).await, Err(Unread::Broken));
     }
 
     #[tokio::test(start_paused = true)]
@@ -392,10 +401,10 @@ mod tests {
             let idle = pin!(pending::<()>());
             let _ = timeout(LONGEST, wire.unless_gone(idle)).await;
             assert!((AHEAD..2 * AHEAD).contains(&wire.bytes.len()), "{}", wire.bytes.len());
-            wire.gather(3 * KEPT, LONGEST).await.unwrap();
+            wire.gather(3 * KEPT, LONGEST, &mut Reservation::default()).await.unwrap();
             assert_eq!(wire.take(3 * KEPT), vec![7; 3 * KEPT]);
             assert!(wire.bytes.capacity() < KEPT, "{}", wire.bytes.capacity());
-            wire.gather(KEPT, LONGEST).await.unwrap();
+            wire.gather(KEPT, LONGEST, &mut Reservation::default()).await.unwrap();
         };
         tokio::join!(sending, working);
         assert_eq!(wire.bytes.len(), KEPT);

@@ -32,7 +32,10 @@ pub(super) async fn together(
                 tasks.spawn(async move { say(&out, answering.await).await });
             }
             Ok(Message::Notification(told)) => client.heed(&told),
-            Ok(Message::Response(response)) => client.answered(response),
+            // Nothing can be said to an answer that nobody waits for.
+            Ok(Message::Response(response)) => {
+                client.answered(response);
+            }
             Err(malformed) => {
                 let (said, out) = (refusal(&malformed), out.clone());
                 tasks.spawn(async move { say(&out, said).await });

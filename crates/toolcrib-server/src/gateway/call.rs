@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use toolcrib::conn::peer::{CallOff, Receiver, Remark, mailbox};
 use toolcrib::host::{Answers, Besides, Question};
-use toolcrib::{CallRequest, Dialog};
+use toolcrib::lease::Reminder;
+use toolcrib::{CallRequest, Dialog, Turn};
 use toolcrib_wire::meta::PROGRESS_TOKEN;
 use toolcrib_wire::notice::LogMessage;
 use toolcrib_wire::param_header::{check_params, param_headers};
@@ -27,6 +28,7 @@ use super::caller::Caller;
 use super::client::Client;
 use super::outlet::Course;
 use super::parked::Parked;
+use super::reminder::with_reminder;
 
 /// Remarks that wait for a client; then the oldest are dropped.
 const REMARKS: usize = 4096;
@@ -95,7 +97,8 @@ impl Client {
                 if let Some(span) = span {
                     span.end(&ended);
                 }
-                ended.outcome.map_err(|error| refusal(&error)).map(Said::of_call)
+                let result = ended.outcome.map_err(|error| refusal(&error))?;
+                Ok(Said::of_call(&result, ended.reminder.as_deref()))
             })
         };
         conduct.see_through(method::TOOLS_CALL, begin).await
@@ -148,10 +151,14 @@ impl Said {
         }
     }
 
-    fn of_call(result: CallToolResult) -> Self {
+    fn of_call(result: &CallToolResult, reminder: Option<&Reminder>) -> Self {
+        let raw = match reminder {
+            Some(reminder) => with_reminder(result.raw(), reminder),
+            None => result.raw().clone(),
+        };
         match result.result_type() {
-            ResultType::InputRequired => Said::Question(result.raw().clone()),
-            _ => Said::Result(result.raw().clone()),
+            ResultType::InputRequired => Said::Question(raw),
+            _ => Said::Result(raw),
         }
     }
 }
@@ -187,6 +194,8 @@ impl Conduct<'_> {
             call_off: Some(call_off.clone()),
             answers: Some(self.answers),
             rounds: self.caller.rounds(self.params, state),
+            request_id: None,
+            reminds: method == method::TOOLS_CALL,
         };
         let (running, may_be_asked) = (begin(besides), self.answers != Answers::default());
         let asked = HashSet::new();
@@ -200,10 +209,13 @@ impl Conduct<'_> {
     }
 
     /// Until there is a result, or something that only the client can answer.
-    async fn run(&self, mut underway: Underway) -> Result<Raw, RpcError> {
-        let mut asks = underway.may_be_asked.then(|| self.dialog.asked());
+    async fn run(&self, underway: Underway) -> Result<Raw, RpcError> {
         // Hardly any call asks something.
         let mut asking = None;
+        // Declared after `asking`, so that a call that is dropped ends before its questions: those that another call
+        // may have caused are then that call's.
+        let mut underway = underway;
+        let mut asks = underway.may_be_asked.then(|| self.dialog.asked());
         loop {
             let questions = match &mut asks {
                 Some(asks) => {
@@ -223,7 +235,7 @@ impl Conduct<'_> {
                     true => self.refuse(&question),
                     false => asking
                         .get_or_insert_with(FuturesUnordered::new)
-                        .push(self.pass_on(question)),
+                        .push(self.pass_on(underway.call, question)),
                 }
             }
             tokio::select! {
@@ -245,7 +257,8 @@ impl Conduct<'_> {
     /// What is to be asked of the client for this call, and has not been.
     fn questions(&self, underway: &Underway) -> Vec<Question> {
         let mut questions = self.dialog.questions();
-        questions.retain(|it| it.call == Some(underway.call) && !underway.asked.contains(&it.id));
+        let carries = |it: &Question| it.carrier == Some(underway.call);
+        questions.retain(|it| carries(it) && !underway.asked.contains(&it.id));
         // Whoever comes back may say less than he said in the beginning.
         questions.retain(|it| match self.answers.refusal(&it.method, it.params.json()) {
             Some(refusal) => {
@@ -257,18 +270,23 @@ impl Conduct<'_> {
         questions
     }
 
-    /// A question as a request of its own.
-    async fn pass_on(&self, question: Question) {
-        let called_off = self.called_off(question.id);
-        let answer = self.client.ask(&question, &self.course.out, called_off).await;
-        let gone = || Err(RpcError::internal("the client has gone"));
-        self.dialog.answer(question.id, answer.unwrap_or_else(gone));
+    /// A question as a request of its own, until it ends.
+    async fn pass_on(&self, call: u64, question: Question) {
+        let asked = self.client.ask(self.dialog, &question, &self.course.out).await;
+        match asked {
+            Some(_asked) => self.closed(question.id).await,
+            None if self.dialog.pass_over(question.id, call) => {}
+            None => {
+                let gone = RpcError::internal("the client has gone");
+                self.dialog.answer(question.id, Err(gone));
+            }
+        }
     }
 
-    /// Until the server does not want to know it any more.
-    async fn called_off(&self, question: u64) {
+    /// Waits until a question is answered or its server does not want to know it any more.
+    async fn closed(&self, question: u64) {
         let mut asks = self.dialog.asked();
-        while self.dialog.questions().iter().any(|it| it.id == question) {
+        while self.dialog.is_asked(question) {
             if asks.changed().await.is_err() {
                 return;
             }
@@ -362,13 +380,17 @@ async fn one_of<F: Future<Output = ()>>(asking: &mut Option<FuturesUnordered<F>>
 /// The name that the host knows a tool by.
 async fn tool_name(dialog: &Dialog, server: Option<&str>, name: &str) -> Result<String, RpcError> {
     let Some(server) = server else { return Ok(name.to_owned()) };
-    let mut tool = dialog.turn_now().tool_of(server, name);
+    let find = |turn: Turn| match turn.tool_of(server, name) {
+        Some(tool) => Some(tool.name().to_owned()),
+        // The call starts its server again.
+        None => turn.away_tool_of(server, name),
+    };
+    let mut tool = find(dialog.turn_now());
     if tool.is_none() {
         // It may be one of a server that has not been asked yet.
-        tool = Box::pin(dialog.turn()).await.tool_of(server, name);
+        tool = find(Box::pin(dialog.turn()).await);
     }
-    let unknown = || RpcError::invalid_params(format!("unknown tool: {name}"));
-    Ok(tool.ok_or_else(unknown)?.name().to_owned())
+    tool.ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {name}")))
 }
 
 async fn next(remarks: &mut Option<Receiver<Remark>>) -> Remark {

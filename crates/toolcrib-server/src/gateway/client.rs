@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::AbortHandle;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OnceCell, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
 use toolcrib::conn::peer::CallOff;
@@ -19,6 +19,7 @@ use super::caller::{Caller, Opened};
 use super::lists::{List, Listed, Prints};
 use super::outlet::{Course, Outlet};
 use super::parked::{Parked, Parking};
+use crate::identity::namespace::dialog_id;
 
 /// Requests of one client that are under way at once; more are refused.
 const AT_ONCE: usize = 256;
@@ -32,6 +33,8 @@ pub struct Who {
     /// Whoever lets people in knows them by that.
     pub principal: Option<Arc<str>>,
     pub agent: Arc<str>,
+    /// Whether the principal may be any agent.
+    pub chooses: bool,
     /// The one server that it sees, under the server's own names; all where nothing is said.
     pub server: Option<Arc<str>>,
     /// The dialog that it goes on with or begins; one of its own where nothing is said.
@@ -41,7 +44,22 @@ pub struct Who {
 impl Who {
     /// One who sees everything that an agent may see.
     pub fn agent(agent: &str) -> Self {
-        Who { principal: None, agent: agent.into(), server: None, dialog: None }
+        Who { principal: None, agent: agent.into(), chooses: true, server: None, dialog: None }
+    }
+
+    /// Whether what this one began may be used by another: by the same principal, of the same address, with the same
+    /// agent unless the principal may choose it.
+    pub(super) fn is_open_to(&self, other: &Who) -> bool {
+        self.principal == other.principal
+            && self.server == other.server
+            && (other.chooses || self.agent == other.agent)
+    }
+
+    /// The id of the dialog that it names.
+    fn dialog_id(&self) -> Option<String> {
+        let name = self.dialog.as_deref()?;
+        let principal = self.principal.as_deref().unwrap_or_default();
+        Some(dialog_id(principal, &self.agent, self.chooses, name))
     }
 }
 
@@ -66,7 +84,8 @@ struct Inner {
     opened: Option<Opened>,
     log_level: Option<LogLevel>,
     last_question: i64,
-    questions: HashMap<Id, oneshot::Sender<Response>>,
+    /// Questions of the dialog that it was asked and has not answered, by the ids of the requests.
+    questions: HashMap<Id, u64>,
     /// What may be called off: a client may use an id twice, and then it is the newer one.
     running: BTreeMap<Id, Run>,
     last_run: u64,
@@ -96,17 +115,26 @@ type Inbox = mpsc::Sender<Result<Message, Malformed>>;
 #[derive(Debug)]
 pub(super) struct Open(Arc<Client>);
 
-/// A question that the client has been asked. If it ends without an answer the client is told.
-struct OpenQuestion<'a> {
-    id: Option<Id>,
-    call_off: &'a CallOff,
+/// A question that the client was asked. If the question ends without an answer the client is told.
+pub(super) struct AskedQuestion<'a> {
+    client: &'a Client,
+    dialog: &'a Dialog,
+    question: &'a Question,
+    id: Id,
     out: &'a Outlet,
+    is_sent: bool,
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for AskedQuestion<'_> {
     fn drop(&mut self) {
-        if let Some(request) = self.id.take() {
-            self.out.offer(self.call_off.notification(request, "it is asked no more"));
+        // Only its carrier has ended: the client may still answer it, and another call may carry it.
+        if self.is_sent && self.dialog.is_asked(self.question.id) {
+            return;
+        }
+        let is_unanswered = self.client.inner().questions.remove(&self.id).is_some();
+        if self.is_sent && is_unanswered {
+            let id = self.id.clone();
+            self.out.offer(self.question.call_off.notification(id, "it is asked no more"));
         }
     }
 }
@@ -161,7 +189,7 @@ impl Client {
     pub(super) async fn dialog(&self, caller: &Caller) -> Result<&Dialog, RpcError> {
         let begin = || async {
             let request = DialogRequest {
-                id: self.who.dialog.as_deref().map(str::to_owned),
+                id: self.who.dialog_id(),
                 agent: Some(self.who.agent.to_string()),
                 principal: self.who.principal.as_deref().map(str::to_owned),
                 era: Some(caller.era()),
@@ -297,40 +325,42 @@ impl Client {
         run.task.abort();
     }
 
-    /// Asks the client something on the stream of one of its requests, until that is called off.
-    pub(super) async fn ask(
-        &self,
-        question: &Question,
-        out: &Outlet,
-        called_off: impl Future<Output = ()>,
-    ) -> Option<Result<Raw, RpcError>> {
-        let (sender, answer) = oneshot::channel();
-        let id = {
+    /// Asks the client a question on the stream of one of its requests, once: a question that was asked on the stream
+    /// of another request keeps its id. `None` where the client has gone.
+    pub(super) async fn ask<'a>(
+        &'a self,
+        dialog: &'a Dialog,
+        question: &'a Question,
+        out: &'a Outlet,
+    ) -> Option<AskedQuestion<'a>> {
+        let (id, is_sent) = {
             let mut inner = self.inner();
-            inner.questions.retain(|_, asked| !asked.is_closed());
-            inner.last_question += 1;
-            let id = Id::Number(inner.last_question);
-            inner.questions.insert(id.clone(), sender);
-            id
-        };
-        let asked = build::request(&id, &question.method, Some(question.params.json()));
-        out.send(asked).await.ok()?;
-        let mut open = OpenQuestion { id: Some(id), call_off: &question.call_off, out };
-        tokio::select! {
-            answer = answer => {
-                open.id = None;
-                answer.ok().map(Response::into_answer)
+            inner.questions.retain(|_, asked| dialog.is_asked(*asked));
+            let known = inner.questions.iter().find(|(_, asked)| **asked == question.id);
+            match known.map(|(id, _)| id.clone()) {
+                Some(id) => (id, true),
+                None => {
+                    inner.last_question += 1;
+                    let id = Id::Number(inner.last_question);
+                    inner.questions.insert(id.clone(), question.id);
+                    (id, false)
+                }
             }
-            () = called_off => None,
+        };
+        let mut asked = AskedQuestion { client: self, dialog, question, id, out, is_sent };
+        if !asked.is_sent {
+            let message = build::request(&asked.id, &question.method, Some(question.params.json()));
+            out.send(message).await.ok()?;
+            asked.is_sent = true;
         }
+        Some(asked)
     }
 
-    pub(super) fn answered(&self, response: Response) {
+    /// Delivers the client's answer to the server that asked. False if nobody waits for it any more.
+    pub(super) fn answered(&self, response: Response) -> bool {
         let asked = response.id.as_ref().and_then(|id| self.inner().questions.remove(id));
-        if let Some(asked) = asked {
-            // Whoever asked may have been cancelled since.
-            let _ = asked.send(response);
-        }
+        let asked = asked.zip(self.begun());
+        asked.is_some_and(|(question, dialog)| dialog.answer(question, response.into_answer()))
     }
 
     pub(super) fn subscribe(&self, uri: &str, subscription: Subscription) {

@@ -27,10 +27,10 @@ struct All {
 pub(super) struct TooMany;
 
 impl Clients {
-    /// The session of that id, if it is this principal's and of the same address.
+    /// The session of that id, if it is open to whoever asks.
     pub(super) fn session(&self, id: &str, who: &Who) -> Option<Arc<Client>> {
         let client = self.all().sessions.get(id).cloned()?;
-        let is_own = client.who.principal == who.principal && client.who.server == who.server;
+        let is_own = client.who.is_open_to(who);
         if client.is_over() {
             self.remove(id);
             return None;

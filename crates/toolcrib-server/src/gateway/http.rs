@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    Id, Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method,
+    Held, Id, Json, Message, Packet, Raw, Request, RpcError, Version, build, header, method,
 };
 
 use super::batch::together;
@@ -34,6 +34,10 @@ use crate::identity::{Door, Principal, Refused};
 
 /// The longest name of a dialog.
 const HANDLE: usize = 128;
+
+/// Why an answer is refused.
+const UNWANTED: &str =
+    "nobody waits for this answer: the request was answered, cancelled or never made";
 
 /// What an address may say besides its path.
 #[derive(Debug, Deserialize)]
@@ -63,11 +67,11 @@ pub(crate) async fn whole(
     principal: &Principal,
     door: Door,
     headers: &dyn Headers,
-    body: Bytes,
+    (body, held): (Bytes, Held),
 ) -> Answered {
     let gateway = &front.gateway;
     let read = who(principal, &Asked { agent: None }, None).and_then(|who| {
-        let packet = posted::understand(headers, body, &gateway.bounds().0)?;
+        let packet = posted::understand(headers, body, &gateway.bounds().0, held)?;
         count(gateway, &who, door, &packet)?;
         Ok((packet, who))
     });
@@ -110,7 +114,8 @@ pub(super) fn who(
         };
         Box::new(reply::refuse(status, &refused.to_string()))
     })?;
-    Ok(Who { principal: Some(Arc::clone(&principal.id)), agent, server, dialog: None })
+    let id = Some(Arc::clone(&principal.id));
+    Ok(Who { principal: id, agent, chooses: principal.chooses, server, dialog: None })
 }
 
 async fn answer(gateway: &Arc<Gateway>, who: Who, door: Door, request: HttpRequest) -> Answered {
@@ -201,8 +206,13 @@ async fn legacy(
             accepted()
         }
         Packet::One(Message::Response(response)) => {
-            client.answered(response);
-            accepted()
+            // SDKs answer a question that was cancelled with an error: there is no answer in it that could be lost.
+            let is_error = response.answer().is_err();
+            match client.answered(response) || is_error {
+                true => accepted(),
+                // Not 404, which would tell the client that its session has ended.
+                false => reply::refuse(StatusCode::CONFLICT, UNWANTED).into(),
+            }
         }
         batch => match together(&client, takes_events(headers), batch).await {
             Some(answer) => answer,
@@ -305,7 +315,8 @@ pub(super) async fn read(
     body: HttpBody,
 ) -> Result<Packet, Box<Reply>> {
     let (limits, longest) = gateway.bounds();
-    let packet = posted::read(headers, body, &limits, longest).await?;
+    let held = gateway.reservation(who.chooses, &who.agent);
+    let packet = posted::read(headers, body, &limits, longest, held).await?;
     count(gateway, who, door, &packet)?;
     Ok(packet)
 }

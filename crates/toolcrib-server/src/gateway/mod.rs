@@ -16,8 +16,10 @@ mod clients;
 mod documents;
 mod http;
 mod lists;
+mod metered;
 mod outlet;
 mod parked;
+mod reminder;
 mod respond;
 mod sse;
 mod stream;
@@ -32,12 +34,14 @@ use axum::routing::any;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use toolcrib::Host;
+use toolcrib::process::memory_limit;
 use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 
 pub use client::{Client, Who};
 pub(crate) use http::{all as serve, whole as serve_whole};
 
+use crate::body_budget::{self, BodyBudget, BodyShare, Reservation};
 use crate::closing::Closing;
 use crate::front::Front;
 use crate::identity::{Limits as Share, Pace, Refused};
@@ -61,6 +65,9 @@ pub struct Gateway {
     server: Implementation,
     traces: Traces,
     pace: Pace,
+    bodies: BodyBudget,
+    /// The memory that this process may use, as it was when it began.
+    memory: Option<u64>,
     lists: Lists,
     clients: Clients,
     closing: Closing,
@@ -87,6 +94,8 @@ impl Gateway {
             server,
             traces,
             pace,
+            bodies: BodyBudget::default(),
+            memory: memory_limit(),
             lists: Lists::default(),
             clients: Clients::default(),
             closing: Closing::default(),
@@ -141,7 +150,7 @@ impl Gateway {
     /// How long calls that are under way may take when nothing more is to come: as long as those of a server that
     /// drains.
     pub(crate) fn patience(&self) -> Duration {
-        self.host.config().host.reload.drain_kill.0
+        self.host.config().host.reload.shutdown_limit()
     }
 
     /// What each principal may use.
@@ -153,6 +162,19 @@ impl Gateway {
     pub(crate) fn bounds(&self) -> (Limits, Duration) {
         let own = self.limits();
         (Limits { size: own.body.min(LIMITS.size), ..LIMITS }, own.read)
+    }
+
+    /// Counts the memory of a body. Whoever may be any agent has grants.
+    pub(crate) fn reservation(&self, chooses: bool, agent: &str) -> Reservation {
+        let config = self.host.config();
+        let most = body_budget::most(config.gateway.limits.bodies.map(|it| it.0), self.memory);
+        let has_grants = chooses || self.host.has_grants(agent);
+        self.bodies.open(BodyShare::new(most, has_grants))
+    }
+
+    /// The memory that bodies take now.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.bodies.used()
     }
 
     /// Counts a request that is no request of HTTP by itself. Whoever is no principal is the person at this machine,

@@ -38,8 +38,9 @@ pub(super) async fn serve(
     let (out, queue) = mpsc::channel(QUEUE);
     let mut writer = JoinSet::new();
     writer.spawn(write(queue, output));
+    let held = gateway.reservation(who.chooses, &who.agent);
     let mut talk = Talk::new(Client::new(gateway, who), out);
-    let mut lines = Lines::new(input, LIMITS);
+    let mut lines = Lines::counted(input, LIMITS, held);
     let reading = async {
         while let Some(came) = lines.next().await? {
             talk.hear(came).await;
@@ -104,7 +105,10 @@ impl Talk {
         match came {
             Ok(Message::Request(request)) => self.begin(request).await,
             Ok(Message::Notification(told)) => self.client.heed(&told),
-            Ok(Message::Response(response)) => self.client.answered(response),
+            // Nothing can be said to an answer that nobody waits for.
+            Ok(Message::Response(response)) => {
+                self.client.answered(response);
+            }
             Err(refusal) => self.say(refusal).await,
         }
         while self.tasks.try_join_next().is_some() {}

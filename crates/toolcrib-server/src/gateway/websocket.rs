@@ -19,18 +19,21 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
-use toolcrib_wire::{Raw, parse};
+use toolcrib_wire::{Raw, parse_holding};
 
 use super::client::Client;
 use super::clients::{Clients, Held};
 use super::http::{Asked, who};
+use super::metered::{Meter, Metered};
 use super::stream::Talk;
 use super::{Gateway, LIMITS, QUEUE};
 use crate::front::Front;
 use crate::front::headers::Headers;
 use crate::front::lapse::Lapse;
+use crate::front::posted::NO_ROOM;
 use crate::front::reply::{self, Reply};
 use crate::front::route::door;
 use crate::identity::Principal;
@@ -45,7 +48,7 @@ const ALIVE: Duration = Duration::from_secs(30);
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-type Sink = SplitSink<WebSocketStream<TokioIo<Upgraded>>, Frame>;
+type Sink = SplitSink<WebSocketStream<Metered<TokioIo<Upgraded>>>, Frame>;
 
 /// How long a client may take to read one message.
 const SLOWEST: Duration = Duration::from_secs(60);
@@ -71,7 +74,8 @@ pub(super) async fn serve(
     let upgrade = hyper::upgrade::on(&mut request);
     let gateway = Arc::clone(&front.gateway);
     let door = door(request.extensions());
-    let lapse = front.lapse(request.headers(), door).unwrap_or_else(|| Box::pin(pending()));
+    let lapse = front.lapse(request.headers(), door, &principal);
+    let lapse = lapse.unwrap_or_else(|| Box::pin(pending()));
     front.gateway.spawn(converse(gateway, (client, held), upgrade, door.is_paced(), lapse));
     accepted
 }
@@ -111,18 +115,19 @@ async fn converse(
     let Ok(upgraded) = upgrade.await else { return };
     let most = gateway.limits().body.min(LIMITS.size);
     let config = WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most));
-    let socket = TokioIo::new(upgraded);
+    let meter = Meter::new(gateway.reservation(client.who.chooses, &client.who.agent));
+    let socket = meter.stream(TokioIo::new(upgraded));
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (sink, mut frames) = socket.split();
     let (out, queue) = mpsc::channel::<Raw>(QUEUE);
     let mut writer = JoinSet::new();
-    writer.spawn(write(sink, queue));
+    writer.spawn(write(sink, queue, meter.clone()));
     let talk = Talk::new(client, out);
     let mut talk = if is_paced { talk.paced() } else { talk };
     loop {
         let goes_on = tokio::select! {
             frame = frames.next() => match frame {
-                Some(Ok(frame)) => take(&mut talk, frame).await,
+                Some(Ok(frame)) => take(&mut talk, frame, &meter).await,
                 _ => false,
             },
             _ = writer.join_next() => false,
@@ -139,7 +144,7 @@ async fn converse(
 }
 
 /// Until there is nothing more to write, or nobody who reads it.
-async fn write(mut sink: Sink, mut queue: mpsc::Receiver<Raw>) {
+async fn write(mut sink: Sink, mut queue: mpsc::Receiver<Raw>, meter: Meter) {
     let mut alive = interval(ALIVE);
     loop {
         let frame = tokio::select! {
@@ -154,18 +159,22 @@ async fn write(mut sink: Sink, mut queue: mpsc::Receiver<Raw>) {
         }
     }
     // Only politeness is lost.
+    if meter.is_over() {
+        let again = CloseFrame { code: CloseCode::Again, reason: NO_ROOM.into() };
+        let _ = sink.send(Frame::Close(Some(again))).await;
+    }
     let _ = sink.close().await;
 }
 
 /// Whether the conversation goes on.
-async fn take(talk: &mut Talk, frame: Frame) -> bool {
+async fn take(talk: &mut Talk, frame: Frame, meter: &Meter) -> bool {
     let bytes = match frame {
         Frame::Text(text) => tungstenite::Bytes::from(text),
         Frame::Binary(bytes) => bytes,
         Frame::Close(_) => return false,
         Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_) => return true,
     };
-    match parse(bytes, &LIMITS) {
+    match parse_holding(bytes, &LIMITS, meter.take()) {
         Ok(packet) => {
             for message in packet.into_messages() {
                 match message.map_err(|malformed| refusal(&malformed)) {

@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 pub struct Unsafe(pub SocketAddr);
 
 /// Others may reach the host only where it is known who they are.
-pub fn check_listen(address: SocketAddr, has_tokens: bool, has_oauth: bool) -> Result<(), Unsafe> {
-    match address.ip().is_loopback() || has_tokens || has_oauth {
+pub fn check_listen(address: SocketAddr, is_protected: bool) -> Result<(), Unsafe> {
+    match address.ip().is_loopback() || is_protected {
         true => Ok(()),
         false => Err(Unsafe(address)),
     }
@@ -24,16 +24,16 @@ mod tests {
 
     #[test]
     fn an_address_that_others_reach_needs_tokens_or_an_issuer() {
-        for (address, tokens, oauth, good) in [
-            ("127.0.0.1:1", false, false, true),
-            ("[::1]:1", false, false, true),
-            ("0.0.0.0:1", false, false, false),
-            ("[::]:1", false, false, false),
-            ("192.0.2.1:1", false, false, false),
-            ("0.0.0.0:1", true, false, true),
-            ("192.0.2.1:1", false, true, true),
+        for (address, is_protected, good) in [
+            ("127.0.0.1:1", false, true),
+            ("[::1]:1", false, true),
+            ("0.0.0.0:1", false, false),
+            ("[::]:1", false, false),
+            ("192.0.2.1:1", false, false),
+            ("0.0.0.0:1", true, true),
+            ("192.0.2.1:1", true, true),
         ] {
-            let checked = check_listen(address.parse().unwrap(), tokens, oauth);
+            let checked = check_listen(address.parse().unwrap(), is_protected);
             assert_eq!(checked.is_ok(), good, "{address}");
             if let Err(error) = checked {
                 assert!(error.to_string().contains("toolcrib token new"), "{error}");

@@ -7,6 +7,7 @@
 pub mod gate;
 mod limits;
 mod listen;
+pub(crate) mod namespace;
 mod oauth;
 mod pace;
 mod rate;
@@ -22,7 +23,9 @@ use std::time::Duration;
 use axum::http::header;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::signals::chain;
-use toolcrib_config::model::host::Gateway;
+use toolcrib_config::Config;
+use toolcrib_config::model::host::{Gateway, Token};
+use toolcrib_config::model::security::Protection;
 
 pub use limits::Limits;
 pub use listen::{Unsafe, check_listen};
@@ -72,6 +75,10 @@ pub struct Principal {
 /// Why somebody is not let in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
+    #[error(
+        "the gateway's configuration is invalid, so nothing is served here; `toolcrib check` on its machine tells why"
+    )]
+    Closed,
     #[error("a bearer token is wanted")]
     NoToken,
     #[error("this token is not known here")]
@@ -114,26 +121,32 @@ impl Identity {
         Ok(token)
     }
 
-    /// Whether anybody is told apart by tokens of ours. A file of them that cannot be read does that, too:
-    /// nobody comes in by a mistake.
-    pub fn has_tokens(&self, gateway: &Gateway) -> bool {
-        let kept = self.tokens.as_ref().map(Tokens::list);
-        let is_none = kept.is_none_or(|kept| kept.is_ok_and(|all| all.is_empty()));
-        !gateway.tokens.is_empty() || !is_none
+    /// Who may come in over TCP, by the configuration and by the tokens that were made.
+    pub fn protection(&self, config: &Config) -> Protection {
+        match config.security.protection {
+            Protection::Open if self.tokens.as_ref().is_some_and(Tokens::is_protected) => {
+                Protection::Protected
+            }
+            protection => protection,
+        }
     }
 
     /// Who sends a request with these headers, from an address where there is one.
     pub async fn who(
         &self,
-        gateway: &Gateway,
+        config: &Config,
         headers: &dyn Headers,
         door: Door,
         peer: Option<IpAddr>,
     ) -> Result<Principal, Refused> {
+        let gateway = &config.gateway;
         let who = match (door, bearer(headers)) {
-            (Door::Socket, _) => Ok(Principal::owner("owner", "the command line")),
+            (Door::Socket, _) => Ok(Principal::owner("the command line")),
+            _ if config.security.protection == Protection::Invalid => Err(Refused::Closed),
             (_, Some(token)) => self.bearer_from(gateway, token, peer).await,
-            (Door::Tcp, None) if !self.is_guarded(gateway) => Ok(self.everybody.clone()),
+            (Door::Tcp, None) if self.protection(config) == Protection::Open => {
+                Ok(self.everybody.clone())
+            }
             (_, None) => Err(Refused::NoToken),
         }?;
         if door.is_paced() {
@@ -142,36 +155,33 @@ impl Identity {
         Ok(who)
     }
 
+    /// Notices that a host was protected although nobody has asked since: the state folder may be deleted later.
+    pub(crate) fn watch(&self) {
+        self.tokens.as_ref().map(Tokens::is_protected);
+    }
+
     /// Counts requests that come on another way than one at a time.
     pub(crate) fn pace(&self) -> Pace {
         self.pace.clone()
     }
 
-    fn is_guarded(&self, gateway: &Gateway) -> bool {
-        gateway.oauth.issuer.is_some() || self.has_tokens(gateway)
-    }
-
-    /// Whoever has sent too many wrong tokens is not told any more whether the next one is wrong.
+    /// Validates first, then counts: wrong tokens from an address never lock out a valid one from there.
     async fn bearer_from(
         &self,
         gateway: &Gateway,
         token: &str,
         peer: Option<IpAddr>,
     ) -> Result<Principal, Refused> {
-        let (hash, most) = (Hash::of(token), gateway.limits.wrong_tokens);
-        let Some(peer) = peer.filter(|_| most > 0) else {
-            return self.bearer_of(gateway, token, &hash).await;
-        };
-        if !self.strikes.admits(peer, &hash, most) {
-            return Err(Refused::TooManyWrong(most));
+        let who = self.bearer_of(gateway, token, &Hash::of(token)).await;
+        let most = gateway.limits.wrong_tokens;
+        match (&who, peer) {
+            (Err(Refused::BadToken), Some(peer))
+                if most > 0 && !self.strikes.count_wrong(peer, most) =>
+            {
+                Err(Refused::TooManyWrong(most))
+            }
+            _ => who,
         }
-        let who = self.bearer_of(gateway, token, &hash).await;
-        match &who {
-            // Nobody has said that it is wrong.
-            Err(Refused::Unverified) => {}
-            who => self.strikes.note(peer, &hash, most, who.is_ok()),
-        }
-        who
     }
 
     async fn bearer_of(
@@ -181,12 +191,17 @@ impl Identity {
         hash: &Hash,
     ) -> Result<Principal, Refused> {
         if self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(hash) {
-            return Ok(Principal::owner("owner", "the console"));
+            return Ok(Principal::owner("the console"));
         }
-        let written = gateway.tokens.iter().find(|it| Hash::read(&it.sha256) == Some(*hash));
+        let mut written = gateway.tokens.iter().flatten();
+        let written = written.find(|it| Hash::read(&it.sha256) == Some(*hash));
         if let Some(token) = written {
-            let id = format!("token:{}", hash.hex().get(..16).unwrap_or_default());
-            return Ok(Principal::of_token(&id, &token.agent, &token.agent, token.owner));
+            return Ok(Principal::of_token(
+                &token_id(hash),
+                &token.agent,
+                &token.agent,
+                token.owner,
+            ));
         }
         if let Some(issued) = self.issued(hash) {
             let id = format!("token:{}", issued.id);
@@ -206,10 +221,25 @@ impl Identity {
         }
     }
 
-    /// Whether a token that was good is so no more. While nobody can tell, it is.
-    pub(crate) async fn has_lapsed(&self, gateway: &Gateway, token: &str) -> bool {
-        let who = self.bearer_of(gateway, token, &Hash::of(token)).await;
-        matches!(who, Err(Refused::BadToken))
+    /// Whether a token does not stand any more for whom it stood for. While nobody can tell, it does.
+    pub(crate) async fn has_lapsed(&self, config: &Config, token: &str, who: &Principal) -> bool {
+        if config.security.protection == Protection::Invalid {
+            return true;
+        }
+        match self.bearer_of(&config.gateway, token, &Hash::of(token)).await {
+            Ok(now) => now != *who,
+            Err(refused) => refused == Refused::BadToken,
+        }
+    }
+
+    /// The agent that a principal with a token of the configuration is now; none for any other principal, and for one
+    /// that may choose its agent.
+    pub(crate) fn configured_agent<'a>(gateway: &'a Gateway, principal: &str) -> Option<&'a str> {
+        let is = |token: &&Token| {
+            !token.owner
+                && Hash::read(&token.sha256).is_some_and(|hash| token_id(&hash) == principal)
+        };
+        gateway.tokens.iter().flatten().find(is).map(|token| token.agent.as_str())
     }
 
     fn issued(&self, hash: &Hash) -> Option<Issued> {
@@ -232,8 +262,15 @@ impl Principal {
         }
     }
 
-    fn owner(id: &str, name: &str) -> Self {
-        Principal { is_owner: true, id: id.into(), name: name.into(), ..Principal::default() }
+    fn owner(name: &str) -> Self {
+        let id = namespace::OWNER.into();
+        Principal { is_owner: true, id, name: name.into(), ..Principal::default() }
+    }
+
+    /// Whether this principal may use what was begun by a principal of this id as this agent. Rights are those of
+    /// now: a principal whose agent has changed is another one.
+    pub(crate) fn may_use(&self, id: &str, agent: &str) -> bool {
+        *self.id == *id && (self.chooses || *self.agent == *agent)
     }
 
     fn of_token(id: &str, name: &str, agent: &str, is_owner: bool) -> Self {
@@ -245,6 +282,11 @@ impl Principal {
             chooses: is_owner,
         }
     }
+}
+
+/// The id of the principal behind a token of the configuration.
+fn token_id(hash: &Hash) -> String {
+    format!("token:{}", hash.hex().get(..16).unwrap_or_default())
 }
 
 /// Everybody, where nobody is told apart.

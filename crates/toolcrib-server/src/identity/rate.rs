@@ -38,12 +38,6 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         Ok(())
     }
 
-    /// Whether one more would be; it is not counted.
-    pub(super) fn has_room(&self, who: &K, most: u32, per: Duration) -> bool {
-        let now = Instant::now();
-        self.all().get(who).is_none_or(|bucket| bucket.now(now, f64::from(most), per) >= 1.0)
-    }
-
     fn all(&self) -> MutexGuard<'_, HashMap<K, Bucket>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +84,6 @@ mod tests {
     async fn each_has_a_share_that_comes_back() {
         let rates = Rates::default();
         assert!((0..5).all(|_| rates.count(&"one", 5, SECOND).is_ok()));
-        assert!(!rates.has_room(&"one", 5, SECOND) && rates.has_room(&"other", 5, SECOND));
         let early = rates.count(&"one", 5, SECOND).unwrap_err();
         assert_eq!((early, rates.count(&"other", 5, SECOND)), (SECOND / 5, Ok(())));
         tokio::time::advance(early).await;
@@ -105,7 +98,7 @@ mod tests {
             assert_eq!(rates.count(&who, 2, SECOND), Ok(()));
         }
         assert_eq!(rates.all().len(), MOST);
-        assert!(!rates.has_room(&0, 2, SECOND));
+        assert!(rates.count(&0, 2, SECOND).is_err());
         tokio::time::advance(SECOND).await;
         assert_eq!(rates.count(&(MOST * 2), 2, SECOND), Ok(()));
         assert_eq!(rates.all().len(), 1, "the others are quiet");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,6 +43,26 @@ pub struct Issued {
 pub struct Tokens {
     file: PrivateFile,
     known: Mutex<Option<Known>>,
+    /// Whether the file last said that nobody comes in without a token. A file that is gone says nothing.
+    was_protected: AtomicBool,
+}
+
+/// The content of the file. A host is protected from its first token until somebody opens it: the list alone does
+/// not tell, since the last token may be revoked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Protected(Vec<Issued>),
+    Opened { open: bool, tokens: Vec<Issued> },
+}
+
+/// Whether the file lets everybody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There is no file.
+    Missing,
+    Protected,
+    Open,
 }
 
 /// What was in the file when it was looked at.
@@ -50,6 +71,7 @@ struct Known {
     looked: Instant,
     /// Where a later state of the file has another one for sure.
     stamp: Option<Stamp>,
+    state: State,
     all: Arc<Vec<Issued>>,
 }
 
@@ -79,7 +101,11 @@ type Stamp = Option<(SystemTime, u64)>;
 impl Tokens {
     /// The tokens of a state folder, whether there are any or not.
     pub fn of(state: &Path) -> Self {
-        Tokens { file: PrivateFile::new(state.join(FILE)), known: Mutex::default() }
+        Tokens {
+            file: PrivateFile::new(state.join(FILE)),
+            known: Mutex::default(),
+            was_protected: AtomicBool::new(false),
+        }
     }
 
     /// Makes a token: the secret, which is nowhere kept, and what is kept of it.
@@ -98,7 +124,10 @@ impl Tokens {
             owner,
             created: timestamp(SystemTime::now()),
         };
-        self.change(|all| all.push(issued.clone()))?;
+        self.change(|state, all| {
+            *state = State::Protected;
+            all.push(issued.clone());
+        })?;
         Ok((secret, issued))
     }
 
@@ -108,33 +137,52 @@ impl Tokens {
     }
 
     pub fn list(&self) -> Result<Arc<Vec<Issued>>, TokensError> {
-        self.look(LOOK)
+        self.look(LOOK).map(|(_, all)| all)
+    }
+
+    /// Whether nobody comes in without a token. A file that cannot be read protects, and so does one that is gone
+    /// after it did.
+    pub fn is_protected(&self) -> bool {
+        match self.look(LOOK) {
+            Ok((State::Missing, _)) => self.was_protected.load(Ordering::Acquire),
+            Ok((state, _)) => state == State::Protected,
+            Err(_) => true,
+        }
+    }
+
+    /// Lets everybody on this machine in without a token, until the next token is made.
+    pub fn open(&self) -> Result<(), TokensError> {
+        self.change(|state, _| *state = State::Open)
     }
 
     /// What is in the file, or was there such a short time ago.
-    fn look(&self, most: Duration) -> Result<Arc<Vec<Issued>>, TokensError> {
+    fn look(&self, most: Duration) -> Result<(State, Arc<Vec<Issued>>), TokensError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = Instant::now();
         if let Some(known) = known.as_ref().filter(|it| looked - it.looked < most) {
-            return Ok(Arc::clone(&known.all));
+            return Ok((known.state, Arc::clone(&known.all)));
         }
         let stamp = self.stamp();
         if let Some(known) = known.as_mut().filter(|it| it.stamp == Some(stamp)) {
             known.looked = looked;
-            return Ok(Arc::clone(&known.all));
+            return Ok((known.state, Arc::clone(&known.all)));
         }
         // What cannot be read is not known any more.
         *known = None;
-        let all = Arc::new(self.read()?);
+        let (state, all) = self.read()?;
+        let all = Arc::new(all);
+        if state != State::Missing {
+            self.was_protected.store(state == State::Protected, Ordering::Release);
+        }
         let settled = Some(stamp).filter(|stamp| is_settled(*stamp));
-        *known = Some(Known { looked, stamp: settled, all: Arc::clone(&all) });
-        Ok(all)
+        *known = Some(Known { looked, stamp: settled, state, all: Arc::clone(&all) });
+        Ok((state, all))
     }
 
     /// Ends a token, by its id or its name: those that were ended.
     pub fn revoke(&self, which: &str) -> Result<Vec<Issued>, TokensError> {
         let mut ended = Vec::new();
-        self.change(|all| {
+        self.change(|_, all| {
             let (gone, kept) =
                 std::mem::take(all).into_iter().partition(|it| it.id == which || it.name == which);
             (ended, *all) = (gone, kept);
@@ -148,24 +196,36 @@ impl Tokens {
             return Ok(Some(found.clone()));
         }
         // It may have been made just now, and nobody wants to wait before it is good.
-        Ok(self.look(Duration::ZERO)?.iter().find(is).cloned())
+        Ok(self.look(Duration::ZERO)?.1.iter().find(is).cloned())
     }
 
     /// One after the other, whoever else changes the file.
-    fn change(&self, change: impl FnOnce(&mut Vec<Issued>)) -> Result<(), TokensError> {
+    fn change(&self, change: impl FnOnce(&mut State, &mut Vec<Issued>)) -> Result<(), TokensError> {
         let alone = self.file.lock().map_err(|cause| self.failed("lock", cause))?;
-        let mut all = self.read()?;
-        change(&mut all);
-        let text = serde_json::to_vec_pretty(&all).map_err(|cause| self.unread(cause))?;
+        let (before, mut tokens) = self.read()?;
+        let (mut state, count) = (before, tokens.len());
+        change(&mut state, &mut tokens);
+        let content = match state {
+            // There was nothing, and there still is nothing to say.
+            State::Missing if count == 0 && tokens.is_empty() => return Ok(()),
+            State::Missing | State::Protected => Content::Protected(tokens),
+            State::Open => Content::Opened { open: true, tokens },
+        };
+        let text = serde_json::to_vec_pretty(&content).map_err(|cause| self.unread(cause))?;
         let written = self.file.replace(&alone, &text);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
         written.map_err(|cause| self.failed("write", cause))
     }
 
-    fn read(&self) -> Result<Vec<Issued>, TokensError> {
-        match self.file.read().map_err(|cause| self.failed("read", cause))? {
-            Some(text) => serde_json::from_slice(&text).map_err(|cause| self.unread(cause)),
-            None => Ok(Vec::new()),
+    fn read(&self) -> Result<(State, Vec<Issued>), TokensError> {
+        let Some(text) = self.file.read().map_err(|cause| self.failed("read", cause))? else {
+            return Ok((State::Missing, Vec::new()));
+        };
+        match serde_json::from_slice(&text).map_err(|cause| self.unread(cause))? {
+            Content::Opened { open: true, tokens } => Ok((State::Open, tokens)),
+            Content::Protected(tokens) | Content::Opened { open: false, tokens } => {
+                Ok((State::Protected, tokens))
+            }
         }
     }
 
@@ -225,8 +285,8 @@ mod tests {
         let looked = || there.known.lock().unwrap().as_ref().map(|known| known.looked);
         assert!(there.list().unwrap().is_empty());
         let first = looked();
-        assert!(there.look(Duration::MAX).unwrap().is_empty() && looked() == first);
-        assert!(there.look(Duration::ZERO).unwrap().is_empty() && looked() > first);
+        assert!(there.look(Duration::MAX).unwrap().1.is_empty() && looked() == first);
+        assert!(there.look(Duration::ZERO).unwrap().1.is_empty() && looked() > first);
         let first = looked();
         let (secret, _) = here.issue("laptop", "coder", false).unwrap();
         assert!(there.find(&Hash::of(&secret)).unwrap().is_some(), "it is good at once");
@@ -241,6 +301,31 @@ mod tests {
         assert!(matches!(tokens.list(), Err(TokensError::Content { .. })));
         assert!(tokens.issue("a", "b", false).is_err());
         assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "no list");
+    }
+
+    #[test]
+    fn a_host_stays_protected_until_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let (here, there) = (Tokens::of(&state), Tokens::of(&state));
+        let is_protected = || {
+            *there.known.lock().unwrap() = None;
+            there.is_protected()
+        };
+        assert!(!is_protected(), "without a token everybody comes in");
+        here.issue("laptop", "coder", false).unwrap();
+        assert!(is_protected());
+        here.revoke("laptop").unwrap();
+        assert!(here.list().unwrap().is_empty() && is_protected(), "the last token is gone");
+        assert!(Tokens::of(&state).is_protected(), "for a host that starts now, too");
+        fs::remove_dir_all(&state).unwrap();
+        assert!(is_protected(), "the state folder is gone");
+        here.open().unwrap();
+        assert!(!is_protected());
+        here.issue("laptop", "coder", false).unwrap();
+        assert!(is_protected(), "a new token protects again");
+        here.open().unwrap();
+        assert!(!is_protected() && there.list().unwrap().len() == 1, "tokens stay");
     }
 
     #[test]

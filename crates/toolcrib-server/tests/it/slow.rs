@@ -46,7 +46,7 @@ async fn a_head_or_a_body_that_does_not_come_is_waited_for_only_so_long() {
 
 #[tokio::test]
 async fn one_address_has_only_so_many_connections_and_what_ends_makes_room() {
-    const ALIVE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const ALIVE: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let limits = json!({"gateway": {"limits": {"connections": 3}}});
     let scene = Scene::with(&limits, &[]).await;
     let served = Served::new(&scene).await;

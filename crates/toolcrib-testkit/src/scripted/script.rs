@@ -62,6 +62,8 @@ pub enum Step {
     },
     /// A result with a text of this many bytes.
     Big(usize),
+    /// Waits until this file exists.
+    Until(PathBuf),
     /// Waits until this many are held, then all go on, the newest first.
     Hold(usize),
     /// A result that tells the process and how often this was done in it, as JSON: `{"pid":1,"count":1}`.

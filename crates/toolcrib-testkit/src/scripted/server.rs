@@ -16,6 +16,9 @@ use toolcrib_wire::{Id, Limits, Message, Raw, Request, RpcError, build, parse};
 use super::replies;
 use super::script::{Script, Step};
 
+/// How often a file that is waited for is looked for: nothing tells when it appears.
+const POLL: Duration = Duration::from_millis(5);
+
 /// Where a server's messages go. Each call is one message, or a piece of what is none.
 pub trait Out: Send + Sync + 'static {
     fn message(&self, text: &str) -> io::Result<()>;
@@ -165,6 +168,11 @@ impl Inner {
     fn step(&self, step: &Step, scene: &mut Scene<'_>) -> io::Result<()> {
         match step {
             Step::Sleep(millis) => thread::sleep(Duration::from_millis(*millis)),
+            Step::Until(path) => {
+                while !path.exists() {
+                    thread::sleep(POLL);
+                }
+            }
             Step::Answer => self.answer(scene)?,
             Step::Result(value) => self.send_result(scene, value)?,
             Step::Big(size) => self.send_result(scene, &replies::text(&"x".repeat(*size)))?,
@@ -183,7 +191,10 @@ impl Inner {
             Step::Flood { byte, times } => self.flood(*byte, *times)?,
             Step::Notify { method, params, times } => self.notify(method, params, *times)?,
             Step::Progress { times, every } => self.progress(*times, *every, scene)?,
-            Step::Ask { method, params } => scene.heard = self.ask(method, params)?,
+            Step::Ask { method, params } => {
+                let params = filled(&params.to_string(), scene);
+                scene.heard = self.ask(method, &serde_json::from_str(&params)?)?;
+            }
             Step::Offer(name) => {
                 lock(&self.offered).push(name.clone());
                 self.notify("notifications/tools/list_changed", &json!({}), 1)?;

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use toolcrib_config::model::host::capability_layers;
 use toolcrib_config::model::policy::Grant;
+use toolcrib_config::model::security::Section;
 use toolcrib_config::{Config, Origin, Problem};
 
 use super::asked::Toolset;
@@ -14,6 +15,8 @@ use super::principal::DEFAULT_AGENT;
 #[derive(Debug, Default)]
 pub struct Grants {
     members: HashMap<String, Member>,
+    /// Whether `host.grants` is invalid: then nobody has a grant, `default` included.
+    is_invalid: bool,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,10 @@ impl Grants {
             };
             (name.clone(), member)
         });
-        Self { members: members.collect() }
+        match config.security.is_invalid(Section::Grants) {
+            true => Self { members: HashMap::new(), is_invalid: true },
+            false => Self { members: members.collect(), is_invalid: false },
+        }
     }
 
     /// One warning for each toolset that a member lists and that nobody offers. The member just lacks its tools.
@@ -78,7 +84,7 @@ impl Grants {
 
     pub(super) fn ground(&self, agent: &str, attached: &Attached, to: Toolset<'_>) -> Ground<'_> {
         let (grant, member) = (to.grant(), self.members.get(agent));
-        if agent == DEFAULT_AGENT && member.is_none() && !to.is_by_name() {
+        if agent == DEFAULT_AGENT && member.is_none() && !to.is_by_name() && !self.is_invalid {
             return Ground::Default;
         }
         if grant == Grant::Open {

@@ -49,6 +49,11 @@ impl Pass {
 }
 
 impl Pass {
+    /// Whether the agent may use nothing of the server.
+    pub fn is_empty(&self) -> bool {
+        self.granted == Granted::Nothing
+    }
+
     /// Whether the agent may use all that the server has, and not only some of its tools.
     pub fn is_whole(&self) -> bool {
         self.granted == Granted::All

@@ -6,6 +6,7 @@ use serde_json::error::Category;
 use toolcrib_config::Hidden;
 
 use crate::secrets::KeepError;
+use crate::signals::SecretMask;
 use crate::transport::{NoToken, Trouble};
 
 /// The code of what only a person's login can mend.
@@ -158,7 +159,8 @@ impl AuthError {
     /// The same without what the issuer was told, if it repeats it.
     pub(super) fn hiding(self, told: &[Hidden]) -> Self {
         let Self::Refused { error, description } = self else { return self };
-        let hide = |text: String| crate::signals::without(text, told);
+        let mask = SecretMask::new(told.to_vec());
+        let hide = |text: String| mask.mask_text(text);
         Self::Refused { error: hide(error), description: description.map(hide) }
     }
 

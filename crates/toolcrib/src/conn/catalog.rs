@@ -10,6 +10,7 @@ use toolcrib_wire::view::{
 use toolcrib_wire::{Raw, RpcError, code, method};
 
 use super::failure::FailureKind;
+use crate::registry::InvalidSchema;
 
 /// The lists that a server may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +29,8 @@ pub struct Catalog {
     pub resources: Vec<Resource>,
     pub templates: Vec<ResourceTemplate>,
     pub oddities: Vec<Oddity>,
+    /// Tools whose schema is no JSON Schema. They are among the tools.
+    pub invalid_schemas: Vec<InvalidSchema>,
     /// How long all of it may be kept; nothing where no list was asked for.
     pub cache: Option<Cache>,
 }
@@ -118,7 +121,9 @@ pub enum ListError {
     },
     #[error("server `{server}` did not send all of its {list}")]
     Incomplete { server: String, list: List },
-    #[error("server `{server}` offers no tools")]
+    #[error("tool schema invalid: tool `{tool}` of server `{server}`: {reason}")]
+    InvalidSchema { server: String, tool: String, reason: String },
+    #[error("no tools found on server: {server}")]
     NoTools { server: String },
 }
 

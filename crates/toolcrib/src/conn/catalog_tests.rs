@@ -156,7 +156,7 @@ fn a_server_may_be_required_to_have_tools() {
     gathering.take(TOOLS, page(&[], None)).unwrap();
     assert_eq!(
         gathering.finish(&discovery).unwrap_err().to_string(),
-        "server `crm` offers no tools"
+        "no tools found on server: crm"
     );
 }
 

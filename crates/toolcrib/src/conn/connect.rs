@@ -24,6 +24,7 @@ use super::session::Session;
 use super::setup::{Config, Learned, Setup};
 use crate::process::StderrTail;
 use crate::secrets::Found;
+use crate::signals::SecretMask;
 use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
 
 /// How long what is queued may take to leave when a session is closed.
@@ -32,7 +33,8 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 /// A session that serves.
 pub(super) struct Opened {
     pub(super) session: Session,
-    pub(super) catalog: Catalog,
+    /// Nothing where the lists were known already.
+    pub(super) catalog: Option<Catalog>,
     pub(super) events: Receiver<Event>,
     pub(super) listening: Listening,
 }
@@ -48,7 +50,8 @@ pub(super) async fn connect(
     setup: Arc<Setup>,
     called_off: oneshot::Receiver<()>,
 ) -> Result<Opened, Failed> {
-    let mut attempt = Attempt { setup, peer: None, framing: None, found: None };
+    let mut attempt =
+        Attempt { setup, peer: None, framing: None, found: None, mask: SecretMask::default() };
     let outcome = tokio::select! {
         outcome = attempt.run_or_explain() => outcome,
         _ = called_off => Err(Failure::new(FailureKind::Connection, "connecting was called off")),
@@ -71,6 +74,8 @@ struct Attempt {
     framing: Option<transport::Framing>,
     /// What the server's values refer to, while it is being reached.
     found: Option<Arc<Found>>,
+    /// Masks all that the server was given so far.
+    mask: SecretMask,
 }
 
 impl Attempt {
@@ -79,14 +84,7 @@ impl Attempt {
             Err(failure) if failure.is_open() => Err(self.explain(failure).await),
             outcome => outcome,
         };
-        outcome.map_err(|failure| self.without_secrets(failure))
-    }
-
-    fn without_secrets(&self, failure: Failure) -> Failure {
-        match &self.found {
-            Some(found) => failure.without(&self.setup.secrets(found)),
-            None => failure,
-        }
+        outcome.map_err(|failure| failure.masked(&self.mask))
     }
 
     /// Adds what a look at the address tells.
@@ -94,7 +92,7 @@ impl Attempt {
         // Where a secret could not be had nobody has looked for the server yet.
         let Some(found) = self.found.clone() else { return failure };
         let find = self.setup.find(&found);
-        let opening = self.setup.opening(&[], &find);
+        let opening = self.setup.opening(&[], &find, &self.mask);
         let sight = match &opening {
             Ok(opening) => look(&self.setup.spec.transport, opening).await,
             Err(_) => None,
@@ -157,6 +155,7 @@ impl Attempt {
 
     async fn once(&mut self, era: Option<Era>) -> Result<Opened, Failure> {
         let found = Arc::new(self.setup.found().await?);
+        self.mask = SecretMask::new(self.setup.secrets(&found));
         self.found = Some(Arc::clone(&found));
         let config = self.setup.config(&self.setup.find(&found));
         let config = config.map_err(|error| Failure::from(&error))?;
@@ -170,9 +169,16 @@ impl Attempt {
         let session = self.begin(agreed, capabilities).await?;
         // Before the lists are read: else nobody would tell what changes in between.
         let listening = Listening::start(&session).await;
-        let catalog = listing::read(&session)
-            .await
-            .map_err(|failure| failure.while_it("failed to discover tools"))?;
+        let catalog = match &self.setup.catalog {
+            Some(known) => {
+                session.learn(known);
+                None
+            }
+            None => {
+                let read = listing::read(&session).await;
+                Some(read.map_err(|failure| failure.while_it("failed to discover tools"))?)
+            }
+        };
         // Whoever asked for an era has learnt nothing of what the server would rather speak.
         if self.setup.protocol == self.setup.spec.policy.protocol {
             let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
@@ -189,12 +195,14 @@ impl Attempt {
         let failed = |error: &_| Failure::from(error).while_it("failed to create transport");
         let found = self.found.clone().unwrap_or_default();
         let find = self.setup.find(&found);
-        let opening = self.setup.opening(&config.env, &find).map_err(|error| failed(&error))?;
+        let opening = self.setup.opening(&config.env, &find, &self.mask);
+        let opening = opening.map_err(|error| failed(&error))?;
         let mut link = open(transport, &opening).await.map_err(|error| failed(&error))?;
-        link.hide(self.setup.secrets(&found));
+        link.hide(self.mask.clone());
         let settings = PeerSettings {
             server: self.setup.spec.id.clone(),
             handler: Arc::clone(&self.setup.caller.handler),
+            masks_results: self.setup.spec.policy.results.mask_secrets,
         };
         let (peer, events) = Peer::start(link, settings);
         self.peer = Some(peer);
@@ -352,12 +360,15 @@ impl Questions {
         match answer {
             Ok(body) => Ok(heard(Ok(body.raw().unwrap_or_else(|| ObjectWriter::new().finish())))),
             Err(CallError::Refused(error)) => Ok(heard(Err(error))),
-            Err(CallError::Closed(CloseReason::Broken(fault))) => Err(Failure::from(&fault)),
-            Err(CallError::Closed(reason)) => {
+            Err(
+                CallError::Closed(CloseReason::Broken(fault))
+                | CallError::Unsent(CloseReason::Broken(fault)),
+            ) => Err(Failure::from(&fault)),
+            Err(CallError::Closed(reason) | CallError::Unsent(reason)) => {
                 self.closed = Some(reason);
                 Ok(Heard::Exited)
             }
-            Err(CallError::Failed(fault)) => match fault.cause.downcast_ref::<HttpFault>() {
+            Err(CallError::Failed(fault)) => match fault.http() {
                 Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => Ok(Heard::Refused),
                 _ => Err(Failure::from(&fault)),
             },

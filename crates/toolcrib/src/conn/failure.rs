@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use toolcrib_config::Hidden;
-
 use super::catalog::ListError;
 use super::era::ProbeError;
 use super::peer::CallError;
 use crate::secrets::Unresolved;
-use crate::signals::{chain, without_beginnings};
+use crate::signals::{SecretMask, chain};
 use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, Trouble};
 
 /// Why a session did not come to be, or ended.
@@ -24,6 +22,8 @@ pub struct Failure {
     pub fix: Option<String>,
     /// When the server wants to be asked again.
     pub retry_after: Option<Duration>,
+    /// The tool that it is about, by the server's own name.
+    pub tool: Option<Box<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +38,18 @@ pub enum FailureKind {
 
 const SESSION_GONE: &str = "session.gone";
 
+const INVALID_SCHEMA: &str = "tool.schema.invalid";
+
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, code: kind.code(), message: message.into(), fix: None, retry_after: None }
+        Failure {
+            kind,
+            code: kind.code(),
+            message: message.into(),
+            fix: None,
+            retry_after: None,
+            tool: None,
+        }
     }
 
     /// A value of the server's configuration could not be had.
@@ -76,8 +85,8 @@ impl Failure {
     }
 
     /// The same without secrets: a server may say what it was given.
-    pub(super) fn without(self, secrets: &[Hidden]) -> Self {
-        Failure { message: without_beginnings(self.message, secrets), ..self }
+    pub(super) fn masked(self, mask: &SecretMask) -> Self {
+        Failure { message: mask.mask_excerpt(self.message), ..self }
     }
 
     /// The same, told as part of a larger undertaking.
@@ -134,7 +143,19 @@ impl From<&ProbeError> for Failure {
 
 impl From<&ListError> for Failure {
     fn from(error: &ListError) -> Self {
-        Failure::new(error.kind(), chain(error))
+        let failure = Failure::new(error.kind(), chain(error));
+        match error {
+            ListError::InvalidSchema { tool, .. } => Failure {
+                code: INVALID_SCHEMA,
+                fix: Some(
+                    "mend the schema at the server, filter the tool out, or set `discovery.invalid_schemas`"
+                        .to_owned(),
+                ),
+                tool: Some(tool.as_str().into()),
+                ..failure
+            },
+            _ => failure,
+        }
     }
 }
 
@@ -149,7 +170,7 @@ impl From<&CloseReason> for Failure {
 
 impl From<&LinkFault> for Failure {
     fn from(fault: &LinkFault) -> Self {
-        let (kind, retry_after) = match fault.cause.downcast_ref::<HttpFault>() {
+        let (kind, retry_after) = match fault.http() {
             Some(HttpFault::Denied { .. }) => (FailureKind::Authentication, None),
             Some(HttpFault::NoToken(why)) => match why.trouble {
                 Trouble::Denied => (FailureKind::Authentication, None),
@@ -173,7 +194,7 @@ impl From<&LinkFault> for Failure {
             _ => (FailureKind::Connection, None),
         };
         let failure = Failure { retry_after, ..Failure::new(kind, chain(fault)) };
-        match fault.cause.downcast_ref::<HttpFault>() {
+        match fault.http() {
             Some(HttpFault::SessionGone) => Failure { code: SESSION_GONE, ..failure },
             Some(HttpFault::NoToken(why)) => {
                 Failure { code: why.code, fix: Some(why.fix.clone()), ..failure }
@@ -186,7 +207,7 @@ impl From<&LinkFault> for Failure {
 impl From<&CallError> for Failure {
     fn from(error: &CallError) -> Self {
         let told = match error {
-            CallError::Closed(reason) => Failure::from(reason),
+            CallError::Closed(reason) | CallError::Unsent(reason) => Failure::from(reason),
             CallError::Failed(fault) => Failure::from(fault),
             CallError::Timeout { .. } => Failure::new(FailureKind::Timeout, ""),
             CallError::TooLarge { .. } => Failure::new(FailureKind::Resource, ""),

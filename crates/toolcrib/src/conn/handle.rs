@@ -71,6 +71,10 @@ pub enum News {
         /// What the server said of it, where it did.
         announced: Vec<Notification>,
     },
+    /// The server's lists differ from those that are used, which stay until somebody refreshes them.
+    Differs {
+        changes: Vec<Change>,
+    },
     /// Any other notification of the server.
     Told {
         notification: Notification,
@@ -162,9 +166,12 @@ impl Conn {
         outlook: impl Fn(&Life) -> Outlook,
     ) -> Result<Ticket, Failure> {
         let used = Used::new(&self.usage);
-        if want == Want::List || self.view.borrow().life.outlook() != Outlook::Up {
+        let was_up = self.view.borrow().life.outlook() == Outlook::Up;
+        if want == Want::List || !was_up {
             self.tell(Event::Wanted(want)).await;
         }
+        // A session that was up and is lost meanwhile is wanted again, once.
+        let mut may_want_again = was_up;
         let mut view = self.view.clone();
         loop {
             let (held, outlook) = {
@@ -174,6 +181,10 @@ impl Conn {
             match (held, outlook) {
                 (Some((session, hold)), Outlook::Up) => {
                     return Ok(Ticket { session, _hold: hold, _used: used });
+                }
+                (_, Outlook::Down) if std::mem::take(&mut may_want_again) => {
+                    self.tell(Event::Wanted(want)).await;
+                    continue;
                 }
                 (_, Outlook::Down) => return Err(self.why_down(&view.borrow().life)),
                 _ => {}

@@ -52,7 +52,7 @@ async fn listen(session: Session, changed: mpsc::Sender<()>) {
         if let Err(error) = session.listen(&changed).await {
             tracing::debug!(server = %session.setup().spec.id, %error, "listening for changes ended");
             // Whoever refuses once will do so again; whoever is gone does not come back.
-            if let CallError::Refused(_) | CallError::Closed(_) = error {
+            if let CallError::Refused(_) | CallError::Closed(_) | CallError::Unsent(_) = error {
                 return;
             }
         }

@@ -1,14 +1,31 @@
 //! Reading the lists of a server, page after page.
 
+use toolcrib_config::model::policy::InvalidSchemas;
 use toolcrib_wire::{ObjectWriter, Raw};
 
-use super::catalog::{Ask, Catalog, Gathering, asks};
+use super::catalog::{Ask, Catalog, Gathering, ListError, asks};
 use super::failure::Failure;
 use super::peer::{CallError, CallOptions, Patience, ProgressWish};
+use super::schemas;
 use super::session::Session;
+use crate::registry::InvalidSchema;
 
-/// Everything that the server offers and policy wants to know.
+/// Everything that the server offers and policy wants to know, to be used from now on.
 pub(super) async fn read(session: &Session) -> Result<Catalog, Failure> {
+    let spec = &session.setup().spec;
+    let catalog = schemas::judge(gather(session).await?, spec).await;
+    if spec.policy.discovery.invalid_schemas == InvalidSchemas::FailServer
+        && let Some(InvalidSchema { tool, reason }) = catalog.invalid_schemas.first().cloned()
+    {
+        let server = spec.id.clone();
+        return Err(Failure::from(&ListError::InvalidSchema { server, tool, reason }));
+    }
+    session.learn(&catalog);
+    Ok(catalog)
+}
+
+/// The same, only to look at it.
+pub(super) async fn gather(session: &Session) -> Result<Catalog, Failure> {
     let spec = &session.setup().spec;
     let policy = &spec.policy;
     let mut gathering = Gathering::new(&spec.id, &policy.limits);
@@ -23,12 +40,10 @@ pub(super) async fn read(session: &Session) -> Result<Catalog, Failure> {
         }
     }
     let catalog = gathering.finish(&policy.discovery).map_err(|error| Failure::from(&error))?;
-    let catalog = match session.has_param_headers() {
+    Ok(match session.has_param_headers() {
         true => catalog.without_impossible_headers(),
         false => catalog,
-    };
-    session.learn(&catalog);
-    Ok(catalog)
+    })
 }
 
 async fn page(

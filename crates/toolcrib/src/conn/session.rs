@@ -78,8 +78,8 @@ impl Session {
         Hold(self.clone())
     }
 
-    /// Waits until nobody holds it, at most so long.
-    pub(super) async fn let_go(&self, limit: Duration) {
+    /// Waits until nobody holds it, at most so long. Without a limit the deadlines of the holders' calls bound it.
+    pub(super) async fn let_go(&self, limit: Option<Duration>) {
         let free = async {
             loop {
                 let freed = self.0.freed.notified();
@@ -89,8 +89,11 @@ impl Session {
                 freed.await;
             }
         };
-        // Only the time can run out.
-        let _ = timeout(limit, free).await;
+        match limit {
+            // Only the time can run out.
+            Some(limit) => drop(timeout(limit, free).await),
+            None => free.await,
+        }
     }
 
     /// Makes a request and waits for its answer. Dropping the future cancels it at the server. What the server
@@ -281,7 +284,8 @@ impl Session {
             resources: policy.discovery.resources && declared.resources_changes(),
             uris: Vec::new(),
         };
-        let heeded = policy.discovery.on_list_changed != policy::OnListChanged::Ignore;
+        let on_list_changed = self.0.setup.settings.on_list_changed;
+        let heeded = on_list_changed != policy::OnListChanged::Ignore;
         let any = filter.tools || filter.prompts || filter.resources;
         (self.0.agreed.era == Era::Modern && heeded && any).then_some(filter)
     }

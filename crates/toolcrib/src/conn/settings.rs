@@ -17,14 +17,16 @@ pub struct Settings {
     pub retry: Tries,
     /// After a session was lost: tries in all.
     pub reconnect: Tries,
+    /// Whether a call or a list starts a server again that was lost and does not come back by itself.
+    pub on_demand: bool,
     /// These are off where they are zero.
     pub ping_every: Duration,
     pub stale_after: Duration,
     pub hold_off: Duration,
     pub idle: Duration,
     pub ttl: Duration,
-    /// A session that does not drain is killed after this time.
-    pub drain_kill: Duration,
+    /// A session that does not drain is killed after this time. `None`: calls in flight end by their own deadlines.
+    pub drain_kill: Option<Duration>,
     pub on_list_changed: OnListChanged,
 }
 
@@ -37,7 +39,7 @@ pub struct Tries {
 
 impl Settings {
     /// What a server's policy says; `drain_kill` is the host's, for servers that have none of their own.
-    pub fn of(policy: &Policy, drain_kill: Period) -> Settings {
+    pub fn of(policy: &Policy, drain_kill: Option<Period>) -> Settings {
         let lifecycle = &policy.lifecycle;
         let reconnect = &lifecycle.reconnect;
         Settings {
@@ -47,12 +49,13 @@ impl Settings {
                 max: if reconnect.auto { reconnect.max } else { 0 },
                 backoff: Backoff::from(reconnect),
             },
+            on_demand: reconnect.on_demand,
             ping_every: lifecycle.liveness.ping_every.0,
             stale_after: lifecycle.liveness.stale_after.0,
             hold_off: lifecycle.hold_off.0,
             idle: idle(policy),
             ttl: policy.discovery.ttl.0,
-            drain_kill: lifecycle.drain_kill.unwrap_or(drain_kill).0,
+            drain_kill: lifecycle.drain_kill.or(drain_kill).map(|limit| limit.0),
             on_list_changed: policy.discovery.on_list_changed,
         }
     }

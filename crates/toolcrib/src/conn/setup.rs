@@ -12,16 +12,21 @@ use toolcrib_config::model::transport::{Framing, Transport};
 use toolcrib_config::{Hash, Hidden, Reference, ServerSpec};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
-use toolcrib_wire::{Era, Limits, ObjectWriter, Raw};
+use toolcrib_wire::{Era, Limits, ObjectWriter, Raw, base64};
+use url::Url;
 
+use super::catalog::Catalog;
 use super::failure::Failure;
+use super::masked_tokens::MaskedTokens;
 use super::peer::Handler;
+use super::server_limit::ServerLimit;
 use super::settings::Settings;
 use super::standstill::{Standstill, Timed};
 use super::stored::Stored;
 use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
 use crate::secrets::{Found, Sources};
+use crate::signals::SecretMask;
 use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls, Tokens};
 
 /// Finds what values refer to: variables, inputs, secrets.
@@ -40,6 +45,8 @@ pub struct World {
     pub permissions: Permits,
     pub graces: Graces,
     pub memory: Memory,
+    /// How many servers may be connected at a time.
+    pub connections: ServerLimit,
     /// What the host says of itself to servers.
     pub client: Implementation,
 }
@@ -61,6 +68,8 @@ pub struct Setup {
     pub caller: Caller,
     /// Shared by all connections of a server: who waits for one of them is not late while tokens are renewed.
     pub clock: Arc<Standstill>,
+    /// Lists that another session of the server has read; where given, this connection does not read them again.
+    pub catalog: Option<Arc<Catalog>>,
 }
 
 /// Whoever stands behind a session or a call: what the server may ask of him, and who answers.
@@ -166,19 +175,21 @@ impl Setup {
 
     /// All that the server is given and must not be shown, if it says it.
     pub(super) fn secrets(&self, found: &Found) -> Vec<Hidden> {
-        let own = self.spec.secrets(&self.world.env, &self.find(found));
-        own.into_iter().chain(found.secrets()).collect()
+        secrets_of(&self.spec, &self.world, found)
     }
 
     pub(super) fn opening<'a>(
         &'a self,
         extra_env: &'a [(String, String)],
         find: &'a Find<'a>,
+        mask: &SecretMask,
     ) -> Result<Opening<'a>, OpenError> {
         let policy = &self.spec.policy;
-        let login =
-            Protected::of(&self.spec, &find)?.map(|server| self.world.accounts.tokens(server));
-        let tokens = match Stored::of(self, &find, login.clone())? {
+        let login = Protected::of(&self.spec, &find)?.map(|server| {
+            let tokens = self.world.accounts.tokens(server);
+            Arc::new(MaskedTokens { tokens, mask: mask.clone() }) as Arc<dyn Tokens>
+        });
+        let tokens = match Stored::of(self, &find, login.clone(), mask)? {
             Some(stored) => Some(Arc::new(stored) as Arc<dyn Tokens>),
             None => login,
         };
@@ -204,6 +215,7 @@ impl Setup {
             credentials,
             tls: &self.world.tls,
             permissions: self.world.permissions.get(),
+            mask: mask.clone(),
         })
     }
 
@@ -239,6 +251,27 @@ impl Setup {
         let experimental = given.with_members(named.chain(config));
         ClientCapabilities::new(caller.with_members([("experimental", Some(experimental))]))
     }
+}
+
+/// All that a server is given and must not be shown.
+pub(super) fn secrets_of(spec: &ServerSpec, world: &World, found: &Found) -> Vec<Hidden> {
+    let find = |reference: &Reference| found.find(&world.env, Some(spec), reference);
+    let own = spec.secrets(&world.env, &find);
+    let basic = spec.transport.remote().and_then(|remote| remote.url.0.resolve(&find).ok());
+    let basic = basic.and_then(|url| basic_credentials(url.reveal()));
+    own.into_iter().chain(found.secrets()).chain(basic).collect()
+}
+
+/// The credentials of an address as requests carry them.
+fn basic_credentials(url: &str) -> Option<Hidden> {
+    let url = Url::parse(url).ok().filter(|url| url.password().is_some())?;
+    let decoded = |text: &str| {
+        let text = text.replace('+', "%2B");
+        let decoded = url::form_urlencoded::parse(text.as_bytes()).next();
+        decoded.map(|(text, _)| text.into_owned()).unwrap_or_default()
+    };
+    let (user, password) = (decoded(url.username()), decoded(url.password().unwrap_or_default()));
+    Some(Hidden::new(base64::encode(format!("{user}:{password}").as_bytes())))
 }
 
 const MCP_CONFIG: &str = "MCP_CONFIG";

@@ -89,7 +89,8 @@ pub(super) enum Phase {
         until: Option<Moment>,
     },
     Draining {
-        until: Moment,
+        /// Without a limit it lasts until the last call in flight has ended, each by its own deadline.
+        until: Option<Moment>,
     },
     /// Only an explicit connect brings it back.
     Stopped,
@@ -107,6 +108,9 @@ pub(super) struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     Start,
+    /// A call, a list or a reload starts again what was lost and did not come back by itself. Its tools stay away
+    /// until it is up (DIS-32).
+    Demand,
     Loss,
 }
 
@@ -125,6 +129,10 @@ pub(super) struct Up {
     pub(super) list_failed: bool,
     /// The lists are to be read anew from then on.
     pub(super) relist_at: Option<Moment>,
+    /// The lists are being compared with those that are known.
+    pub(super) comparing: bool,
+    /// The lists are to be compared from then on.
+    pub(super) compare_at: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -171,7 +179,7 @@ impl Life {
             Phase::Idle => State::Idle,
             Phase::Connecting { run, .. } => match run.cause {
                 Cause::Start => State::Connecting,
-                Cause::Loss => State::Reconnecting,
+                Cause::Loss | Cause::Demand => State::Reconnecting,
             },
             Phase::Up(up) if up.list_failed || up.missed > 0 => State::Degraded,
             Phase::Up(_) => State::Ready,
@@ -227,6 +235,11 @@ impl Life {
         }
     }
 
+    /// Whether there is a session, or one is being opened or will be tried again.
+    pub(super) fn is_connected_or_coming(&self) -> bool {
+        self.link().is_some() || self.outlook() != Outlook::Down
+    }
+
     /// Nothing more will happen: whoever runs this life may end.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Retired
@@ -270,7 +283,8 @@ impl Life {
     pub fn wake(&self, settings: &Settings) -> Option<Moment> {
         let own = match &self.phase {
             Phase::Retired => return None,
-            Phase::Backoff { until, .. } | Phase::Draining { until } => Some(*until),
+            Phase::Backoff { until, .. } => Some(*until),
+            Phase::Draining { until } => *until,
             Phase::Up(up) => self.up_deadlines(up, settings).into_iter().flatten().min(),
             _ => None,
         };
@@ -278,12 +292,13 @@ impl Life {
         own.into_iter().chain(expiry).min()
     }
 
-    fn up_deadlines(&self, up: &Up, settings: &Settings) -> [Option<Moment>; 4] {
+    fn up_deadlines(&self, up: &Up, settings: &Settings) -> [Option<Moment>; 5] {
         [
             up.stale_at(settings),
             up.ping_at(settings),
             self.idle_at(up, settings),
             up.relist_at.filter(|_| !up.listing),
+            up.compare_at.filter(|_| !up.comparing && !up.listing),
         ]
     }
 
@@ -308,7 +323,7 @@ impl Up {
         Up {
             since: now,
             failed: match run.cause {
-                Cause::Start => 0,
+                Cause::Start | Cause::Demand => 0,
                 Cause::Loss => run.failed.saturating_add(1),
             },
             heard: now,
@@ -318,6 +333,8 @@ impl Up {
             listing: false,
             list_failed: false,
             relist_at: None,
+            comparing: false,
+            compare_at: None,
         }
     }
 

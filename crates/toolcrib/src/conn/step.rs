@@ -5,7 +5,7 @@ use std::time::Duration;
 use toolcrib_config::model::policy::{Connect, OnListChanged};
 
 use super::failure::{Failure, FailureKind};
-use super::settings::Settings;
+use super::settings::{Settings, Tries};
 use super::state::{
     CacheState, Cause, Known, Life, Link, Moment, Phase, Run, Staleness, State, Up,
 };
@@ -37,11 +37,15 @@ pub enum Event {
     Listed(Link, Result<(), Failure>),
     /// The server says that a list changed, and had declared that it would.
     ListChanged(Link),
+    /// The lists were compared with those that are known, or could not be.
+    Compared(Link),
     /// The moment of [`Life::wake`] has come.
     Tick,
     Connect,
     Disconnect,
     Restart,
+    /// What failed is tried again now, with a new count: somebody may have mended it.
+    Retry,
     /// Whoever had the session to himself has done with it: it ends, and the next want begins another.
     Release,
     Refresh,
@@ -71,6 +75,8 @@ pub enum Effect {
     Ping(Link),
     /// Reads the lists anew.
     Discover(Link),
+    /// Reads the lists only to tell how they differ from those that are known.
+    Compare(Link),
     /// Something that people see has changed.
     Announce,
 }
@@ -119,12 +125,14 @@ impl Turn<'_> {
             Event::Traffic(link, at) if self.is_current(link) => self.heard(at),
             Event::Listed(link, outcome) if self.is_current(link) => self.listed(outcome),
             Event::ListChanged(link) if self.is_current(link) => self.list_changed(),
+            Event::Compared(link) if self.is_current(link) => self.compared(),
             Event::InFlight(count) => self.in_flight(count),
             Event::Used(at) => self.used(at),
             Event::Tick => self.tick(),
             Event::Connect => self.connect_now(),
             Event::Disconnect => self.stop(Phase::Stopped),
             Event::Restart => self.restart(),
+            Event::Retry => self.retry(),
             Event::Release => self.release(),
             Event::Refresh => self.relist(),
             Event::Enable => self.enable(),
@@ -135,7 +143,8 @@ impl Turn<'_> {
             | Event::Down(..)
             | Event::Traffic(..)
             | Event::Listed(..)
-            | Event::ListChanged(_) => {}
+            | Event::ListChanged(_)
+            | Event::Compared(_) => {}
         }
     }
 
@@ -153,8 +162,10 @@ impl Turn<'_> {
     fn wanted(&mut self, want: Want) {
         match self.life.phase {
             Phase::Idle if self.starts_for(want) => self.connect(Cause::Start, 0),
-            Phase::Failed { until: Some(until), .. } if self.now >= until => {
-                self.connect(Cause::Start, 0);
+            Phase::Failed { until: Some(until), .. }
+                if self.now >= until && self.starts_again_for(want) =>
+            {
+                self.connect_again();
             }
             Phase::Up(_) if want == Want::List => self.relist_if_expired(),
             _ => {}
@@ -167,6 +178,18 @@ impl Turn<'_> {
             (Connect::OnFirstCall, Want::List) => self.life.known == Known::Nothing,
             _ => true,
         }
+    }
+
+    /// A list starts again a server that was up before, or whose hold-off has passed. Without a hold-off, a server
+    /// that never came up would be started by every list.
+    fn starts_again_for(&self, want: Want) -> bool {
+        let was_up = self.life.last_connected.is_some();
+        want == Want::Call || was_up || !self.settings.hold_off.is_zero()
+    }
+
+    fn connect_again(&mut self) {
+        let was_up = self.life.last_connected.is_some();
+        self.connect(if was_up { Cause::Demand } else { Cause::Start }, 0);
     }
 
     fn connect(&mut self, cause: Cause, failed: u32) {
@@ -210,16 +233,23 @@ impl Turn<'_> {
         // first call would be started again and again, as fast as the shortest wait allows.
         let longest = self.settings.reconnect.backoff.max_delay.max(LASTING);
         let failed = if lasted(longest) { 0 } else { up.failed };
-        let renews = failure.is_session_gone() && lasted(LASTING);
+        let (is_session_gone, is_lasting) = (failure.is_session_gone(), lasted(LASTING));
         self.close();
         self.life.restarts = self.life.restarts.saturating_add(1);
         self.forget_freshness();
-        // Servers forget sessions, and then the protocol wants a new one, whatever policy says of losses.
-        if renews {
-            self.note(failure);
-            self.connect(Cause::Loss, 0);
-        } else {
-            self.failed(Run { cause: Cause::Loss, failed }, failure);
+        // DOM-93: the protocol requires a new `initialize` after a 404 for the session, whatever the policy says of
+        // lost connections. A session that did not last is opened again by the next want only, so that a server that
+        // forgets every session is not initialized in a loop.
+        match is_session_gone {
+            true if is_lasting => {
+                self.note(failure);
+                self.connect(Cause::Loss, 0);
+            }
+            true => {
+                self.note(failure);
+                self.life.phase = Phase::Failed { attempts: failed, until: Some(self.now) };
+            }
+            false => self.failed(Run { cause: Cause::Loss, failed }, failure),
         }
     }
 
@@ -238,21 +268,31 @@ impl Turn<'_> {
 
     /// A start has a first try before those that the policy counts; after a loss the policy counts each.
     fn next_wait(&self, run: Run) -> Option<Duration> {
-        let (tries, nth) = match run.cause {
-            Cause::Start => (&self.settings.retry, run.failed),
-            Cause::Loss => (&self.settings.reconnect, run.failed.saturating_add(1)),
-        };
+        let (tries, nth) = self.next_try(run);
         (nth <= tries.max).then(|| tries.backoff.delay(nth, self.chance))
     }
 
-    /// Without a hold-off a failure is final. With one, a want may try again later: at once where nothing
-    /// was tried, as after a loss that is not to be made good unasked.
-    fn held_off_until(&self, run: Run) -> Option<Moment> {
-        match (self.settings.hold_off, run.failed) {
-            (Duration::ZERO, _) => None,
-            (_, 0) => Some(self.now),
-            (hold_off, _) => Some(self.now.after(hold_off)),
+    fn next_try(&self, run: Run) -> (&Tries, u32) {
+        match run.cause {
+            Cause::Start | Cause::Demand => (&self.settings.retry, run.failed),
+            Cause::Loss => (&self.settings.reconnect, run.failed.saturating_add(1)),
         }
+    }
+
+    /// From when on a want may try again: after the hold-off, or at once where nothing was tried yet. `None` where
+    /// the failure is final: the policy's tries are exhausted, or the policy starts nothing on demand.
+    fn held_off_until(&self, run: Run) -> Option<Moment> {
+        let (tries, nth) = self.next_try(run);
+        let has_tries_left = match run.cause {
+            // Where the policy tries nothing by itself, each call may.
+            Cause::Start | Cause::Demand => tries.max == 0 && self.settings.reconnect.max == 0,
+            // DOM-94: a failure that the policy does not retry by itself, such as a broken message, exhausts nothing.
+            Cause::Loss => tries.max == 0 || nth <= tries.max,
+        };
+        let hold_off = self.settings.hold_off;
+        let may_start = !hold_off.is_zero() || (self.settings.on_demand && has_tries_left);
+        let wait = if run.failed == 0 { Duration::ZERO } else { hold_off };
+        may_start.then(|| self.now.after(wait))
     }
 
     fn heard(&mut self, at: Moment) {
@@ -303,11 +343,19 @@ impl Turn<'_> {
                 // The first of many counts: a server that never rests is still listed.
                 up.relist_at.get_or_insert(self.now.after(LIST_CHANGE_WINDOW));
             }
-            (OnListChanged::MarkStale, Phase::Up(_)) => {
+            (OnListChanged::MarkStale, Phase::Up(up)) => {
+                up.compare_at.get_or_insert(self.now.after(LIST_CHANGE_WINDOW));
                 self.life.known = Known::Stale(Staleness::Changed);
             }
             _ => {}
         }
+    }
+
+    fn compared(&mut self) {
+        if let Phase::Up(up) = &mut self.life.phase {
+            up.comparing = false;
+        }
+        self.compare_if_due();
     }
 
     fn tick(&mut self) {
@@ -318,7 +366,7 @@ impl Turn<'_> {
             Phase::Backoff { run, until } if self.now >= until => {
                 self.connect(run.cause, run.failed);
             }
-            Phase::Draining { until } if self.now >= until => {
+            Phase::Draining { until } if is_due(until, self.now) => {
                 self.effects.push(Effect::Kill(self.life.link));
                 self.life.phase = Phase::Retired;
             }
@@ -336,6 +384,19 @@ impl Turn<'_> {
         } else {
             self.ping_if_due();
             self.relist_if_due();
+            self.compare_if_due();
+        }
+    }
+
+    fn compare_if_due(&mut self) {
+        if let Phase::Up(up) = &mut self.life.phase
+            && !up.comparing
+            && !up.listing
+            && is_due(up.compare_at, self.now)
+        {
+            up.comparing = true;
+            up.compare_at = None;
+            self.effects.push(Effect::Compare(self.life.link));
         }
     }
 
@@ -380,6 +441,8 @@ impl Turn<'_> {
         } else {
             up.listing = true;
             up.relist_at = None;
+            // Reading the lists tells how they differ, too.
+            up.compare_at = None;
             self.effects.push(Effect::Discover(self.life.link));
         }
     }
@@ -390,6 +453,13 @@ impl Turn<'_> {
                 self.connect(Cause::Start, 0);
             }
             _ => {}
+        }
+    }
+
+    /// A stopped or disabled server stays so: a person said that.
+    fn retry(&mut self) {
+        if let Phase::Backoff { .. } | Phase::Failed { .. } = self.life.phase {
+            self.connect_again();
         }
     }
 
@@ -444,7 +514,7 @@ impl Turn<'_> {
     fn retire(&mut self) {
         match self.life.phase {
             Phase::Connecting { .. } | Phase::Up(_) if self.life.in_flight > 0 => {
-                let until = self.now.after(self.settings.drain_kill);
+                let until = self.settings.drain_kill.map(|limit| self.now.after(limit));
                 self.life.phase = Phase::Draining { until };
             }
             Phase::Draining { .. } => {}

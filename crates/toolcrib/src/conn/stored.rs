@@ -10,8 +10,9 @@ use toolcrib_config::model::auth::Auth;
 use toolcrib_config::{Hidden, Reference, ServerSpec, Value};
 use url::Url;
 
-use super::setup::{Setup, World};
+use super::setup::{Setup, World, secrets_of};
 use crate::secrets::Found;
+use crate::signals::SecretMask;
 use crate::transport::{
     Coming, Credentials, Denial, HttpFault, NoToken, OpenError, SCHEMES, Tokens, dressed, remote_of,
 };
@@ -26,6 +27,8 @@ pub(super) struct Stored {
     now: Mutex<Now>,
     /// Tokens of a login, which are shown besides.
     login: Option<Arc<dyn Tokens>>,
+    /// Told of what the store says anew.
+    mask: SecretMask,
 }
 
 /// What requests carry, and the how-manieth it is: that is all that others see of it.
@@ -50,6 +53,7 @@ impl Stored {
         setup: &Setup,
         find: &dyn Fn(&Reference) -> Option<String>,
         login: Option<Arc<dyn Tokens>>,
+        mask: &SecretMask,
     ) -> Result<Option<Self>, OpenError> {
         let (world, spec) = (Arc::clone(&setup.world), Arc::clone(&setup.spec));
         if !world.sources.remembers(shown_values(&spec), &spec.base) {
@@ -57,7 +61,7 @@ impl Stored {
         }
         let Some(dress) = dress(&spec, find)? else { return Ok(None) };
         let now = Mutex::new(Now { dress, number: 0, asked: None });
-        Ok(Some(Stored { world, spec, now, login }))
+        Ok(Some(Stored { world, spec, now, login, mask: mask.clone() }))
     }
 
     /// The number of what requests carry from now on, if it is other than what was used.
@@ -71,7 +75,9 @@ impl Stored {
         }
         // Whoever comes while the store is being asked waits for the same answer.
         let found = self.world.sources.resolve(&self.spec, self.world.permissions.get()).await;
-        let dress = self.dress(&found.ok()?)?;
+        let found = found.ok()?;
+        secrets_of(&self.spec, &self.world, &found).iter().for_each(|it| self.mask.learn(it));
+        let dress = self.dress(&found)?;
         let mut now = self.now();
         if now.dress != dress {
             now.dress = dress;

@@ -15,6 +15,7 @@ use super::handle::{Command, Listener, News, View};
 use super::listening::Listening;
 use super::listing;
 use super::peer::{self, Receiver};
+use super::server_limit::Permit;
 use super::session::Session;
 use super::setup::Setup;
 use super::state::{Life, Link, Moment};
@@ -45,6 +46,8 @@ pub(super) struct Task {
     /// Words of changes that came since the lists were last read, each kind once.
     announced: Vec<Notification>,
     stderr: Option<StderrTail>,
+    /// The server's right to be connected, while it is or is about to be.
+    permit: Option<Permit>,
 }
 
 struct Connecting {
@@ -67,6 +70,7 @@ enum Report {
     Connected(Link, Result<Opened, Failed>),
     Closed,
     Listed(Link, Result<Catalog, Failure>),
+    Compared(Link, Result<Catalog, Failure>),
     Done,
 }
 
@@ -97,6 +101,7 @@ impl Task {
             fresh: None,
             announced: Vec::new(),
             stderr: None,
+            permit: None,
         }
     }
 
@@ -139,6 +144,9 @@ impl Task {
         let life = std::mem::take(&mut self.life);
         let (life, effects) = step(life, event, &self.setup.settings, now, chance());
         self.life = life;
+        if !self.life.is_connected_or_coming() {
+            self.permit = None;
+        }
         for effect in effects {
             self.perform(effect);
         }
@@ -146,12 +154,16 @@ impl Task {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Connect(link) if self.closing > 0 => self.next = Some(link),
-            Effect::Connect(link) => self.connect(link),
+            Effect::Connect(link) => match self.permit() {
+                Ok(()) if self.closing > 0 => self.next = Some(link),
+                Ok(()) => self.connect(link),
+                Err(failure) => self.refuse(link, failure),
+            },
             Effect::Close(link) => self.close(link),
             Effect::Kill(link) => self.kill(link),
             Effect::Ping(link) => self.ping(link),
             Effect::Discover(link) => self.discover(link),
+            Effect::Compare(link) => self.compare(link),
             Effect::Announce => self.announce(),
         }
     }
@@ -161,6 +173,23 @@ impl Task {
         self.connecting = Some(Connecting { link, call_off: Some(call_off) });
         let setup = Arc::clone(&self.setup);
         self.jobs.spawn(async move { Report::Connected(link, connect(setup, called_off).await) });
+    }
+
+    /// Takes one of the host's places for connected servers, unless the server has one.
+    fn permit(&mut self) -> Result<(), Failure> {
+        if self.permit.is_none() {
+            let Setup { spec, world, .. } = &*self.setup;
+            self.permit = Some(world.connections.acquire(&spec.key())?);
+        }
+        Ok(())
+    }
+
+    /// A connect that is not even tried ends like any other that failed.
+    fn refuse(&mut self, link: Link, failure: Failure) {
+        let (call_off, _) = oneshot::channel();
+        self.connecting = Some(Connecting { link, call_off: Some(call_off) });
+        let failed = Failed { failure, stderr: None };
+        self.jobs.spawn(async move { Report::Connected(link, Err(failed)) });
     }
 
     fn close(&mut self, link: Link) {
@@ -212,11 +241,13 @@ impl Task {
 
     fn discover(&mut self, link: Link) {
         if let Some(session) = self.session(link) {
-            self.jobs.spawn(async move {
-                let listed = listing::read(&session).await;
-                let secrets = &session.peer().facts().secrets;
-                Report::Listed(link, listed.map_err(|failure| failure.without(secrets)))
-            });
+            self.jobs.spawn(async move { Report::Listed(link, listing::read(&session).await) });
+        }
+    }
+
+    fn compare(&mut self, link: Link) {
+        if let Some(session) = self.session(link) {
+            self.jobs.spawn(async move { Report::Compared(link, listing::gather(&session).await) });
         }
     }
 
@@ -232,6 +263,16 @@ impl Task {
                 self.fresh = self.fresh.filter(|_| outcome.is_err());
                 let outcome = outcome.map(|catalog| self.learn(catalog, is_own));
                 self.take(Event::Listed(link, outcome));
+            }
+            Report::Compared(link, outcome) => {
+                // A list that cannot be read now is told of when it is refreshed.
+                if let Ok(catalog) = outcome {
+                    let before = self.own.as_ref().or(self.catalog.as_ref());
+                    let changes =
+                        before.map(|before| changes(before, &catalog)).unwrap_or_default();
+                    self.listener.hear(News::Differs { changes });
+                }
+                self.take(Event::Compared(link));
             }
             Report::Closed => self.closed(),
             Report::Done => {}
@@ -269,7 +310,10 @@ impl Task {
         self.live = Some(Live { link, session, events, listening, _opening: opening });
         (self.own, self.fresh) = (None, Some(Instant::now()));
         // Nobody has called yet: what is listed now is what everybody would be.
-        self.learn(catalog, false);
+        match catalog {
+            Some(catalog) => self.learn(catalog, false),
+            None => self.catalog.clone_from(&self.setup.catalog),
+        }
         self.take(Event::Connected(link));
         self.publish();
     }
@@ -337,10 +381,7 @@ impl Task {
             }
             Heard::Peer(peer::Event::Odd(odd)) => self.listener.hear(News::Odd(odd)),
             Heard::Peer(peer::Event::Closed(reason)) => {
-                let session = self.session(link);
-                let secrets = session.map(|it| Arc::clone(&it.peer().facts().secrets));
-                let failure = Failure::from(&reason).without(&secrets.unwrap_or_default());
-                self.down(link, failure);
+                self.down(link, Failure::from(&reason));
             }
         }
     }

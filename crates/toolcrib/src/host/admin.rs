@@ -118,7 +118,7 @@ impl AdminTool {
     }
 }
 
-fn answer(text: &str, is_error: bool) -> Raw {
+pub(super) fn answer(text: &str, is_error: bool) -> Raw {
     let content = [Content::text(text).raw().clone()];
     let result = ObjectWriter::new().array("content", content);
     if is_error { result.bool("isError", true).finish() } else { result.finish() }

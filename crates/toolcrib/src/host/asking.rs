@@ -1,12 +1,10 @@
 //! What servers ask of a dialog, and who answers: the host itself for folders, whoever is behind the dialog for
 //! everything else.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::{Offer, Roots};
@@ -17,119 +15,12 @@ use super::answers::{Answers, capabilities};
 use super::desk::Desk;
 use super::dialog::Inner;
 use super::events::Event;
+use super::questions::{AddError, Question};
 use crate::conn::Caller;
-use crate::conn::peer::{Answering, Asked, CallOff, Handler};
+use crate::conn::peer::{Answering, Asked, Handler};
 
 /// A question that nobody answers ends after this time.
 const LONGEST: Duration = Duration::from_secs(600);
-
-/// Questions that may wait in one dialog.
-const MOST: usize = 32;
-
-/// A question of a server that waits for its answer.
-#[derive(Clone, Debug)]
-pub struct Question {
-    pub id: u64,
-    /// The call that it is asked for; where several could be, the newest one that nothing else is asked for.
-    pub call: Option<u64>,
-    /// The server's id.
-    pub server: Arc<str>,
-    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
-    pub method: String,
-    pub params: Raw,
-    /// What its server says if it calls it off.
-    pub call_off: CallOff,
-}
-
-/// The questions of one dialog.
-#[derive(Debug, Default)]
-pub(super) struct Questions {
-    open: Mutex<Open>,
-    /// The number of the newest.
-    newest: watch::Sender<u64>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    last: u64,
-    waiting: BTreeMap<u64, (Question, Reply)>,
-    /// Calls that nobody attends to now.
-    away: BTreeSet<u64>,
-}
-
-/// While it lives, nobody attends to a call: what can be asked for another one is not asked for this.
-#[derive(Debug)]
-pub struct Away {
-    dialog: Arc<Inner>,
-    call: u64,
-}
-
-impl Away {
-    pub(super) fn new(dialog: &Arc<Inner>, call: u64) -> Self {
-        dialog.questions.open().away.insert(call);
-        Away { dialog: Arc::clone(dialog), call }
-    }
-}
-
-impl Drop for Away {
-    fn drop(&mut self) {
-        self.dialog.questions.open().away.remove(&self.call);
-    }
-}
-
-type Reply = oneshot::Sender<Result<Raw, RpcError>>;
-
-impl Questions {
-    pub(super) fn waiting(&self) -> Vec<Question> {
-        self.open().waiting.values().map(|(question, _)| question.clone()).collect()
-    }
-
-    /// False if there is no such question, or nobody waits for its answer any more.
-    pub(super) fn answer(&self, id: u64, answer: Result<Raw, RpcError>) -> bool {
-        let waiting = self.open().waiting.remove(&id);
-        waiting.is_some_and(|(_, reply)| reply.send(answer).is_ok())
-    }
-
-    /// Which of these calls, the newest first, a question is for that does not say it.
-    pub(super) fn likeliest(&self, calls: impl Iterator<Item = u64> + Clone) -> Option<u64> {
-        let open = self.open();
-        let is_asked = |call| open.waiting.values().any(|(it, _)| it.call == Some(call));
-        let mut here = calls.clone().filter(|call| !open.away.contains(call));
-        let free = here.clone().find(|call| !is_asked(*call));
-        free.or_else(|| here.next()).or_else(|| calls.clone().next())
-    }
-
-    /// Nobody is left who could answer.
-    pub(super) fn close(&self) {
-        drop(std::mem::take(&mut self.open().waiting));
-    }
-
-    /// Gives the question its number.
-    fn add(
-        &self,
-        mut question: Question,
-    ) -> Option<(Question, oneshot::Receiver<Result<Raw, RpcError>>)> {
-        let mut open = self.open();
-        if open.waiting.len() >= MOST {
-            return None;
-        }
-        open.last += 1;
-        question.id = open.last;
-        let (reply, answer) = oneshot::channel();
-        open.waiting.insert(question.id, (question.clone(), reply));
-        self.newest.send_replace(question.id);
-        Some((question, answer))
-    }
-
-    /// Sees a new number whenever there is a new question.
-    pub(super) fn watch(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Whoever is behind a dialog, as a server sees them.
 pub(super) fn caller(dialog: &Arc<Inner>, spec: &Arc<ServerSpec>, during: During) -> Caller {
@@ -155,9 +46,8 @@ struct Person {
 
 impl Handler for Person {
     fn take(&self, asked: Asked) -> Option<Answering> {
-        let answers = self.dialog.answers.get();
         let whose = match &self.during {
-            During::Call(call) => Whose { dialog: &self.dialog, call: Some(*call), answers },
+            During::Call(call) => Whose::of_call(&self.dialog, *call, self.dialog.answers.get()),
             During::Any(desk) => desk.whose_of(&self.dialog, &asked),
         };
         take(Some(whose), &self.dialog.cwd, &self.spec, asked)
@@ -167,9 +57,27 @@ impl Handler for Person {
 /// Whom a question is for.
 pub(super) struct Whose<'a> {
     pub(super) dialog: &'a Arc<Inner>,
-    pub(super) call: Option<u64>,
+    pub(super) cause: Cause,
+    /// The call whose client is asked.
+    pub(super) carrier: Option<u64>,
     /// What can be asked there.
     pub(super) answers: Answers,
+}
+
+/// What caused a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    Call(u64),
+    /// One of these calls, or none of them where the list is empty.
+    OneOf(Vec<u64>),
+    /// A call that has ended.
+    Ended,
+}
+
+impl<'a> Whose<'a> {
+    pub(super) fn of_call(dialog: &'a Arc<Inner>, call: u64, answers: Answers) -> Self {
+        Whose { dialog, cause: Cause::Call(call), carrier: Some(call), answers }
+    }
 }
 
 /// Answers a question of a server for a dialog; for none where it cannot be told whose question it is, and then
@@ -186,7 +94,7 @@ pub(super) fn take(
         let roots = roots(cwd);
         return Some(Box::pin(async move { Ok(roots) }));
     }
-    let Whose { dialog, call, answers } = whose?;
+    let Whose { dialog, cause, carrier, answers } = whose?;
     let is_off = match asked.method.as_str() {
         method::ELICIT => client.elicitation == Offer::Off,
         method::ROOTS_LIST => client.roots == Roots::Off,
@@ -197,18 +105,31 @@ pub(super) fn take(
     }
     match answers.refusal(&asked.method, asked.params.json()) {
         Some(refusal) => Some(Box::pin(async { Err(refusal) })),
-        None => Some(ask(Arc::clone(dialog), Arc::from(spec.id.as_str()), call, asked)),
+        None => Some(ask(Arc::clone(dialog), Arc::from(spec.id.as_str()), (cause, carrier), asked)),
     }
 }
 
-/// The question is known from now on, not only when its answer is waited for: the next one may be for another call.
-fn ask(dialog: Arc<Inner>, server: Arc<str>, call: Option<u64>, asked: Asked) -> Answering {
-    let pause = asked.pause(call);
+/// Opens the question at once, not when its answer is first waited for: the next question may have another carrier.
+fn ask(
+    dialog: Arc<Inner>,
+    server: Arc<str>,
+    (cause, carrier): (Cause, Option<u64>),
+    asked: Asked,
+) -> Answering {
+    let (call, calls) = match cause {
+        Cause::Call(call) => (Some(call), vec![call]),
+        Cause::OneOf(calls) => (None, calls),
+        Cause::Ended => return refused("the call that asks this has ended"),
+    };
+    // Any of these calls may be the one that waits for the answer.
+    let pause = asked.pause(|tag| tag.is_some_and(|tag| calls.contains(&tag)));
     let params = asked.params.raw().unwrap_or_else(|| ObjectWriter::new().finish());
     let Asked { method, call_off, .. } = asked;
-    let question = Question { id: 0, call, server, method, params, call_off };
-    let Some((question, answer)) = dialog.questions.add(question) else {
-        return Box::pin(async { Err(RpcError::internal("too many open questions")) });
+    let question = Question { id: 0, call, calls, carrier, server, method, params, call_off };
+    let (question, answer) = match dialog.questions.add(question) {
+        Ok(added) => added,
+        Err(AddError::TooMany) => return refused("too many open questions"),
+        Err(AddError::CallEnded) => return refused("the call that asks this has ended"),
     };
     let open = OpenQuestion { dialog: Arc::clone(&dialog), id: question.id };
     let id = Arc::clone(&dialog.id);
@@ -224,6 +145,10 @@ fn ask(dialog: Arc<Inner>, server: Arc<str>, call: Option<u64>, asked: Asked) ->
     })
 }
 
+fn refused(reason: &'static str) -> Answering {
+    Box::pin(async move { Err(RpcError::internal(reason)) })
+}
+
 /// A question that nobody waits for any more is not shown to anybody.
 struct OpenQuestion {
     dialog: Arc<Inner>,
@@ -232,10 +157,7 @@ struct OpenQuestion {
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        let questions = &self.dialog.questions;
-        questions.open().waiting.remove(&self.id);
-        // Whoever has asked it hears that he need not.
-        questions.newest.send_modify(|_| ());
+        self.dialog.questions.remove(self.id);
     }
 }
 
@@ -250,31 +172,6 @@ fn roots(cwd: &Path) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_question_is_for_the_newest_call_that_nothing_else_is_asked_for() {
-        let questions = Questions::default();
-        let ask = |call| {
-            let (method, params) = (method::ELICIT.to_owned(), ObjectWriter::new().finish());
-            let (server, call_off) = ("server".into(), CallOff::default());
-            let question = Question { id: 0, call: Some(call), server, method, params, call_off };
-            questions.add(question).unwrap().0.id
-        };
-        let likeliest = || questions.likeliest([3, 2, 1].into_iter());
-        assert_eq!(likeliest(), Some(3));
-        let newest = ask(3);
-        assert_eq!(likeliest(), Some(2));
-        questions.open().away.insert(2);
-        assert_eq!(likeliest(), Some(1), "nobody attends to the second");
-        ask(1);
-        assert_eq!(likeliest(), Some(3), "all that somebody attends to are asked something");
-        questions.answer(newest, Err(RpcError::internal("no")));
-        questions.open().away.insert(3);
-        assert_eq!(likeliest(), Some(1));
-        questions.open().away.insert(1);
-        assert_eq!(likeliest(), Some(3), "nobody attends to any");
-        assert_eq!(questions.likeliest(std::iter::empty()), None);
-    }
 
     #[test]
     fn dis_40_a_root_is_the_folder_as_a_uri() {

@@ -14,12 +14,13 @@ use super::admin::{self, Home};
 use super::answers::Answers;
 use super::core::{Core, Parts};
 use super::handle::Host;
+use super::resource_tools;
 use super::steward::Steward;
 use super::trust::Trust;
 use crate::access::Reach;
 use crate::auth::Accounts;
-use crate::conn::{Memory, World};
-use crate::process::{Graces, Instance, OpenError as InstanceError, ReapError};
+use crate::conn::{Memory, ServerLimit, World};
+use crate::process::{Containment, Graces, Instance, OpenError as InstanceError, ReapError};
 use crate::registry::{BadDefinition, NativeToolset};
 use crate::secrets::{Keep, Means, Sources, Storage};
 use crate::store::{Limits, OpenError, Store, StoreError};
@@ -43,6 +44,7 @@ pub struct HostBuilder {
     answers: Answers,
     limits: Limits,
     graces: Graces,
+    containment: Containment,
     client: Implementation,
     keeps_arguments: bool,
     heeds_hangups: bool,
@@ -77,6 +79,7 @@ impl HostBuilder {
             answers: Answers::default(),
             limits: Limits::default(),
             graces: Graces::default(),
+            containment: Containment::default(),
             client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
             keeps_arguments: false,
             heeds_hangups: false,
@@ -153,6 +156,13 @@ impl HostBuilder {
         self
     }
 
+    /// How the host keeps hold of the processes that servers start.
+    #[must_use]
+    pub fn containment(mut self, containment: Containment) -> Self {
+        self.containment = containment;
+        self
+    }
+
     /// What the host says of itself to servers.
     #[must_use]
     pub fn client(mut self, client: Implementation) -> Self {
@@ -182,7 +192,8 @@ impl HostBuilder {
             let count = cleared.processes.killed.len();
             tracing::info!(count, "ended processes that a killed host had left");
         }
-        let instance = Instance::open(&self.state).map_err(StartError::Instance)?;
+        let instance = Instance::open_with(&self.state, &self.containment);
+        let instance = instance.map_err(StartError::Instance)?;
         let store = Store::open(&self.state, self.limits).await.map_err(StartError::Store)?;
         let overrides = store.overrides().await.map_err(StartError::Read)?;
         let hangups = match self.heeds_hangups {
@@ -193,6 +204,8 @@ impl HostBuilder {
         let mut native = self.native;
         let admin = admin::toolset(&home).map_err(StartError::Native)?;
         native.push((admin, Reach::ByName));
+        let resources = resource_tools::toolset(&home).map_err(StartError::Native)?;
+        native.push((resources, Reach::Everybody));
         let folder = self.credentials.unwrap_or_else(|| self.state.join("credentials"));
         let keep = Keep::open(folder, Storage::default());
         let root = self.workspace.root.clone();
@@ -238,6 +251,7 @@ fn world(
         permissions: Permissions { spawn: false, network: false, docker: false }.into(),
         graces,
         memory: Memory::default(),
+        connections: ServerLimit::default(),
         client,
     }
 }

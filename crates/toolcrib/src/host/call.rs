@@ -1,5 +1,6 @@
 //! One tool call: find, permit, check, lease, call, check, tell. Nothing calls back up.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -10,15 +11,17 @@ use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
 use super::answers::Answers;
 use super::note::Note;
+use super::restart::Restarted;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
 use crate::auth::{LOGIN_REQUIRED, Protected, words};
 use crate::conn::peer::{CallOff, Patience, Remark, Sender};
+use crate::lease::Reminder;
 use crate::registry::{NativeCall, NativeTool, Server, Tool};
 use crate::shape::{
-    Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
-    deliver, judge_input, judge_output, report,
+    Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, Verdict, Violation,
+    check_output, cut, deliver, judge_input, judge_output, report,
 };
 
 /// The matter that the problems of the program's own tools are.
@@ -55,9 +58,26 @@ pub struct Besides {
     pub answers: Option<Answers>,
     /// Where questions go, if whoever calls answers them in the way of the modern era.
     pub rounds: Option<Rounds>,
+    /// What the caller knows the request by; kept in the record of a call.
+    pub request_id: Option<String>,
+    /// Whether the caller hands the reminder of a new lease on to its agent.
+    pub reminds: bool,
 }
 
+/// The longest id of a request that is kept, in characters.
+const LONGEST_REQUEST_ID: usize = 256;
+
 impl Besides {
+    /// The id that the caller knows the request by, for its record: what was given, or `request_id` of `_meta`.
+    pub(super) fn request_id(&self) -> Option<Box<str>> {
+        let told = || self.meta()?.get("request_id")?.as_str().map(|id| id.into_owned());
+        let id = self.request_id.clone().or_else(told)?;
+        Some(match id.char_indices().nth(LONGEST_REQUEST_ID) {
+            Some((end, _)) => id.get(..end).unwrap_or_default().into(),
+            None => id.into(),
+        })
+    }
+
     /// What the server is told besides; nothing where that is no object.
     pub(super) fn meta(&self) -> Option<Json<'_>> {
         self.meta.as_ref().map(Raw::json).filter(|meta| meta.is_object())
@@ -103,6 +123,8 @@ pub struct Execution {
     pub outcome: Result<CallToolResult, CallError>,
     /// How the server's policy hands results on.
     pub results: Results,
+    /// The reminder of a lease that this call was the first to tell of; only where the caller asked for it.
+    pub reminder: Option<Box<Reminder>>,
 }
 
 impl CallRequest {
@@ -157,7 +179,39 @@ impl Turn {
         note: &mut Note<'_>,
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
-        let tool = self.permitted(note, &request.tool)?;
+        let is_permitted = |tool: &&Arc<Tool>| self.decide(tool) == Decision::Permitted;
+        match self.view().tool(&request.tool).filter(is_permitted) {
+            Some(tool) => {
+                note.is_of(self, tool);
+                self.perform_with(note, tool, request).await
+            }
+            // Boxed, so that the common future stays small.
+            None => Box::pin(self.perform_after_restart(note, request)).await,
+        }
+    }
+
+    /// The call of a tool that cannot be used now; where its server only died, that is started again first.
+    async fn perform_after_restart(
+        &self,
+        note: &mut Note<'_>,
+        request: &CallRequest,
+    ) -> Result<CallToolResult, CallError> {
+        let Some(restarted) = self.restart_for(note, request).await else {
+            let tool = self.permitted(note, &request.tool)?;
+            return self.perform_with(note, tool, request).await;
+        };
+        let Restarted { turn, timeout } = restarted?;
+        let request = CallRequest { timeout, ..request.clone() };
+        let tool = turn.permitted(note, &request.tool)?;
+        turn.perform_with(note, tool, &request).await
+    }
+
+    async fn perform_with(
+        &self,
+        note: &mut Note<'_>,
+        tool: &Tool,
+        request: &CallRequest,
+    ) -> Result<CallToolResult, CallError> {
         let arguments = object(tool, &request.arguments)?;
         self.check_input(tool, &arguments, request.check)?;
         let result = match (tool.native(), tool.server()) {
@@ -220,9 +274,26 @@ impl Turn {
         let wanted = tool.server().is_some_and(|it| it.spec.policy.calls.validate_output);
         let strictness = if wanted { Strictness::Strict } else { Strictness::Relaxed };
         let verdict = check_output(&self.core().checker, Some(schema), result);
+        let verdict = match verdict {
+            Verdict::Invalid(violations) => Verdict::Invalid(self.masked(tool, violations)),
+            verdict => verdict,
+        };
         let problem = judge_output(server_of(tool), tool.name(), verdict, strictness)?;
         self.tell("output", tool, problem);
         Ok(())
+    }
+
+    /// The names of a result's members are text of the server.
+    fn masked(&self, tool: &Tool, violations: Vec<Violation>) -> Vec<Violation> {
+        let serving = tool.server().and_then(|server| self.serving(server));
+        let session = serving.and_then(|serving| serving.server.main().view().session);
+        let Some(session) = session else { return violations };
+        let mask = &session.peer().facts().mask;
+        let masked = violations.into_iter().map(|Violation { pointer, expected }| Violation {
+            pointer: mask.mask_text(pointer),
+            expected: mask.mask_text(expected),
+        });
+        masked.collect()
     }
 
     /// A problem of a tool is there until a call shows that it is not.
@@ -353,5 +424,28 @@ fn login(server: &Server, agent: Option<&str>, error: &CallError) -> Problem {
     match agent {
         Some(agent) => problem.agent(agent),
         None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_wire::Limits;
+
+    use super::*;
+
+    fn besides(meta: &str, given: Option<&str>) -> Option<Box<str>> {
+        let meta = Some(Raw::parse(meta, &Limits::default()).unwrap());
+        let request_id = given.map(str::to_owned);
+        Besides { meta, request_id, ..Besides::default() }.request_id()
+    }
+
+    #[test]
+    fn min_83_a_request_is_known_by_what_its_caller_says() {
+        assert_eq!(besides(r#"{"request_id":"r1"}"#, None).as_deref(), Some("r1"));
+        assert_eq!(besides(r#"{"request_id":"r1"}"#, Some("r2")).as_deref(), Some("r2"));
+        assert_eq!(besides(r#"{"request_id":7}"#, None), None);
+        assert_eq!(Besides::default().request_id(), None);
+        let long = besides("{}", Some(&"ä".repeat(1000))).unwrap();
+        assert_eq!(long.chars().count(), LONGEST_REQUEST_ID);
     }
 }

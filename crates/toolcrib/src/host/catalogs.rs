@@ -7,17 +7,18 @@ use toolcrib_config::ServerSpec;
 use toolcrib_wire::view::{Item, Page};
 use toolcrib_wire::{Limits, ObjectWriter, Raw};
 
-use crate::conn::Catalog;
+use crate::conn::{Catalog, judge_schemas};
 use crate::store::{Remembered, Store};
 
 /// What an earlier host kept of a server of just this definition, if it is not too old.
-pub(super) async fn recall(store: &Store, spec: &ServerSpec) -> Option<Arc<Catalog>> {
+pub(super) async fn recall(store: &Store, spec: &Arc<ServerSpec>) -> Option<Arc<Catalog>> {
     let known = store.catalog(&spec.key(), &spec.hash.to_string()).await;
     let known = known
         .inspect_err(|error| tracing::debug!(server = %spec.id, %error, "no lists are remembered"))
         .ok()??;
     let lists = known.lists_within(spec.policy.discovery.ttl.0, SystemTime::now())?;
-    read(lists, spec.policy.limits.tools as usize).map(Arc::new)
+    let catalog = read(lists, spec.policy.limits.tools as usize)?;
+    Some(Arc::new(judge_schemas(catalog, spec).await))
 }
 
 pub(super) async fn keep(store: &Store, spec: &ServerSpec, catalog: &Catalog) {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
-use toolcrib_config::{Config, Problem, Workspace};
+use toolcrib_config::{Config, Problem, Severity, Workspace};
 
 use super::answers::Answers;
 use super::desk::Desk;
@@ -35,6 +36,9 @@ use crate::shape::Checker;
 use crate::store::{Override, Store};
 use crate::supervise::{Server, Supervisor};
 use crate::transport::Permissions;
+
+/// How long a removed server waits for turns that have seen it and call nothing, where it has no limit of its own.
+const LONGEST_TURN: Duration = Duration::from_secs(30);
 
 pub(super) struct Core {
     pub(super) workspace: Workspace,
@@ -147,10 +151,12 @@ impl Core {
     }
 
     /// What is started from now on may do this, and has its secrets from there.
-    pub(super) fn settle(&self, host: &toolcrib_config::model::host::Host) {
+    pub(super) fn settle(&self, config: &Config) {
+        let host = &config.host;
         let toolcrib_config::model::host::Permissions { spawn, network, docker } = host.permissions;
         self.world.permissions.set(Permissions { spawn, network, docker });
-        self.world.sources.declare(&host.secrets);
+        self.world.connections.set_max(host.max_servers);
+        self.world.sources.configure(config);
         self.world.sources.keep().choose(host.credentials.into());
     }
 
@@ -171,14 +177,19 @@ impl Core {
         let newest = self.last_version.load(Ordering::SeqCst);
         // The first one is published whatever is in it: native tools need no server.
         let before = self.published.load_full();
-        let is_as_before = before.config.host == config.host && *before.grounds == grounds;
+        let is_as_before = before.config.host == config.host
+            && before.config.gateway == config.gateway
+            && before.config.security == config.security
+            && *before.grounds == grounds;
         if !in_any_case && newest > 0 && is_as_before {
             return newest;
         }
         let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;
         let (snapshot, problems) = planned(version, &self.native, config, &grounds);
         let grants = Arc::new(Grants::of(config));
-        let exists = |name: &str| snapshot.has_toolset(name);
+        // Reserved toolsets belong to another program: they exist, although nothing here offers them.
+        let is_reserved = |name: &str| config.host.reserved_toolsets.iter().any(|it| it == name);
+        let exists = |name: &str| snapshot.has_toolset(name) || is_reserved(name);
         let missing = grants.problems(exists);
         let mut servers = Servers::new();
         for slot in slots.iter() {
@@ -220,12 +231,12 @@ impl Core {
     }
 
     /// Ends a server that no snapshot from this one on names: when turns that began before have ended, or its time
-    /// to drain is over. Calls in flight have that time once more.
+    /// to drain is over. Calls in flight have that time once more, or their own deadlines where there is none.
     pub(super) fn retire(&self, serving: Arc<Serving>, version: u64) {
         let (turns, supervisor) = (self.turns.clone(), self.supervisor.clone());
         let ears = Arc::clone(&self.ears);
         self.beside(async move {
-            let limit = serving.server.main().setup().settings.drain_kill;
+            let limit = serving.server.main().setup().settings.drain_kill.unwrap_or(LONGEST_TURN);
             turns.over_before(version, limit).await;
             serving.retire_leases();
             supervisor.retire(&serving.server);
@@ -247,14 +258,17 @@ impl Core {
         let Changed { come, gone } = self.problems.set(matter, problems);
         self.solved(gone);
         for problem in come {
-            tracing::warn!(
-                code = %problem.code,
-                server = problem.server.as_deref(),
-                tool = problem.tool.as_deref(),
-                "{}", problem.text
-            );
+            log_problem(&problem);
             self.events.tell(Event::Problem(problem));
         }
+    }
+
+    /// The same for what a reload found, which the reload logs itself: also what is known, since a reload that fails as
+    /// the one before it did is a failure of its own.
+    pub(super) fn tell_reload_problems(&self, matter: &str, problems: Vec<Problem>) {
+        let Changed { come, gone } = self.problems.set(matter, problems);
+        self.solved(gone);
+        come.into_iter().for_each(|problem| self.events.tell(Event::Problem(problem)));
     }
 
     /// A matter is closed, with all that is part of it.
@@ -292,6 +306,16 @@ impl Core {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(work);
+    }
+}
+
+/// Logs a problem at the level of its severity.
+pub(super) fn log_problem(problem: &Problem) {
+    let (code, line) = (&problem.code, problem.line());
+    match problem.severity {
+        Severity::Error => tracing::error!(%code, "{line}"),
+        Severity::Warning => tracing::warn!(%code, "{line}"),
+        Severity::Info => tracing::info!(%code, "{line}"),
     }
 }
 

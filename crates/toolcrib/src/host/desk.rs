@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use toolcrib_config::ServerSpec;
 
 use super::answers::{Answers, capabilities};
-use super::asking::{self, Whose};
+use super::asking::{self, Cause, Whose};
 use super::dialog::Inner;
+use super::questions::CallEnd;
 use crate::conn::Caller;
-use crate::conn::peer::{Answering, Asked, Handler};
+use crate::conn::peer::{Answering, Asked, Handler, Origin};
 
 /// Answers what a server asks on its main connection: for the dialog that has it, or that alone is calling on it.
 pub(super) struct Desk {
@@ -29,7 +30,6 @@ struct Who {
 /// What a desk keeps of a call.
 struct Made {
     dialog: Arc<Inner>,
-    answers: Option<Answers>,
 }
 
 /// A call that is to be made.
@@ -44,7 +44,16 @@ pub(super) struct Call<'a> {
 /// While it lives, the dialog may be asked.
 pub(super) struct Calling {
     desk: Arc<Desk>,
+    dialog: Arc<Inner>,
     call: u64,
+    end: CallEnd,
+}
+
+impl Calling {
+    /// The server has answered the call.
+    pub(super) fn answered(&mut self) {
+        self.end = CallEnd::Answered;
+    }
 }
 
 impl Desk {
@@ -63,30 +72,53 @@ impl Desk {
     }
 
     pub(super) fn calling(self: &Arc<Self>, call: Call<'_>) -> Calling {
-        let made = Made { dialog: Arc::clone(call.dialog), answers: call.answers };
-        self.who().calling.insert(call.number, made);
-        Calling { desk: Arc::clone(self), call: call.number }
+        let dialog = Arc::clone(call.dialog);
+        self.who().calling.insert(call.number, Made { dialog: Arc::clone(&dialog) });
+        dialog.questions.open_call(call.number, call.answers);
+        Calling { desk: Arc::clone(self), dialog, call: call.number, end: CallEnd::GivenUp }
     }
 
-    /// Which call of a dialog is asked: the one that the stream tells, or of those of the session the likeliest.
+    /// Which call of a dialog caused a question, or may have.
     pub(super) fn whose_of<'a>(&self, dialog: &'a Arc<Inner>, asked: &Asked) -> Whose<'a> {
-        let who = self.who();
-        let is_own = |call: &u64| {
-            who.calling.get(call).is_some_and(|made| Arc::ptr_eq(&made.dialog, dialog))
+        let cause = match asked.origin {
+            Origin::Call(Some(call)) => Cause::Call(call),
+            // A request of the host itself.
+            Origin::Call(None) => Cause::OneOf(Vec::new()),
+            Origin::Ended => Cause::Ended,
+            Origin::Unknown => {
+                let who = self.who();
+                let is_own = |call: &u64| {
+                    who.calling.get(call).is_some_and(|made| Arc::ptr_eq(&made.dialog, dialog))
+                };
+                match asked.calls().filter(is_own).collect::<Vec<u64>>()[..] {
+                    [call] => Cause::Call(call),
+                    ref calls => Cause::OneOf(calls.to_vec()),
+                }
+            }
         };
-        let own = asked.calls().rev().filter(is_own);
-        let call = asked.tag.or_else(|| dialog.questions.likeliest(own));
-        let answers = call.and_then(|call| who.calling.get(&call)?.answers);
-        let answers = answers.unwrap_or_else(|| dialog.answers.get());
-        Whose { dialog, call, answers }
+        let default = dialog.answers.get();
+        let calls = match &cause {
+            Cause::Call(call) => std::slice::from_ref(call),
+            Cause::OneOf(calls) => calls,
+            Cause::Ended => &[],
+        };
+        let can_ask =
+            |answers: Answers| answers.refusal(&asked.method, asked.params.json()).is_none();
+        let carrier = dialog.questions.likeliest(calls, default, can_ask);
+        let answers = carrier.map_or(default, |(_, answers)| answers);
+        Whose { dialog, carrier: carrier.map(|(call, _)| call), answers, cause }
     }
 
     /// Whose question it must be; nobody's where several could have caused it.
     fn whose(&self, asked: &Asked) -> Option<Arc<Inner>> {
         let who = self.who();
-        if asked.on.is_some() {
-            // The stream tells. If its call has gone, nobody is left to be asked.
-            return asked.tag.and_then(|call| Some(Arc::clone(&who.calling.get(&call)?.dialog)));
+        match asked.origin {
+            Origin::Call(Some(call)) => {
+                return who.calling.get(&call).map(|made| Arc::clone(&made.dialog));
+            }
+            // Nobody is left to be asked.
+            Origin::Call(None) | Origin::Ended => return None,
+            Origin::Unknown => {}
         }
         if let Some(lessee) = who.lessee.as_ref().and_then(Weak::upgrade) {
             return Some(lessee);
@@ -106,6 +138,7 @@ impl Drop for Calling {
         // What may be the last of a dialog is dropped outside of the lock.
         let done = self.desk.who().calling.remove(&self.call);
         drop(done);
+        self.dialog.questions.close_call(self.call, self.end, self.dialog.answers.get());
     }
 }
 

@@ -10,12 +10,12 @@ use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Era, Raw, RpcError, method};
 
 use super::answers::{Answers, Declared};
-use super::asking::{Away, Question, Questions};
 use super::background::Jobs;
 use super::call::{CallRequest, Execution};
 use super::events::Events;
 use super::handle::{Host, Waits};
 use super::own::Own;
+use super::questions::{Away, Question, Questions};
 use super::serving::Serving;
 use super::turn::Turn;
 use crate::access::Switches;
@@ -136,6 +136,11 @@ impl Dialog {
         }
     }
 
+    /// A turn for the call of a tool: where the tool's server died, it is started again and waited for.
+    pub async fn turn_with(&self, tool: &str) -> Turn {
+        self.turn_for(tool).await.with_restarted(tool).await
+    }
+
     /// The servers that the dialog could have tools of, and whether it has them switched on.
     pub fn switches(&self) -> Vec<(Arc<Server>, bool)> {
         let published = self.host.core().published.load_full();
@@ -207,7 +212,18 @@ impl Dialog {
         self.inner.questions.waiting()
     }
 
-    /// Answers a question; a refusal is an error. False if nobody waits for it any more.
+    /// Whether this question still waits for its answer.
+    pub fn is_asked(&self, question: u64) -> bool {
+        self.inner.questions.is_open(question)
+    }
+
+    /// The client of this call cannot be asked: another call carries the question. False where no other can.
+    pub fn pass_over(&self, question: u64, call: u64) -> bool {
+        self.inner.questions.pass_over(question, call, self.inner.answers.get())
+    }
+
+    /// Answers a question; a refusal is an error. True if the answer reaches the server's request, false if nobody
+    /// waits for it any more.
     pub fn answer(&self, question: u64, answer: Result<Raw, RpcError>) -> bool {
         self.inner.questions.answer(question, answer)
     }
@@ -234,7 +250,7 @@ impl Dialog {
         Away::new(&self.inner, call)
     }
 
-    /// Sees a new number whenever a server has a new question.
+    /// Sees a change whenever a question begins, ends or changes its carrier.
     pub fn asked(&self) -> watch::Receiver<u64> {
         self.inner.questions.watch()
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
@@ -139,11 +140,11 @@ impl Turn {
         let of = self.owner(uri, server)?;
         let serving = self.serving(&of).ok_or_else(|| CallError::not_connected(of.id()))?;
         let serving = Arc::clone(serving);
-        let patience = patience(None, &of.spec.policy.timeouts);
+        let (patience, begun) = (patience(None, &of.spec.policy.timeouts), Instant::now());
         let number = self.core().next_call();
         let call = Call { dialog: self.inner(), number, answers: besides.answers };
         let place = serving.place(call, patience).await;
-        let (place, patience) = place.map_err(|why| unsent(of.id(), why))?;
+        let (place, patience) = place.map_err(|why| unsent(of.id(), why, begun.elapsed()))?;
         let session = place.ticket.session.clone();
         let per_call = of.spec.policy.session.scope == SessionScope::PerCall;
         if session.agreed().era == Era::Modern {
@@ -159,7 +160,7 @@ impl Turn {
         let params = of_uri(uri, besides);
         let options = CallOptions { patience, ..CallOptions::default() };
         let asked = session.call(method::RESOURCES_SUBSCRIBE, params, options, None).await;
-        asked.map_err(|error| refused(of.id(), &error))?;
+        asked.map_err(|error| refused(of.id(), &error, begun.elapsed()))?;
         let held = Some(place.hold(per_call));
         let farewell = Some((session, of_uri(uri, &Besides::default())));
         Ok(Subscription { _listening: JoinSet::new(), _held: held, farewell })
@@ -167,21 +168,23 @@ impl Turn {
 
     /// A prompt that the agent may use.
     fn granted(&self, prompt: &str) -> Result<&Arc<Prompt>, CallError> {
-        let found = self.view().prompt(prompt).filter(|it| self.may_use(it.server()));
+        let may_ask = |of: &Arc<Server>| self.may_use(of) || self.may_start(of);
+        let found = self.view().prompt(prompt).filter(|it| may_ask(it.server()));
         let unknown = || format!("prompt not found: {prompt}");
         found.ok_or_else(|| CallError::new(ErrorKind::UnknownTool, unknown()))
     }
 
     /// Who has a resource: by its URI, or by a template that it may be of.
-    fn owner(&self, uri: &str, server: Option<&str>) -> Result<Arc<Server>, CallError> {
+    pub(super) fn owner(&self, uri: &str, server: Option<&str>) -> Result<Arc<Server>, CallError> {
         let view = self.view();
         let mut listed = view.resources_at(uri).map(|resource| resource.server());
         let mut by_template = view
             .all_templates()
             .filter(|template| matching::is_of(template.uri(), uri))
             .map(|template| template.server());
+        let may_ask = |of: &Arc<Server>| self.may_use(of) || self.may_start(of);
         let is_meant =
-            |of: &&Arc<Server>| server.is_none_or(|name| of.is_called(name)) && self.may_use(of);
+            |of: &&Arc<Server>| server.is_none_or(|name| of.is_called(name)) && may_ask(of);
         let found = listed.find(is_meant).or_else(|| by_template.find(is_meant));
         found.cloned().ok_or_else(|| {
             let text = format!("resource not found: {uri}");
@@ -207,8 +210,11 @@ impl Turn {
             call_off: besides.call_off.as_ref(),
             answers: besides.answers,
             call: besides.call.unwrap_or_else(|| self.core().next_call()),
+            begun: Instant::now(),
+            reminds: false,
         };
-        self.run_errand(serving, &errand).await.map_err(|missed| missed.error)
+        let answered = self.run_errand(serving, &errand).await;
+        answered.map(|answered| answered.body).map_err(|missed| missed.error)
     }
 }
 
@@ -244,7 +250,9 @@ fn within_limits(server: &Server, uri: &str, raw: Raw) -> Result<Raw, CallError>
         if rules.max_bytes.0 > 0 && size as u64 > rules.max_bytes.0 {
             let most = rules.max_bytes.0;
             let text = format!(
-                "`{uri}` has {size} bytes, over the {most} of `expose.resources.max_bytes`"
+                "`{uri}` of server `{}` has {size} bytes, over the limit of {most} \
+                 (`expose.resources.max_bytes`)",
+                server.id()
             );
             return Err(CallError::new(ErrorKind::Resource, text).with_server(server.id()));
         }

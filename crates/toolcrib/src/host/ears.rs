@@ -102,15 +102,25 @@ impl Watcher for Ears {
                 }
                 let is_for_all = *whose == Whose::Main && !is_own && !changes.is_empty();
                 if let Some(server) = self.key(of).filter(|_| is_for_all) {
-                    warn_of(&server, &changes);
+                    warn_of(&server, "a list changed", &changes);
                     self.events.tell(Event::Listed { server, changes });
                 }
+            }
+            (News::Differs { changes }, Whose::Main) => {
+                if let Some(server) = self.key(of) {
+                    warn_of(
+                        &server,
+                        "a list changed at the server; refresh to take it up",
+                        &changes,
+                    );
+                }
+                return;
             }
             (News::Told { notification, in_call }, _) => {
                 return self.told(of, whose, notification, in_call);
             }
             // A lease's state is nobody else's.
-            (News::State(_), Whose::Spare(_)) => return,
+            (News::State(_) | News::Differs { .. }, Whose::Spare(_)) => return,
             (News::Odd(_), _) => {}
         }
         self.news.notify_one();
@@ -118,8 +128,8 @@ impl Watcher for Ears {
 }
 
 /// What is new is no reason to worry; what somebody may rely on is.
-fn warn_of(server: &str, changes: &[Change]) {
+fn warn_of(server: &str, what: &str, changes: &[Change]) {
     for change in changes.iter().filter(|change| change.kind != ChangeKind::Added) {
-        tracing::warn!(server, tool = %change.name, "a list changed: {change}");
+        tracing::warn!(server, tool = %change.name, "{what}: {change}");
     }
 }

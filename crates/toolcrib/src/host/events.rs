@@ -6,7 +6,7 @@ use tokio::sync::broadcast;
 use toolcrib_config::Problem;
 use toolcrib_wire::Raw;
 
-use super::asking::Question;
+use super::questions::Question;
 use super::reload::Reload;
 use crate::conn::{Change, State};
 use crate::lease::Lease;

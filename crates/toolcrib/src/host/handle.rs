@@ -13,21 +13,21 @@ use toolcrib_config::model::policy::{Connect, Reload as Taking};
 use toolcrib_config::{Config, Problem};
 
 use super::answers::Declared;
-use super::asking::Questions;
 use super::background::Jobs;
 use super::builder::HostBuilder;
 use super::core::Core;
 use super::dialog::{Dialog, DialogRequest, Inner};
 use super::events::Listening;
 use super::own::Own;
+use super::questions::Questions;
 use super::reload::Reload;
 use super::serving::Serving;
 use super::slot::{is_away, patience};
 use super::status::{ServerStatus, Status, server_status};
 use super::steward::Order;
 use super::tally::Tallied;
-use crate::access::DEFAULT_AGENT;
-use crate::conn::Want;
+use crate::access::{DEFAULT_AGENT, Pass, Toolset};
+use crate::conn::{Event, Want};
 use crate::store::{Store, StoreError};
 
 /// What is left to write is written within this time when the host ends.
@@ -252,9 +252,24 @@ impl Host {
         self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
     }
 
+    /// Whether an agent was granted anything of a server. To others the server does not exist.
+    pub fn has_grant(&self, agent: &str, server: &ServerStatus) -> bool {
+        let (published, attached) = (self.core().published.load(), self.core().attached.load());
+        !Pass::of(&published.grants, agent, &attached, Toolset::Server(&server.spec)).is_empty()
+    }
+
     /// Whether there is one server of that id or key.
     pub fn has_server(&self, name: &str) -> bool {
         self.find(name).is_ok()
+    }
+
+    /// Whether an agent may use anything of any server.
+    pub fn has_grants(&self, agent: &str) -> bool {
+        let (published, attached) = (self.core().published.load(), self.core().attached.load());
+        published.snapshot.servers().any(|server| {
+            let toolset = Toolset::Server(&server.spec);
+            !Pass::of(&published.grants, agent, &attached, toolset).is_empty()
+        })
     }
 
     /// The folder that the host is of.
@@ -345,7 +360,8 @@ impl Host {
             std::mem::take(&mut *self.0.steward.lock().unwrap_or_else(PoisonError::into_inner));
         steward.shutdown().await;
         core.published.load().all_serving().for_each(|serving| serving.end_leases());
-        core.supervisor.close().await;
+        let limit = core.published.load().config.host.reload.shutdown_limit();
+        core.supervisor.close(limit).await;
         let mut tasks =
             std::mem::take(&mut *core.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
@@ -355,14 +371,19 @@ impl Host {
         core.events.close();
     }
 
-    /// What a list waits for: the first load, a file that changed, servers that start with the first list.
+    /// What a list waits for: the first load, a file that changed, servers that start with the first list. A server
+    /// that died is started again and not waited for (DOM-94, DIS-32).
     pub(super) async fn catch_up(&self, dialog: &Inner, waits: Waits) {
         self.ready().await;
         if self.is_per_turn(dialog) {
             // Nothing comes where nothing has changed.
             let _ = self.order(Order::Recheck).await;
         }
-        let unlisted = self.unlisted(dialog, waits);
+        let (unlisted, away) = self.unlisted(dialog, waits);
+        for serving in away {
+            // A full inbox is harmless: the next list wants it again.
+            serving.server.main().nudge(Event::Wanted(Want::List));
+        }
         let starts = unlisted.iter().map(|serving| async move {
             let ready = serving.server.main().first_try(Want::List);
             // A server that fails does not keep the others from being listed.
@@ -374,24 +395,30 @@ impl Host {
         }
     }
 
-    /// The servers whose lists are read now: nobody knows them yet, they may be old, or their server is away and
-    /// comes back only for whoever wants it.
-    fn unlisted(&self, dialog: &Inner, waits: Waits) -> Vec<Arc<Serving>> {
+    /// The servers whose lists are read now, because nobody knows them yet or they may be old; and those that are
+    /// away.
+    fn unlisted(&self, dialog: &Inner, waits: Waits) -> (Vec<Arc<Serving>>, Vec<Arc<Serving>>) {
         let published = self.core().published.load_full();
         let switches = dialog.switches();
         let seen = published.snapshot.view(Some(&dialog.cwd)).servers();
-        let wanted = seen.filter(|server| switches.is_on(&server.key)).filter_map(|server| {
-            let serving = published.serving(server)?;
-            let is_known = server.is_discovered && !is_away(serving.state());
+        let (mut wanted, mut away) = (Vec::new(), Vec::new());
+        for server in seen.filter(|server| switches.is_on(&server.key)) {
+            let Some(serving) = published.serving(server) else { continue };
+            if is_away(serving.state()) {
+                // A dialog that has the connection for itself starts it again by its next call.
+                let is_shared = !serving.server.is_lent();
+                away.extend(is_shared.then(|| Arc::clone(serving)));
+                continue;
+            }
             let is_wanted = match server.spec.policy.lifecycle.connect {
-                Connect::OnFirstList | Connect::OnFirstCall => !is_known,
+                Connect::OnFirstList | Connect::OnFirstCall => !server.is_discovered,
                 Connect::Background => !server.is_discovered && waits == Waits::ForAll,
                 Connect::Eager => false,
             };
             let may_be_old = !server.spec.policy.discovery.ttl.0.is_zero();
-            (is_wanted || may_be_old).then(|| Arc::clone(serving))
-        });
-        wanted.collect()
+            wanted.extend((is_wanted || may_be_old).then(|| Arc::clone(serving)));
+        }
+        (wanted, away)
     }
 
     /// Whether files are looked at before each turn.

@@ -1,7 +1,7 @@
 //! What is counted of calls: how many, how they ended, and how long they took.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The share of the newest call in the moving average.
 const NEWEST: f64 = 0.1;
@@ -27,7 +27,17 @@ pub struct Counts {
 
 /// The counts of one server; shared by whoever calls it.
 #[derive(Debug, Default)]
-pub(super) struct Meter(Mutex<Counts>);
+pub(super) struct Meter {
+    counts: Mutex<Counts>,
+    last_failure: Mutex<Option<CallFailure>>,
+}
+
+/// The newest call that failed by the server's fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallFailure {
+    pub(super) text: String,
+    pub(super) at: SystemTime,
+}
 
 /// A call under way. Dropped, it counts as failed.
 #[derive(Debug)]
@@ -49,12 +59,25 @@ impl Meter {
         self.counts().clone()
     }
 
+    pub(super) fn last_failure(&self) -> Option<CallFailure> {
+        self.failure().clone()
+    }
+
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<CallFailure>> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Running {
+    /// Why the call failed, where that is the server's fault.
+    pub(super) fn failed(&self, text: String, at: SystemTime) {
+        *self.meter.failure() = Some(CallFailure { text, at });
+    }
+
     pub(super) fn end(mut self, succeeded: bool, took: Duration) {
         self.counted = true;
         self.meter.counts().ended(succeeded, Some(took));

@@ -13,8 +13,9 @@ use super::core::Core;
 use super::events::Event;
 use super::meters::{Meter, Running};
 use super::turn::Turn;
+use crate::lease::Reminder;
 use crate::registry::{Server, Tool};
-use crate::shape::{CallError, ErrorKind, Facts};
+use crate::shape::{Blame, CallError, ErrorKind, Facts};
 use crate::store::CallRecord;
 
 /// A call under way. Dropped before its end, it was cancelled.
@@ -31,10 +32,12 @@ pub(super) struct Note<'a> {
     server: Option<Arc<Server>>,
     results: Results,
     arguments: Option<Box<str>>,
+    request_id: Option<Box<str>>,
     attempts: u32,
     repeated: bool,
     denied: bool,
     running: Option<Running>,
+    reminder: Option<Box<Reminder>>,
     is_over: bool,
 }
 
@@ -53,10 +56,12 @@ impl<'a> Note<'a> {
             server: None,
             results: Results::default(),
             arguments: core.keeps_arguments.then(|| request.arguments.text().into()),
+            request_id: request.besides.request_id(),
             attempts: 0,
             repeated: false,
             denied: false,
             running: None,
+            reminder: None,
             is_over: false,
         }
     }
@@ -70,12 +75,18 @@ impl<'a> Note<'a> {
         let server = tool.server();
         let serving = server.and_then(|server| turn.serving(server));
         let meter: &Arc<Meter> = serving.map_or(&self.core.meter, |serving| &serving.meter);
-        self.running = Some(meter.begin());
+        self.running.get_or_insert_with(|| meter.begin());
         self.tool = Some(Arc::clone(tool.shared_name()));
         if let Some(server) = server {
             self.server = Some(Arc::clone(server));
             self.results = server.spec.policy.results.clone();
         }
+    }
+
+    /// The call waits for its server, which is being started again.
+    pub(super) fn waits_for(&mut self, server: &Server, meter: &Arc<Meter>) {
+        self.running.get_or_insert_with(|| meter.begin());
+        self.results = server.spec.policy.results.clone();
     }
 
     fn tool(&self) -> &str {
@@ -92,6 +103,11 @@ impl<'a> Note<'a> {
         self.attempts
     }
 
+    /// The dialog is to be reminded of a lease.
+    pub(super) fn remind(&mut self, reminder: Option<Box<Reminder>>) {
+        self.reminder = reminder;
+    }
+
     /// It is made again, and the server may have done it before.
     pub(super) fn repeats(&mut self, may_have_run: bool) {
         self.repeated |= may_have_run;
@@ -99,6 +115,9 @@ impl<'a> Note<'a> {
 
     pub(super) fn end(mut self, outcome: Result<CallToolResult, CallError>) -> Execution {
         let outcome = outcome.map_err(|error| self.complete(error));
+        if let (Some(running), Some(text)) = (&self.running, server_fault(self.tool(), &outcome)) {
+            running.failed(text, SystemTime::now());
+        }
         let ended = match &outcome {
             Ok(result) if result.is_error() => ErrorKind::Tool.as_str(),
             Ok(_) => "ok",
@@ -122,6 +141,7 @@ impl<'a> Note<'a> {
             },
             outcome,
             results: std::mem::take(&mut self.results),
+            reminder: self.reminder.take(),
         }
     }
 
@@ -156,6 +176,7 @@ impl<'a> Note<'a> {
             duration,
             ended: Cow::Borrowed(ended),
             arguments: self.arguments.take(),
+            request_id: self.request_id.take(),
         };
         let Core { events, store, .. } = self.core;
         if events.are_heard() {
@@ -163,6 +184,19 @@ impl<'a> Note<'a> {
         }
         store.record(record);
         duration
+    }
+}
+
+/// What a failed call says about its server, for the server's status. Everybody may read that, so it holds nothing that
+/// the server wrote about this caller's arguments. `None` if the call succeeded or failed by its caller's fault.
+fn server_fault(tool: &str, outcome: &Result<CallToolResult, CallError>) -> Option<String> {
+    match outcome {
+        Ok(result) => result.is_error().then(|| format!("tool `{tool}` reported an error")),
+        Err(error) if error.blame() == Blame::Caller => None,
+        Err(error) => Some(match error.rpc() {
+            Some(_) => format!("the server refused to call `{tool}` ({})", error.code()),
+            None => format!("call of `{tool}` failed: {}", error.chain()),
+        }),
     }
 }
 

@@ -13,7 +13,8 @@ use super::pinning::ChangedDefinition;
 use super::serving::Serving;
 use super::slot::patience;
 use super::steward::Order;
-use crate::conn::{CacheState, Event, Failure, Outlook, Want};
+use crate::conn::{CacheState, Event, Failure, MAX_SERVERS, Outlook, State, Want};
+use crate::registry::Refusal;
 use crate::store::{Override, StoreError};
 
 /// Why it was not done.
@@ -23,11 +24,18 @@ pub enum OpError {
     NoServer { name: String, known: Vec<String> },
     #[error("server `{0}` is not connected")]
     NotConnected(String),
-    #[error("server `{server}`")]
+    #[error("cannot connect to server `{server}`")]
     Failed {
         server: String,
         #[source]
-        cause: Failure,
+        cause: Box<Failure>,
+    },
+    /// It is connected, and nothing of it is offered: a name is taken, or there is nothing to offer.
+    #[error("cannot offer the tools of server `{server}`")]
+    Refused {
+        server: String,
+        #[source]
+        cause: Refusal,
     },
     #[error("a server `{0}` is already connected")]
     AlreadyConnected(String),
@@ -41,26 +49,83 @@ pub enum OpError {
         "server `{0}` is not started: its folder is not trusted for what it runs (`toolcrib trust` shows it)"
     )]
     Untrusted(String),
-    #[error("{0} servers are the most that this host may have (host.max_servers)")]
-    TooMany(u32),
+    #[error(
+        "cannot connect to server `{server}`: {max} servers are connected, which is the limit (host.max_servers)"
+    )]
+    TooMany { server: String, max: u32 },
     #[error("the host is ending")]
     Ending,
+}
+
+impl OpError {
+    /// The server that it is about, as the caller named it.
+    pub fn server(&self) -> Option<&str> {
+        match self {
+            OpError::NoServer { name: server, .. }
+            | OpError::NotConnected(server)
+            | OpError::Failed { server, .. }
+            | OpError::Refused { server, .. }
+            | OpError::TooMany { server, .. }
+            | OpError::AlreadyConnected(server)
+            | OpError::BadEntry { id: server, .. }
+            | OpError::InFile(server)
+            | OpError::Untrusted(server) => Some(server),
+            OpError::Store(_) | OpError::Ending => None,
+        }
+    }
+
+    /// The name of the tool that it is about.
+    pub fn tool(&self) -> Option<&str> {
+        match self {
+            OpError::Refused { cause: Refusal::Tool { name, .. }, .. } => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// How a server that was added while the host runs is told of.
 const ADDED: &str = "added";
 
 impl Host {
-    /// Connects a server that is down, however often it failed before. Twice is an error.
+    /// Connects a server that is down, however often it failed before, and reads its lists. Twice is an error, and so is a
+    /// server whose tools cannot be offered.
     pub async fn connect(&self, server: &str) -> Result<(), OpError> {
         let serving = self.find_trusted(server)?;
         serving.forgive_agents();
         if serving.server.main().view().life.outlook() == Outlook::Up {
-            return Err(OpError::AlreadyConnected(server.to_owned()));
+            self.check_offered(&serving)?;
+            return Err(OpError::AlreadyConnected(serving.spec().id.clone()));
         }
-        let connected = serving.server.main().connect().await;
+        self.bring_up(&serving).await
+    }
+
+    /// Waits until a server has shown its lists and they are published, or has failed once.
+    async fn bring_up(&self, serving: &Serving) -> Result<(), OpError> {
+        let main = serving.server.main();
+        let connected = match main.view().life.outlook() {
+            Outlook::Up => Ok(()),
+            _ => main.connect().await,
+        };
         self.core().listed().await;
-        connected.map_err(|cause| OpError::Failed { server: server.to_owned(), cause })
+        connected.map_err(|cause| self.failed(serving, cause))?;
+        self.check_offered(serving)
+    }
+
+    fn failed(&self, serving: &Serving, cause: Failure) -> OpError {
+        let server = serving.spec().id.clone();
+        match cause.code {
+            MAX_SERVERS => OpError::TooMany { server, max: self.core().world.connections.max() },
+            _ => OpError::Failed { server, cause: Box::new(cause) },
+        }
+    }
+
+    /// Whether the newest snapshot offers what the server lists.
+    fn check_offered(&self, serving: &Serving) -> Result<(), OpError> {
+        let published = self.core().published.load();
+        let mut servers = published.snapshot.servers();
+        let refusal = servers.find(|it| it.key == serving.key).and_then(|it| it.refusal.clone());
+        let server = || serving.spec().id.clone();
+        refusal.map_or(Ok(()), |cause| Err(OpError::Refused { server: server(), cause }))
     }
 
     /// Ends all sessions with a server; it stays down until somebody connects it.
@@ -83,9 +148,9 @@ impl Host {
         }
         serving.server.main().tell(Event::Restart).await;
         let up = serving.server.main().first_try(Want::Call).await;
-        let up = up.map(drop).map_err(|cause| OpError::Failed { server: server.to_owned(), cause });
+        let up = up.map(drop).map_err(|cause| self.failed(&serving, cause));
         self.core().listed().await;
-        up
+        up.and_then(|()| self.check_offered(&serving))
     }
 
     /// Reads a server's lists anew.
@@ -93,7 +158,7 @@ impl Host {
         let serving = self.find(server)?;
         let main = serving.server.main();
         if main.view().life.outlook() != Outlook::Up {
-            return Err(OpError::NotConnected(server.to_owned()));
+            return Err(OpError::NotConnected(serving.spec().id.clone()));
         }
         main.tell(Event::Refresh).await;
         let mut view = main.watch();
@@ -102,8 +167,8 @@ impl Host {
         let is_listed = listed.map(|view| view.map(|view| view.life.cache() == CacheState::Ready));
         self.core().listed().await;
         match is_listed {
-            Ok(Ok(true)) => Ok(()),
-            _ => Err(OpError::NotConnected(server.to_owned())),
+            Ok(Ok(true)) => self.check_offered(&serving),
+            _ => Err(OpError::NotConnected(serving.spec().id.clone())),
         }
     }
 
@@ -169,15 +234,28 @@ impl Host {
         }
     }
 
-    /// Adds a server that no file names, until the host ends. `entry` is a native entry, as YAML or JSON.
+    /// Adds a server that no file names, until the host ends, and connects it. `entry` is a native entry, as YAML or JSON.
+    /// A server that does not come up is not added; one that is disabled is not connected.
     pub async fn add(&self, id: &str, entry: &str) -> Result<(), OpError> {
         let spec = read(self.core(), id, entry)?;
         let known = self.core().published.load_full();
         if known.snapshot.servers().any(|server| server.id() == id) {
             return Err(OpError::AlreadyConnected(id.to_owned()));
         }
+        let key = spec.key();
         let added = self.order(|reply| Order::Add(Arc::new(spec), reply)).await;
-        added.ok_or(OpError::Ending)?
+        added.ok_or(OpError::Ending)??;
+        let serving = self.find(&key)?;
+        if serving.state() == State::Disabled {
+            return Ok(());
+        }
+        let up = self.bring_up(&serving).await;
+        if up.is_err() {
+            let key = Arc::clone(&serving.key);
+            // None means that the host is ending, with everything that was added.
+            let _ = self.order(|reply| Order::Remove(key, reply)).await;
+        }
+        up
     }
 
     /// Removes a server that was added while the host runs.

@@ -10,7 +10,7 @@ use toolcrib_config::model::host::Pins;
 
 use super::core::Core;
 use super::events::Event;
-use super::pinning::look;
+use super::pinning::{Comparison, look};
 use super::published::{Judged, Published};
 use super::serving::Listed;
 use super::slot::Slot;
@@ -172,15 +172,15 @@ async fn own_list(
         return list;
     }
     let is_same = everybodys.as_ref().is_some_and(|it| it.catalog.offers_same(&catalog));
-    let changed = match pins {
+    let compared = match pins {
         _ if is_same => None,
-        Pins::Off => Some(Arc::default()),
+        Pins::Off => Some(Comparison::default()),
         _ => match look(core, slot, &catalog).await {
             Err(_) if pins == Pins::Enforce => None,
-            looked => Some(Arc::new(looked.unwrap_or_default())),
+            looked => Some(looked.unwrap_or_default()),
         },
     };
-    let list = changed.map(|changed| Judged { catalog: Arc::clone(&catalog), changed });
+    let list = compared.map(|compared| compared.of(Arc::clone(&catalog)));
     slot.own.learn(Looked { catalog, everybodys, pins, list: list.clone() });
     list
 }

@@ -4,7 +4,6 @@ use toolcrib_config::{Problem, ServerSpec, clip};
 
 use super::pinning::ChangedDefinition;
 use super::slot::placed;
-use crate::store::MOST_PINS;
 
 const CODE: &str = "definition.changed";
 const UNREADABLE: &str = "pins.unreadable";
@@ -65,14 +64,17 @@ pub(super) fn unwritten(spec: &ServerSpec, why: &str) -> Problem {
 }
 
 pub(super) fn too_many(spec: &ServerSpec, excess: usize, is_enforced: bool) -> Problem {
+    let limit = spec.policy.limits.pins;
     let text = format!(
-        "`{}` has shown {MOST_PINS} tools by now: {excess} of its tools are not remembered, so that nobody can tell \
+        "`{}` has shown {limit} tools by now: {excess} of its tools are not remembered, so that nobody can tell \
          when they change",
         spec.id
     );
     let problem = match is_enforced {
-        true => Problem::error(FULL, text),
+        true => Problem::error(FULL, format!("{text}; they are withheld")),
         false => Problem::warning(FULL, text),
     };
-    placed(problem, spec).fix("see whether the server gives its tools new names all the time")
+    placed(problem, spec).fix(
+        "see whether the server gives its tools new names all the time; if not, raise its `limits.pins`",
+    )
 }

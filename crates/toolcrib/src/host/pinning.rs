@@ -1,11 +1,12 @@
 //! Tools held against the definitions that they were first seen with: what became another is told, and withheld
 //! where that is wanted, until somebody accepts it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use toolcrib_config::ServerSpec;
 use toolcrib_config::model::host::Pins;
 use toolcrib_wire::view::Tool;
 
@@ -18,7 +19,7 @@ use super::steward::{Steward, slots, slots_mut};
 use crate::conn::Catalog;
 use crate::registry::{Compared, Print, compare, definition, difference};
 use crate::signals::chain;
-use crate::store::{MOST_PINS, Pin, PinnedServer, StoreError};
+use crate::store::{Pin, PinnedServer, StoreError};
 
 /// Of so many tools is told how they changed; a server that changed all of thousands is told of by their number.
 const TOLD: usize = 100;
@@ -48,8 +49,6 @@ pub(super) struct Pinned {
     judged: Option<(Judged, Pins)>,
     /// Why nobody knows how the tools were, as long as nobody does.
     unread: Option<String>,
-    /// How many tools there was no room for.
-    excess: usize,
     unkept: Arc<Mutex<Unkept>>,
 }
 
@@ -66,10 +65,17 @@ struct Found {
     known: HashMap<String, Print>,
     pins: Vec<Pin>,
     new: Vec<String>,
-    /// How many more were new.
-    excess: usize,
+    /// The new ones that there was no room for.
+    unpinned: HashSet<String>,
     /// The names and definitions of what changed.
     changed: Vec<(String, Option<String>)>,
+}
+
+/// The tools of a list that are not as they were accepted, and those that cannot be remembered.
+#[derive(Default)]
+pub(super) struct Comparison {
+    pub(super) changed: Arc<Vec<ChangedDefinition>>,
+    pub(super) unpinned: Arc<HashSet<String>>,
 }
 
 impl Unkept {
@@ -143,18 +149,18 @@ impl Steward {
                 continue;
             }
             let looked = match pins {
-                Pins::Off => Ok(Arc::default()),
+                Pins::Off => Ok(Comparison::default()),
                 _ if slot.pinned.is_alike(&catalog) => {
-                    Ok(slot.pinned.judged().map(|it| it.changed).unwrap_or_default())
+                    Ok(slot.pinned.judged().map(Comparison::from).unwrap_or_default())
                 }
-                _ => look(&core, slot, &catalog).await.map(Arc::new),
+                _ => look(&core, slot, &catalog).await,
             };
             keep(&core, slot);
             slot.pinned.unread = looked.as_ref().err().cloned();
             slot.pinned.judged = match looked {
                 // Nobody can tell what has changed, so that nothing of it is offered.
                 Err(_) if pins == Pins::Enforce => None,
-                looked => Some((Judged { catalog, changed: looked.unwrap_or_default() }, pins)),
+                looked => Some((looked.unwrap_or_default().of(catalog), pins)),
             };
         }
     }
@@ -202,7 +208,8 @@ impl Steward {
             let (meant, pins): (Vec<_>, Vec<Pin>) =
                 meant.into_iter().map(|(changed, tool)| (changed, pin(&tool))).unzip();
             let prints = pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect::<Vec<_>>();
-            core.store.set_pins(&pinned_server(&core, &slot.key), pins.into()).await?;
+            let (server, limit) = (pinned_server(&core, &slot.key), pin_limit(&slot.spec));
+            core.store.set_pins(&server, pins.into(), limit).await?;
             if let Some((judged, _)) = &mut slot.pinned.judged {
                 let rest = judged.changed.iter().filter(|it| !is_meant(it)).cloned();
                 judged.changed = Arc::new(rest.collect());
@@ -226,7 +233,7 @@ impl Steward {
             let unread = unread.map(|why| unreadable(&slot.spec, why, is_enforced));
             let unkept = slot.pinned.unkept().failed.clone().filter(|_| pins != Pins::Off);
             let unkept = unkept.map(|(why, _)| unwritten(&slot.spec, &why));
-            let excess = Some(slot.pinned.excess).filter(|it| *it > 0 && pins != Pins::Off);
+            let excess = Some(slot.unpinned()).filter(|it| *it > 0 && pins != Pins::Off);
             let full = excess.map(|count| too_many(&slot.spec, count, is_enforced));
             let all = told.chain(rest).chain(unread).chain(unkept).chain(full).collect();
             self.core.tell_problems(&format!("{} pins", slot.matter()), all);
@@ -239,16 +246,18 @@ pub(super) async fn look(
     core: &Arc<Core>,
     slot: &mut Slot,
     catalog: &Arc<Catalog>,
-) -> Result<Vec<ChangedDefinition>, String> {
+) -> Result<Comparison, String> {
     let server = pinned_server(core, &slot.key);
     let unread =
         || slot.pinned.unread.clone().unwrap_or_else(|| "nobody has looked yet".to_owned());
     let known = slot.pinned.known.take().ok_or_else(unread)?;
     let (was_known, list) = (!known.is_empty(), Arc::clone(catalog));
-    let found = tokio::task::spawn_blocking(move || find(known, &list.tools)).await;
+    let limit = pin_limit(&slot.spec);
+    let found = tokio::task::spawn_blocking(move || find(known, &list.tools, limit)).await;
     // It does not panic; if it did, the store would be asked again.
-    let Found { known, pins, new, excess, changed } = found.map_err(|error| error.to_string())?;
-    (slot.pinned.known, slot.pinned.excess) = (Some(known), excess);
+    let found = found.map_err(|error| error.to_string())?;
+    let Found { known, pins, new, unpinned, changed } = found;
+    slot.pinned.known = Some(known);
     if was_known && !new.is_empty() {
         let server = Arc::clone(&slot.key);
         core.events.tell(Event::Pinned { server, tools: new });
@@ -256,7 +265,8 @@ pub(super) async fn look(
     if !pins.is_empty() {
         slot.pinned.unkept().pins.push(pins.into());
     }
-    Ok(told(core, slot, &server, changed).await)
+    let changed = told(core, slot, &server, changed).await;
+    Ok(Comparison { changed: Arc::new(changed), unpinned: Arc::new(unpinned) })
 }
 
 /// Writes what is not written yet, beside.
@@ -266,10 +276,11 @@ fn keep(core: &Core, slot: &Slot) {
         return;
     }
     let (store, server) = (core.store.clone(), pinned_server(core, &slot.key));
+    let limit = pin_limit(&slot.spec);
     let (unkept, ears) = (Arc::clone(&slot.pinned.unkept), Arc::clone(&core.ears));
     core.beside(async move {
         for some in pins {
-            let kept = store.set_pins(&server, Arc::clone(&some)).await;
+            let kept = store.set_pins(&server, Arc::clone(&some), limit).await;
             let mut unkept = locked(&unkept);
             match kept {
                 Err(error) => {
@@ -290,18 +301,19 @@ fn locked(unkept: &Mutex<Unkept>) -> MutexGuard<'_, Unkept> {
 }
 
 /// Pure, and long where a server has thousands of tools.
-fn find(mut known: HashMap<String, Print>, tools: &[Tool]) -> Found {
+fn find(mut known: HashMap<String, Print>, tools: &[Tool], limit: usize) -> Found {
     let Compared { changed, mut new, reworded } = compare(&known, tools);
-    let excess = new.split_off(new.len().min(MOST_PINS.saturating_sub(known.len()))).len();
+    let unpinned = new.split_off(new.len().min(limit.saturating_sub(known.len())));
     let at = |place: &usize| tools.get(*place);
+    let name_of = |tool: &Tool| tool.name().to_owned();
     let pins: Vec<Pin> = new.iter().chain(&reworded).filter_map(at).map(pin).collect();
     known.extend(pins.iter().map(|pin| (pin.tool.clone(), print(pin))));
     let definition_of = |tool: &Tool| (tool.name().to_owned(), definition(tool));
     Found {
         known,
         pins,
-        new: new.iter().filter_map(at).map(|tool| tool.name().to_owned()).collect(),
-        excess,
+        new: new.iter().filter_map(at).map(name_of).collect(),
+        unpinned: unpinned.iter().filter_map(at).map(name_of).collect(),
         changed: changed.iter().filter_map(at).map(definition_of).collect(),
     }
 }
@@ -329,6 +341,22 @@ async fn told(
         tool,
     };
     changed.into_iter().enumerate().map(tell).collect()
+}
+
+impl Comparison {
+    pub(super) fn of(self, catalog: Arc<Catalog>) -> Judged {
+        Judged { catalog, changed: self.changed, unpinned: self.unpinned }
+    }
+}
+
+impl From<Judged> for Comparison {
+    fn from(judged: Judged) -> Self {
+        Comparison { changed: judged.changed, unpinned: judged.unpinned }
+    }
+}
+
+fn pin_limit(spec: &ServerSpec) -> usize {
+    usize::try_from(spec.policy.limits.pins).unwrap_or(usize::MAX)
 }
 
 fn pinned_server(core: &Core, key: &str) -> PinnedServer {

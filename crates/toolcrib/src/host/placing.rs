@@ -1,9 +1,9 @@
-//! How a server comes to its place: taken in, put beside the one before it, or kept waiting for its end or for room.
+//! How a server comes to its place: taken in, put beside the one before it, or kept waiting for its end.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use toolcrib_config::model::policy::{Replace, Scope as Sight};
+use toolcrib_config::model::policy::{Connect, Replace, Scope as Sight};
 use toolcrib_config::{Action, ServerSpec};
 
 use super::catalogs;
@@ -28,10 +28,14 @@ impl Steward {
         match (action, before, now) {
             (Action::Keep, Some(mut slot), Some(spec)) => {
                 slot.spec = spec;
-                let starting = slot.starting().cloned();
+                let retried = slot.retry().await.cloned();
+                let starting = retried.or_else(|| slot.starting().cloned());
                 (Some(slot), starting)
             }
-            (Action::KeepLastGood, Some(slot), _) => (Some(slot), None),
+            (Action::KeepLastGood, Some(slot), _) => {
+                let retried = slot.retry().await.cloned();
+                (Some(slot), retried)
+            }
             (Action::Replace, Some(slot), Some(spec)) => self.replace(slot, spec, path).await,
             (_, Some(slot), None) => {
                 self.dismiss(slot);
@@ -47,14 +51,12 @@ impl Steward {
     }
 
     async fn begin(&mut self, spec: Arc<ServerSpec>, path: &Path) -> Slot {
-        let (taken, is_surplus) = self.admitted(&spec);
-        let serving = self.start(&taken, path, Arc::default()).await;
+        let serving = self.start(&self.effective(&spec), path, Arc::default()).await;
         let scope = match spec.policy.scope {
             Sight::Cwd => Scope::Cwd(path.to_owned()),
             Sight::Global => Scope::Global,
         };
         let mut slot = Slot::new(scope, Arc::clone(&spec), serving);
-        slot.is_surplus = is_surplus;
         if recalls(&spec) {
             slot.remember(catalogs::recall(&self.core.store, &spec).await);
         }
@@ -73,7 +75,8 @@ impl Steward {
         let is_served = served.hash == spec.hash && served.is_withheld() == spec.is_withheld();
         if slot.waits_for_end || is_served {
             // It begins with what is written then, or it is what is written again.
-            return (Some(slot), None);
+            let retried = slot.retry().await.cloned();
+            return (Some(slot), retried);
         }
         if spec.policy.replace == Replace::StopFirst {
             slot.waits_for_end = true;
@@ -88,9 +91,7 @@ impl Steward {
         }
         let waits = must_prove_itself(&slot.serving, &spec);
         let meter = Arc::clone(&slot.serving.meter);
-        let (taken, is_surplus) = self.admitted(&spec);
-        slot.is_surplus = is_surplus;
-        let serving = self.start(&taken, path, meter).await;
+        let serving = self.start(&self.effective(&spec), path, meter).await;
         slot.coming = Some(Arc::clone(&serving));
         if waits {
             serving.server.main().tell(conn::Event::Connect).await;
@@ -98,15 +99,6 @@ impl Steward {
             self.leaving.extend(slot.take_over());
         }
         (Some(slot), Some(serving))
-    }
-
-    /// What is taken in for a server, and whether it is one too many and so only kept in mind.
-    fn admitted(&self, spec: &Arc<ServerSpec>) -> (Arc<ServerSpec>, bool) {
-        let taken = self.effective(spec);
-        match taken.policy.enabled && self.is_full() {
-            true => (Arc::new(taken.overridden(false, "host.max_servers")), true),
-            false => (taken, false),
-        }
     }
 
     /// Enabled or not as somebody said, whatever the file says.
@@ -134,18 +126,20 @@ impl Steward {
         core.take_in(server, desk, meter)
     }
 
-    /// Whether the host has as many servers as it may have.
-    pub(super) fn is_full(&self) -> bool {
-        let most = self.root().config.host.max_servers as usize;
-        let slots = slots(&self.folders, &self.added);
-        most > 0 && slots.filter(|slot| self.is_wanted(slot)).count() >= most
-    }
-
-    /// Whether a slot's server is one of those that count.
-    pub(super) fn is_wanted(&self, slot: &Slot) -> bool {
-        let overrides = self.core.overrides.load();
-        let over = overrides.get(&*slot.key).map(|over| over.enabled);
-        over.unwrap_or(slot.spec.policy.enabled) && !slot.is_surplus && !slot.spec.is_withheld()
+    /// Lets servers try again that were refused because too many were connected, as far as there is room now, in the
+    /// order of the files.
+    pub(super) fn use_room(&self) {
+        let room = self.core.world.connections.room();
+        let all = slots(&self.folders, &self.added);
+        for serving in all.flat_map(Slot::refused_by_limit).take(room) {
+            let event = match serving.spec().policy.lifecycle.connect {
+                Connect::Eager | Connect::Background => conn::Event::Connect,
+                // It connects when it is wanted.
+                Connect::OnFirstList | Connect::OnFirstCall => conn::Event::Release,
+            };
+            // One that is too busy to hear it is asked again when it has changed.
+            serving.server.main().nudge(event);
+        }
     }
 
     /// What a slot waited for the end of has ended.
@@ -154,7 +148,7 @@ impl Steward {
         all.filter(|slot| Some(&slot.key) == key.as_ref()).for_each(|slot| slot.has_ended = true);
     }
 
-    /// Starts what waited for the end of what was before it, or for room.
+    /// Starts what waited for the end of what was before it.
     pub(super) async fn fill_vacancies(&mut self) {
         while let Some((folder, place)) = self.vacancy() {
             let Some(folder) = self.folders.get(folder) else { return };
@@ -167,7 +161,7 @@ impl Steward {
             let Some(slot) = all.find(|slot| slot.key == key && slot.scope == scope) else {
                 return;
             };
-            (slot.waits_for_end, slot.has_ended, slot.is_surplus) = (false, false, false);
+            (slot.waits_for_end, slot.has_ended) = (false, false);
             slot.coming = Some(serving);
             self.leaving.extend(slot.take_over());
         }
@@ -175,11 +169,11 @@ impl Steward {
 
     /// A slot whose server may begin now.
     fn vacancy(&self) -> Option<(usize, usize)> {
-        let is_full = self.is_full();
-        let begins = |slot: &Slot| slot.is_vacant() || (slot.is_surplus && !is_full);
         let folders = self.folders.iter().enumerate();
         folders
-            .filter_map(|(number, folder)| Some((number, folder.slots.iter().position(begins)?)))
+            .filter_map(|(number, folder)| {
+                Some((number, folder.slots.iter().position(Slot::is_vacant)?))
+            })
             .next()
     }
 }

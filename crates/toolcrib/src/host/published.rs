@@ -7,6 +7,7 @@ use toolcrib_config::model::host::Pins;
 use toolcrib_config::{Config, Problem, ServerSpec};
 
 use super::pinning::ChangedDefinition;
+use super::resource_tools;
 use super::serving::Serving;
 use super::slot::{Slot, Standing};
 use super::turns::Reading;
@@ -49,11 +50,15 @@ pub(super) struct Ground {
 pub(super) struct Judged {
     pub(super) catalog: Arc<Catalog>,
     pub(super) changed: Arc<Vec<ChangedDefinition>>,
+    /// Names of its tools that `limits.pins` leaves no room to remember.
+    pub(super) unpinned: Arc<HashSet<String>>,
 }
 
 impl PartialEq for Judged {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.catalog, &other.catalog) && Arc::ptr_eq(&self.changed, &other.changed)
+        Arc::ptr_eq(&self.catalog, &other.catalog)
+            && Arc::ptr_eq(&self.changed, &other.changed)
+            && Arc::ptr_eq(&self.unpinned, &other.unpinned)
     }
 }
 
@@ -136,12 +141,18 @@ pub(super) fn planned(
             resources: &list.catalog.resources,
             templates: &list.catalog.templates,
             unaccepted: unaccepted.as_ref(),
+            invalid: &list.catalog.invalid_schemas,
+            unpinned: is_enforced.then_some(&*list.unpinned),
             from_cache: ground.from_cache,
         }),
     });
+    // Elsewhere these tools would only take names that servers may want for their own.
+    let has_resource_tools = grounds.iter().any(|ground| resource_tools::is_wanted(&ground.spec));
+    let is_there = |it: &&NativeToolset| has_resource_tools || it.name() != resource_tools::TOOLSET;
+    let native: Vec<NativeToolset> = native.iter().filter(is_there).cloned().collect();
     plan(&Input {
         version,
-        native,
+        native: &native,
         reserved_tools: &config.host.reserved_tools,
         reserved_toolsets: &config.host.reserved_toolsets,
         servers: upstreams.collect(),

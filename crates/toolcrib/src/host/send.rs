@@ -1,6 +1,7 @@
 //! A call to a server: on which session, how often, and what its failure means.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use toolcrib_config::ServerSpec;
@@ -20,7 +21,7 @@ use crate::conn::peer::{
     self, CallOff, CallOptions, Hears, Patience, ProgressWish, Remark, Sender,
 };
 use crate::conn::{Failure, FailureKind, Session};
-use crate::lease::TakeError;
+use crate::lease::{Reminder, TakeError};
 use crate::registry::{Server, Tool};
 use crate::shape::{CallError, ErrorKind, Retry};
 use crate::signals::chain;
@@ -60,6 +61,16 @@ pub(super) struct Errand<'a> {
     pub(super) answers: Option<Answers>,
     /// The call that it is part of.
     pub(super) call: u64,
+    /// When the caller began to wait.
+    pub(super) begun: Instant,
+    /// Whether the caller hands the reminder of a new lease on.
+    pub(super) reminds: bool,
+}
+
+/// What a server answered, and the lease that its dialog is to be reminded of.
+pub(super) struct Answered {
+    pub(super) body: Body,
+    pub(super) reminder: Option<Box<Reminder>>,
 }
 
 impl Errand<'_> {
@@ -97,6 +108,8 @@ impl Turn {
             call_off: besides.call_off.as_ref(),
             answers: besides.answers,
             call: note.call(),
+            begun: Instant::now(),
+            reminds: besides.reminds,
         };
         let answer = self.send_by_policy(note, tool, serving, &errand).await?;
         let result = CallToolResult::of(&answer).map_err(unusable)?;
@@ -115,12 +128,15 @@ impl Turn {
         serving: &Serving,
         errand: &Errand<'_>,
     ) -> Result<Body, CallError> {
-        let (begun, stood) = (Instant::now(), serving.stood());
+        let (begun, stood) = (errand.begun, serving.stood());
         let mut left = errand.patience;
         loop {
             let attempt = note.attempt();
             let missed = match self.run_errand(serving, &errand.within(left)).await {
-                Ok(answer) => return Ok(answer),
+                Ok(Answered { body, reminder }) => {
+                    note.remind(reminder);
+                    return Ok(body);
+                }
                 Err(missed) => missed,
             };
             let may_repeat = !missed.may_have_run || repeats(serving, tool);
@@ -145,11 +161,12 @@ impl Turn {
         &self,
         serving: &Serving,
         errand: &Errand<'_>,
-    ) -> Result<Body, Missed> {
+    ) -> Result<Answered, Missed> {
         let spec = serving.spec();
         let call = Call { dialog: self.inner(), number: errand.call, answers: errand.answers };
         let place = serving.place(call, errand.patience).await;
-        let (place, patience) = place.map_err(|why| Missed::unsent(&spec.id, why))?;
+        let waited = || errand.begun.elapsed();
+        let (mut place, patience) = place.map_err(|why| Missed::unsent(&spec.id, why, waited()))?;
         let options = CallOptions {
             patience,
             progress: ProgressWish::Deliver(self.hearing(errand)),
@@ -166,7 +183,13 @@ impl Turn {
             Box::pin(session.log_from(level)).await;
         }
         let answer = self.ask_on(session, spec, errand, options).await;
-        answer.map_err(|error| Missed::failed(&spec.id, &error))
+        // After a time-out the server was told that nobody waits any more.
+        if !matches!(answer, Err(peer::CallError::Timeout { .. })) {
+            place.answered();
+        }
+        let body = answer.map_err(|error| Missed::failed(&spec.id, &error, waited()))?;
+        let reminder = errand.reminds.then(|| place.remind(spec)).flatten();
+        Ok(Answered { body, reminder })
     }
 
     /// Before the modern era a session has one caller for all its calls.
@@ -226,12 +249,12 @@ pub(super) fn whole(answer: &Body) -> Result<Raw, CallError> {
     answer.raw().ok_or_else(|| CallError::new(ErrorKind::Protocol, "no result"))
 }
 
-pub(super) fn unsent(server: &str, why: NoSession) -> CallError {
-    Missed::unsent(server, why).error
+pub(super) fn unsent(server: &str, why: NoSession, waited: Duration) -> CallError {
+    Missed::unsent(server, why, waited).error
 }
 
-pub(super) fn refused(server: &str, error: &peer::CallError) -> CallError {
-    Missed::failed(server, error).error
+pub(super) fn refused(server: &str, error: &peer::CallError, waited: Duration) -> CallError {
+    Missed::failed(server, error, waited).error
 }
 
 /// Whether a call that may have run may be made again.
@@ -247,41 +270,51 @@ fn repeats(serving: &Serving, tool: &Tool) -> bool {
 }
 
 impl Missed {
-    fn unsent(server: &str, why: NoSession) -> Self {
+    fn unsent(server: &str, why: NoSession, waited: Duration) -> Self {
         let error = match why {
             NoSession::Down(failure) => of_down(server, &failure),
             NoSession::Late => {
                 let text = format!("no session with server `{server}` in time");
-                CallError::new(ErrorKind::Timeout, text).with_server(server)
+                CallError::new(ErrorKind::Timeout, after(text, waited)).with_server(server)
             }
             NoSession::Lease(TakeError::Failed { cause, .. }) => of_down(server, &cause),
-            NoSession::Lease(error) => of_lease(server, &error),
+            NoSession::Lease(error) => of_lease(server, &error, waited),
         };
         Missed { error, is_loss: false, may_have_run: false }
     }
 
-    fn failed(server: &str, error: &peer::CallError) -> Self {
+    fn failed(server: &str, error: &peer::CallError, waited: Duration) -> Self {
         let failure = Failure::from(error);
         let is_loss = match error {
-            peer::CallError::Closed(_) => true,
+            peer::CallError::Closed(_) | peer::CallError::Unsent(_) => true,
             peer::CallError::Failed(_) => failure.kind == FailureKind::Connection,
             _ => false,
         };
         let told = match error {
             peer::CallError::Refused(refusal) => of_refusal(refusal),
-            peer::CallError::Closed(_) | peer::CallError::Failed(_) => of_failure(server, &failure),
-            peer::CallError::Timeout { .. } => CallError::new(ErrorKind::Timeout, chain(error)),
-            peer::CallError::TooLarge { .. } => CallError::new(ErrorKind::Resource, chain(error)),
+            peer::CallError::Closed(_)
+            | peer::CallError::Unsent(_)
+            | peer::CallError::Failed(_) => of_failure(server, &failure),
+            peer::CallError::Timeout { .. } => {
+                let text = format!("{} from server `{server}`", chain(error));
+                CallError::new(ErrorKind::Timeout, after(text, waited))
+            }
+            peer::CallError::TooLarge { .. } => {
+                CallError::new(ErrorKind::Resource, naming(server, chain(error)))
+            }
             peer::CallError::Malformed(_)
             | peer::CallError::EndedByServer
             | peer::CallError::Unanswered { .. }
             | peer::CallError::TooManyRounds(_) => {
-                CallError::new(ErrorKind::Protocol, chain(error))
+                CallError::new(ErrorKind::Protocol, naming(server, chain(error)))
             }
         };
-        // Only what was refused because its session is unknown has certainly not been begun.
-        let is_refused = matches!(error, peer::CallError::Failed(_)) && failure.is_session_gone();
-        let may_have_run = !is_refused;
+        // Only a call that was never sent, or refused because its session is unknown, has certainly not been begun.
+        let may_have_run = match error {
+            peer::CallError::Unsent(_) => false,
+            peer::CallError::Failed(_) => !failure.is_session_gone(),
+            _ => true,
+        };
         Missed { error: told.with_server(server), is_loss, may_have_run }
     }
 }
@@ -312,7 +345,7 @@ fn of_failure(server: &str, failure: &Failure) -> CallError {
         FailureKind::Timeout => ErrorKind::Timeout,
         FailureKind::Resource => ErrorKind::Resource,
     };
-    let error = CallError::new(kind, failure.message.clone());
+    let error = CallError::new(kind, naming(server, failure.message.clone()));
     let error = error.with_code(failure.code).with_server(server);
     match failure.retry_after {
         Some(wait) => error.with_retry(Retry::After(wait)),
@@ -320,12 +353,56 @@ fn of_failure(server: &str, failure: &Failure) -> CallError {
     }
 }
 
-fn of_lease(server: &str, error: &TakeError<Failure>) -> CallError {
+fn of_lease(server: &str, error: &TakeError<Failure>, waited: Duration) -> CallError {
     let kind = match error {
         _ if error.is_resource() => ErrorKind::Resource,
         TakeError::Slow { .. } => ErrorKind::Timeout,
         TakeError::DialogEnded { .. } => ErrorKind::Cancelled,
         _ => ErrorKind::Connection,
     };
-    CallError::new(kind, chain(error)).with_server(server)
+    let text = match error {
+        TakeError::NoneFree { .. } | TakeError::Slow { .. } => after(chain(error), waited),
+        _ => chain(error),
+    };
+    CallError::new(kind, text).with_server(server)
+}
+
+/// A limit that was exceeded is of a server: its name belongs to the message.
+fn naming(server: &str, text: String) -> String {
+    match text.contains("limit of ") && !text.contains(&format!("`{server}`")) {
+        true => format!("server `{server}`: {text}"),
+        false => text,
+    }
+}
+
+/// A wait that was too long, with the time that passed. What was left of a limit when the request was sent may be less.
+fn after(text: String, waited: Duration) -> String {
+    format!("{text} ({:.1} s passed)", waited.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exceeded_limit_names_the_server_once() {
+        let error = peer::CallError::TooLarge { limit: 7 };
+        let missed = Missed::failed("docs", &error, Duration::ZERO);
+        let text = "server `docs`: the answer is over the limit of 7 bytes";
+        assert_eq!(missed.error.message(), text);
+        assert_eq!(naming("docs", text.to_owned()), text);
+        assert_eq!(naming("docs", "refused".to_owned()), "refused");
+    }
+
+    #[test]
+    fn a_timeout_says_the_time_that_passed() {
+        let after = Duration::from_millis(1500);
+        let error = peer::CallError::Timeout { after, limit: peer::Limit::Request };
+        let missed = Missed::failed("docs", &error, Duration::from_millis(2040));
+        let text = "no answer within 1500 ms from server `docs` (2.0 s passed)";
+        assert_eq!(missed.error.message(), text);
+        let missed = Missed::unsent("docs", NoSession::Late, Duration::from_secs(3));
+        let text = "no session with server `docs` in time (3.0 s passed)";
+        assert_eq!(missed.error.message(), text);
+    }
 }

@@ -23,7 +23,9 @@ use super::reload::Outcome;
 use super::slot::patience;
 use crate::conn::peer::Patience;
 use crate::conn::{Catalog, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
-use crate::lease::{Clerk, Guard, Lease, Leases, Order, Sessions, TakeError, Terms};
+use crate::lease::{
+    Clerk, Guard, Lease, Leases, Order, Reminder, Sessions, TakeError, Terms, reminder_of,
+};
 use crate::supervise::{Other, Server, Spare};
 
 /// How long a lease that was ended may take to be given back.
@@ -60,7 +62,7 @@ pub(super) enum NoSession {
 pub(super) struct Place {
     pub(super) ticket: Ticket,
     guard: Option<Guard<Arc<Spare>, Failure>>,
-    _calling: Calling,
+    calling: Calling,
 }
 
 /// A list, and since when its session is open, where that was listed first of all.
@@ -77,6 +79,18 @@ impl Place {
     /// Whether the session is this dialog's or this call's alone.
     pub(super) fn is_leased(&self) -> bool {
         self.guard.is_some()
+    }
+
+    /// The reminder of the lease, for the one call that tells its dialog of it.
+    pub(super) fn remind(&self, spec: &ServerSpec) -> Option<Box<Reminder>> {
+        let guard = self.guard.as_ref().filter(|guard| !guard.is_reminded())?;
+        let reminder = reminder_of(&spec.id, &spec.policy.session)?;
+        guard.remind().then(|| Box::new(reminder))
+    }
+
+    /// The server has answered the call.
+    pub(super) fn answered(&mut self) {
+        self.calling.answered();
     }
 
     /// Gives up the call and keeps the session; the lease too, where it is of this call alone.
@@ -183,7 +197,9 @@ impl Serving {
         let era = dialog.era.unwrap_or(Era::Modern);
         let leases = &self.seat(dialog).leases;
         let is_late = self.server.clock().until(late);
-        let guard = leases.take(&dialog.id, era, is_late).await.map_err(NoSession::Lease)?;
+        let principal = dialog.principal.as_deref().map(Arc::from);
+        let guard = leases.take_for(&dialog.id, principal, era, is_late).await;
+        let guard = guard.map_err(NoSession::Lease)?;
         if dialog.has_ended() {
             // It ended before there was a lease that could have ended with it.
             self.dialog_ended(&dialog.id);
@@ -248,7 +264,7 @@ impl Serving {
         guard: Option<Guard<Arc<Spare>, Failure>>,
         call: Call<'_>,
     ) -> Place {
-        Place { ticket, guard, _calling: self.desk.calling(call) }
+        Place { ticket, guard, calling: self.desk.calling(call) }
     }
 
     /// Leases have connections of their own, but what a person said of the server counts for them too.
@@ -412,7 +428,10 @@ impl Sessions for Maker {
         let desk = || During::Any(Arc::clone(&self.desk));
         let caller = dialog.map(|it| asking::caller(&it, server.spec(), desk()));
         let agent = self.agent.clone();
-        let with = Other { caller, protocol: None, dialog: whose, agent };
+        // The lists were read in the main session (DKR-45).
+        let is_per_call = server.spec().policy.session.scope == SessionScope::PerCall;
+        let catalog = is_per_call.then(|| server.main().view().catalog).flatten();
+        let with = Other { caller, protocol: None, dialog: whose, agent, catalog };
         if order.era == Era::Legacy {
             let legacy = Other { protocol: Some(Protocol::Legacy), ..with.clone() };
             match opened(server.spare(legacy)).await {

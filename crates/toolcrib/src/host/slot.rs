@@ -1,11 +1,13 @@
 //! One place in the configuration and the servers that fill it: the one that serves, and the one that is to.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
+use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{Problem, ServerSpec};
 use toolcrib_wire::view::Tool;
 
@@ -13,8 +15,9 @@ use super::own::OwnLists;
 use super::pinning::{ChangedDefinition, Pinned};
 use super::published::Judged;
 use super::serving::Serving;
-use crate::conn::{Catalog, FailureKind, State, View};
+use crate::conn::{Catalog, Event, Failure, FailureKind, MAX_SERVERS, State, View};
 use crate::registry::{Presence, Scope};
+use crate::transport::program_files;
 
 /// A server's place.
 pub(super) struct Slot {
@@ -29,8 +32,6 @@ pub(super) struct Slot {
     pub(super) waits_for_end: bool,
     /// That one has ended, with all that it had.
     pub(super) has_ended: bool,
-    /// It is one too many for the host.
-    pub(super) is_surplus: bool,
     /// Since when the one that serves is away.
     away_since: Option<Instant>,
     /// What it offered when an earlier host last saw it.
@@ -60,7 +61,6 @@ impl Slot {
             coming: None,
             waits_for_end: false,
             has_ended: false,
-            is_surplus: false,
             away_since: None,
             remembered: None,
             pinned: Pinned::default(),
@@ -83,6 +83,28 @@ impl Slot {
         for serving in [Some(&self.serving), self.coming.as_ref()].into_iter().flatten() {
             serving.enable(enabled).await;
         }
+    }
+
+    /// Tries again now what failed, because somebody may have mended it (DOM-95): the server that serves, and the
+    /// changed one that did not start. Returns the one that a reload waits for.
+    pub(super) async fn retry(&self) -> Option<&Arc<Serving>> {
+        let servers = [self.coming.as_ref(), Some(&self.serving)].into_iter().flatten();
+        let failed: Vec<&Arc<Serving>> = servers.filter(|it| has_failed(it)).collect();
+        for serving in &failed {
+            serving.server.main().tell(Event::Retry).await;
+        }
+        failed.into_iter().next()
+    }
+
+    /// The programs of its servers that failed: the slot is tried again when one of these files changes.
+    pub(super) fn programs(&self, host_env: &[(String, String)]) -> Vec<PathBuf> {
+        let servers = [self.coming.as_ref(), Some(&self.serving)].into_iter().flatten();
+        let failed = servers.filter(|it| has_failed(it)).map(|it| it.server.main().setup());
+        let files = failed.filter_map(|setup| match &setup.spec.transport {
+            Transport::Stdio(stdio) => Some(program_files(stdio, host_env, &setup.cwd)),
+            _ => None,
+        });
+        files.flatten().collect()
     }
 
     /// Lists that are to be kept for later hosts.
@@ -151,6 +173,12 @@ impl Slot {
         changed.filter(move |(it, _)| seen.insert(it.tool.clone()))
     }
 
+    /// The number of tools in all its lists that `limits.pins` leaves no room to remember.
+    pub(super) fn unpinned(&self) -> usize {
+        let lists: Vec<_> = self.pinned.judged().into_iter().chain(self.own.lists()).collect();
+        lists.iter().flat_map(|list| list.unpinned.iter()).collect::<HashSet<_>>().len()
+    }
+
     /// When its time of grace is over.
     pub(super) fn wake(&self, now: Instant) -> Option<Instant> {
         let grace = self.serving.spec().policy.availability.grace.0;
@@ -163,6 +191,15 @@ impl Slot {
             State::Ready | State::Degraded | State::Idle | State::Disabled => true,
             State::Backoff | State::Failed | State::Stopped => false,
             State::Connecting | State::Reconnecting | State::Draining => false,
+        })
+    }
+
+    /// Its servers that were refused because the host had as many connected servers as it may have.
+    pub(super) fn refused_by_limit(&self) -> impl Iterator<Item = &Arc<Serving>> {
+        [Some(&self.serving), self.coming.as_ref()].into_iter().flatten().filter(|serving| {
+            let view = serving.server.main().view();
+            let is_limit = |(_, failure): (_, &Failure)| failure.code == MAX_SERVERS;
+            view.life.state() == State::Failed && view.life.last_error().is_some_and(is_limit)
         })
     }
 
@@ -187,14 +224,6 @@ impl Slot {
         problems.extend(oddities(&self.spec, &view));
         let link = view.link_problems().iter();
         problems.extend(link.map(|problem| placed(problem.clone(), &self.spec)));
-        if self.is_surplus {
-            let text =
-                format!("server `{}` is not started: the host has all it may have", self.spec.id);
-            let problem = Problem::error("host.max_servers", text);
-            problems.push(
-                placed(problem, &self.spec).fix("raise `host.max_servers`, or remove another"),
-            );
-        }
         if let Some(coming) = &self.coming {
             problems.extend(kept(&self.spec, &coming.server.main().view()));
         }
@@ -218,6 +247,10 @@ pub(super) fn matter(key: &str) -> String {
     format!("server {key:?}")
 }
 
+fn has_failed(serving: &Serving) -> bool {
+    matches!(serving.state(), State::Failed | State::Backoff) && !serving.server.is_lent()
+}
+
 pub(super) fn is_away(state: State) -> bool {
     match state {
         State::Reconnecting | State::Backoff | State::Failed | State::Draining | State::Stopped => {
@@ -236,6 +269,7 @@ fn outage(spec: &ServerSpec, view: &View) -> Vec<Problem> {
     let text =
         format!("server `{}` is {}: {}", spec.id, view.life.state().as_str(), failure.message);
     let mut problem = match failure.kind {
+        FailureKind::Resource if failure.code == MAX_SERVERS => Problem::error(failure.code, text),
         FailureKind::Connection | FailureKind::Timeout | FailureKind::Resource => {
             Problem::new(toolcrib_config::Severity::Info, failure.code, text)
         }
@@ -244,6 +278,9 @@ fn outage(spec: &ServerSpec, view: &View) -> Vec<Problem> {
         }
     };
     problem = placed(problem, spec);
+    if let Some(tool) = &failure.tool {
+        problem = problem.tool(tool);
+    }
     if let Some(fix) = &failure.fix {
         problem = problem.fix(fix.clone());
     }
@@ -260,7 +297,11 @@ fn kept(spec: &ServerSpec, view: &View) -> Option<Problem> {
         Some(_) => "it is tried again by its policy; correct the entry, or wait",
         None => "correct the entry and save it, or restart the server",
     };
-    Some(placed(Problem::error("reload.kept_last_good", text), spec).fix(next))
+    let problem = placed(Problem::error("reload.kept_last_good", text), spec).fix(next);
+    Some(match &failure.tool {
+        Some(tool) => problem.tool(tool),
+        None => problem,
+    })
 }
 
 /// What the server did that it should not: each kind once.

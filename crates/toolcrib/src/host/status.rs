@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use toolcrib_config::{Dialect, ServerSpec};
 
-use super::meters::Counts;
+use super::meters::{CallFailure, Counts};
 use super::published::Published;
 use super::serving::Serving;
 use crate::conn::{CacheState, FailureKind, Moment, State, View, Words};
@@ -35,7 +35,9 @@ pub struct ServerStatus {
     /// Tries of the connect that goes on now.
     pub attempts: u32,
     pub last_connected: Option<SystemTime>,
+    /// Of its connection or of a call, whichever is newer.
     pub last_error: Option<String>,
+    /// Of its connection's last error.
     pub last_error_kind: Option<FailureKind>,
     pub last_error_time: Option<SystemTime>,
     pub next_retry: Option<SystemTime>,
@@ -75,6 +77,7 @@ pub(super) fn server_status(
     let view = serving.server.main().view();
     let life = &view.life;
     let error = life.last_error();
+    let (last_error, last_error_time) = last_error(&view, serving.meter.last_failure()).unzip();
     let session = view.session.as_ref();
     let cwd = match &server.scope {
         Scope::Cwd(path) => Some(path.as_path()),
@@ -95,9 +98,9 @@ pub(super) fn server_status(
         restarts: life.restarts(),
         attempts: life.attempts(),
         last_connected: life.last_connected().map(|at| time(&view, at)),
-        last_error: error.map(|(_, failure)| failure.message.clone()),
+        last_error,
         last_error_kind: error.map(|(_, failure)| failure.kind),
-        last_error_time: error.map(|(at, _)| time(&view, at)),
+        last_error_time,
         next_retry: life.next_retry().map(|at| time(&view, at)),
         cache: match life.cache() {
             // Its list was read, and is not offered yet.
@@ -108,6 +111,14 @@ pub(super) fn server_status(
         protocol_version: session.map(|session| session.agreed().version.as_str().to_owned()),
         stderr: view.stderr.as_ref().map(|stderr| stderr.text()),
     })
+}
+
+/// The newest of what went wrong with the connection and with calls, and when that was.
+fn last_error(view: &View, call: Option<CallFailure>) -> Option<(String, SystemTime)> {
+    let down = view.life.last_error();
+    let down = down.map(|(at, failure)| (failure.message.clone(), time(view, at)));
+    let call = call.map(|failure| (failure.text, failure.at));
+    [down, call].into_iter().flatten().max_by_key(|(_, at)| *at)
 }
 
 fn missing(serving: &Serving, view: &View) -> Vec<String> {

@@ -17,7 +17,7 @@ use toolcrib_config::model::policy::{Connect, Reload as Taking};
 use toolcrib_config::{Action, Config, ServerSpec, diff};
 
 use super::catalogs;
-use super::core::Core;
+use super::core::{Core, log_problem};
 use super::events::Event;
 use super::folder::Folder;
 use super::ops::OpError;
@@ -74,6 +74,8 @@ pub(super) struct Steward {
     /// A file has changed: since when it is known, and when it is taken up.
     noticed: Option<(Instant, Instant)>,
     watching: Watching,
+    /// Those of the followed files that may hold the program of a server that failed.
+    programs: BTreeSet<PathBuf>,
     /// Tells that the configuration is to be read anew, where the program wants that.
     hangups: Option<Signal>,
     /// The root first.
@@ -105,6 +107,7 @@ impl Steward {
             orders,
             watching: Watching::start(Arc::clone(&changed)),
             changed,
+            programs: BTreeSet::new(),
             noticed: None,
             hangups,
             folders: vec![root],
@@ -169,14 +172,9 @@ impl Steward {
                 let _ = reply.send(gone.is_some());
             }
             Order::Enable(key, enabled, reply) => {
-                let most = self.root().config.host.max_servers as usize;
-                let others = slots(&self.folders, &self.added).filter(|slot| slot.key != key);
-                let others = others.filter(|slot| self.is_wanted(slot)).count();
-                let is_surplus = enabled && most > 0 && others >= most;
-                let all = slots_mut(&mut self.folders, &mut self.added);
+                let all = slots(&self.folders, &self.added);
                 for slot in all.filter(|slot| slot.key == key) {
-                    slot.is_surplus = is_surplus;
-                    slot.enable(enabled && !is_surplus && !slot.spec.is_withheld()).await;
+                    slot.enable(enabled && !slot.spec.is_withheld()).await;
                 }
                 self.look_after().await;
                 let _ = reply.send(());
@@ -198,9 +196,6 @@ impl Steward {
     }
 
     async fn add(&mut self, spec: Arc<ServerSpec>) -> Result<(), OpError> {
-        if self.is_full() {
-            return Err(OpError::TooMany(self.root().config.host.max_servers));
-        }
         if slots(&self.folders, &self.added).any(|slot| slot.spec.id == spec.id) {
             return Err(OpError::AlreadyConnected(spec.id.clone()));
         }
@@ -239,13 +234,17 @@ impl Steward {
             let matter = folder.matter();
             is_good &= !config.keeps_last_good();
             problems.extend(config.problems.iter().cloned());
-            self.core.tell_problems(&matter, config.problems.clone());
+            self.core.tell_reload_problems(&matter, config.problems.clone());
             if place == 0 {
-                self.core.settle(&config.host);
+                self.core.settle(&config);
             }
             steps.extend(self.apply(place, config).await);
         }
+        for slot in &self.added {
+            slot.retry().await;
+        }
         self.follow_files();
+        problems.iter().for_each(log_problem);
         let changes = steps.iter().any(|(step, _)| !is_kept(step.action));
         let version = self.publish(is_good || changes).await;
         let core = Arc::clone(&self.core);
@@ -310,6 +309,7 @@ impl Steward {
             self.leave(&path).await;
         }
         self.fill_vacancies().await;
+        self.use_room();
         let before = self.leaving.len();
         let mut kept = Vec::new();
         for slot in slots_mut(&mut self.folders, &mut self.added) {
@@ -323,6 +323,9 @@ impl Steward {
             self.core.beside(async move { catalogs::keep(&store, &spec, &catalog).await });
         }
         self.publish(self.leaving.len() > before).await;
+        if self.programs_of_failed() != self.programs {
+            self.follow_files();
+        }
         // After that: whoever hears that something is right again finds it so.
         for slot in slots(&self.folders, &self.added) {
             self.core.tell_problems(&slot.matter(), slot.problems());
@@ -355,13 +358,23 @@ impl Steward {
         self.leaving.extend(slot.end());
     }
 
+    /// Follows the files of the configuration, and the programs of servers that failed.
     fn follow_files(&mut self) {
         let read = self.folders.iter().flat_map(|folder| &folder.config.depends);
         let trust = self.core.trust.file().map(Path::to_owned);
-        let files: BTreeSet<PathBuf> = read.cloned().chain(trust).collect();
+        let programs = self.programs_of_failed();
+        let files = read.cloned().chain(trust).chain(programs.iter().cloned());
+        let files: BTreeSet<PathBuf> = files.collect();
+        self.programs = programs;
         let settings = &self.root().config.host.reload;
         let poll = (settings.mode == Taking::Watch).then_some(settings.poll.0);
         self.watching.follow(&files, poll);
+    }
+
+    /// The files that may hold the program of a server that failed.
+    fn programs_of_failed(&self) -> BTreeSet<PathBuf> {
+        let all = slots(&self.folders, &self.added);
+        all.flat_map(|slot| slot.programs(&self.core.world.env)).collect()
     }
 
     async fn enter(&mut self, path: PathBuf) {

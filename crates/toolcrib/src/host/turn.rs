@@ -8,11 +8,13 @@ use super::admin;
 use super::core::Core;
 use super::dialog::{Dialog, Inner};
 use super::published::Published;
+use super::resource_tools;
 use super::serving::Serving;
 use super::turns::Reading;
 use crate::access::{
     Asked, Attached, Decision, Gates, Pass, Presence, Reach, Standing, Switches, Toolset, decide,
 };
+use crate::conn::State;
 use crate::registry::{self, Snapshot, Tool, View};
 use crate::store::Override;
 
@@ -211,6 +213,15 @@ impl Turn {
         self.is_offered(Some(server)) && self.pass(Toolset::Server(&server.spec)).is_whole()
     }
 
+    /// Whether the agent may use all that a server has whose process died, and which a request starts again.
+    pub(super) fn may_start(&self, server: &registry::Server) -> bool {
+        let is_stopped = self.serving(server).is_none_or(|it| it.state() == State::Stopped);
+        let is_away = server.presence == registry::Presence::Away && !is_stopped;
+        let is_on =
+            Standing::of(&server.spec, &self.switches, Presence::Here("")) != Standing::Hidden;
+        is_away && is_on && self.pass(Toolset::Server(&server.spec)).is_whole()
+    }
+
     fn pass(&self, toolset: Toolset<'_>) -> Pass {
         Pass::of(&self.published.grants, &self.dialog.inner.agent, &self.attached, toolset)
     }
@@ -235,11 +246,20 @@ impl Turn {
         match server {
             Some(server) => Toolset::Server(&server.spec),
             None if self.may_release(name, tool) => Toolset::Native { name, to: Reach::Everybody },
+            None if name == resource_tools::TOOLSET && !self.has_resource_tools() => {
+                Toolset::Native { name, to: Reach::ByName }
+            }
             None => {
                 let to = self.core().reach.get(name).copied().unwrap_or(Reach::Members);
                 Toolset::Native { name, to }
             }
         }
+    }
+
+    /// Whether the agent may use a server whose resources are offered as tools.
+    fn has_resource_tools(&self) -> bool {
+        let is_offered = |it: &registry::Server| resource_tools::is_wanted(&it.spec);
+        self.view().servers().any(|server| is_offered(server) && self.may_use(server))
     }
 
     /// Whoever holds a lease can give it back.
@@ -262,6 +282,12 @@ impl Turn {
             switches: &self.switches,
             presence: server.map_or(Presence::Here("there"), |server| self.presence(server)),
         }
+    }
+
+    /// Whether the agent may use a tool of a server, whether or not the server is there.
+    pub(super) fn permits_if_present(&self, server: &registry::Server, tool: &str) -> bool {
+        let asked = self.asked(Toolset::Server(&server.spec), Some(server), tool);
+        decide(&Asked { presence: Presence::Here(""), ..asked }) == Decision::Permitted
     }
 
     fn presence(&self, server: &registry::Server) -> Presence<'_> {

@@ -15,7 +15,7 @@ pub(super) struct Watching {
     followed: Arc<Mutex<Followed>>,
     /// Where the system cannot tell, looking has to do.
     watcher: Option<RecommendedWatcher>,
-    folders: BTreeSet<PathBuf>,
+    folders: BTreeMap<PathBuf, Option<FolderId>>,
     /// How often somebody looks; none where nobody does.
     poll: Option<Duration>,
     looking: JoinSet<()>,
@@ -24,10 +24,15 @@ pub(super) struct Watching {
 #[derive(Default)]
 struct Followed {
     files: BTreeMap<PathBuf, Print>,
+    /// Where those of them that are reached through links really are.
+    targets: BTreeSet<PathBuf>,
 }
 
-/// What tells one state of a file from the next; none if it is not there.
-type Print = Option<(SystemTime, u64, u64)>;
+/// Device and inode. A watch stays with the folder that was at its path when the watch began.
+type FolderId = (u64, u64);
+
+/// What tells one state of a file from the next: time, size, inode and mode; none if it is not there.
+type Print = Option<(SystemTime, u64, u64, u32)>;
 
 impl Watching {
     /// `changed` is notified whenever something may have changed.
@@ -49,7 +54,7 @@ impl Watching {
                 |error| tracing::warn!(%error, "files cannot be watched; they are looked at"),
             )
             .ok();
-        let (folders, looking) = (BTreeSet::new(), JoinSet::new());
+        let (folders, looking) = (BTreeMap::new(), JoinSet::new());
         Watching { changed, followed, watcher, folders, poll: None, looking }
     }
 
@@ -66,10 +71,13 @@ impl Watching {
         let known = std::mem::take(&mut followed.files);
         let now = |file: &PathBuf| known.get(file).copied().unwrap_or_else(|| print(file));
         followed.files = files.iter().map(|file| (file.clone(), now(file))).collect();
+        let targets = files.iter().filter_map(|file| file.canonicalize().ok());
+        followed.targets = targets.filter(|target| !files.contains(target)).collect();
+        let targets = followed.targets.clone();
         drop(followed);
         self.look_every(poll.filter(|poll| !poll.is_zero()));
         // Folders are watched, not files: a save may put another file in a file's place.
-        let files = files.iter().filter(|_| poll.is_some());
+        let files = files.iter().chain(&targets).filter(|_| poll.is_some());
         self.watch(files.filter_map(|file| nearest_folder(file)).collect());
     }
 
@@ -90,13 +98,18 @@ impl Watching {
         }
     }
 
+    /// A folder that was deleted and created again, or is a link to another one now, is watched anew.
     fn watch(&mut self, folders: BTreeSet<PathBuf>) {
         let Some(watcher) = &mut self.watcher else { return };
-        for gone in self.folders.difference(&folders) {
+        let folders: BTreeMap<_, _> =
+            folders.into_iter().map(|folder| (folder.clone(), folder_id(&folder))).collect();
+        for (gone, _) in self.folders.iter().filter(|(folder, id)| folders.get(*folder) != Some(id))
+        {
             // It may have been deleted, and its watch with it.
             let _ = watcher.unwatch(gone);
         }
-        for new in folders.difference(&self.folders) {
+        for (new, _) in folders.iter().filter(|(folder, id)| self.folders.get(*folder) != Some(id))
+        {
             if let Err(error) = watcher.watch(new, RecursiveMode::NonRecursive) {
                 tracing::debug!(folder = %new.display(), %error, "a folder cannot be watched");
             }
@@ -108,7 +121,8 @@ impl Watching {
 impl Followed {
     /// A file that counts, or a folder on the way to one.
     fn concerns(&self, path: &Path) -> bool {
-        self.files.contains_key(path) || self.files.keys().any(|file| file.starts_with(path))
+        let is_file = self.files.contains_key(path) || self.targets.contains(path);
+        is_file || self.files.keys().any(|file| file.starts_with(path))
     }
 }
 
@@ -132,7 +146,13 @@ async fn look(followed: Arc<Mutex<Followed>>, changed: Arc<Notify>, poll: Durati
 fn print(file: &Path) -> Print {
     use std::os::unix::fs::MetadataExt;
     let found = std::fs::metadata(file).ok()?;
-    Some((found.modified().unwrap_or(SystemTime::UNIX_EPOCH), found.len(), found.ino()))
+    let modified = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    Some((modified, found.len(), found.ino(), found.mode()))
+}
+
+fn folder_id(folder: &Path) -> Option<FolderId> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(folder).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn nearest_folder(file: &Path) -> Option<PathBuf> {
@@ -142,6 +162,8 @@ fn nearest_folder(file: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -212,6 +234,26 @@ mod tests {
         scene.write("ab");
         scene.follow();
         assert!(scene.watching.has_changed());
+        scene.noticed().await;
+    }
+
+    #[tokio::test]
+    async fn dom_98_the_system_tells_of_linked_files_and_of_folders_that_were_replaced() {
+        let mut scene = Scene::new(Duration::ZERO, true);
+        scene.write("a");
+        scene.noticed().await;
+        scene.follow();
+        // Another folder at the same path, and then a change in it.
+        let root = scene.folder.path().to_owned();
+        fs::rename(root.join(".minds"), root.join("old")).unwrap();
+        fs::create_dir(root.join(".minds")).unwrap();
+        fs::write(root.join("real.yaml"), "b").unwrap();
+        std::os::unix::fs::symlink(root.join("real.yaml"), scene.file()).unwrap();
+        scene.follow();
+        while scene.changed.notified().now_or_never().is_some() {}
+        fs::write(root.join("real.yaml"), "bc").unwrap();
+        scene.noticed().await;
+        fs::remove_file(scene.file()).unwrap();
         scene.noticed().await;
     }
 

@@ -32,6 +32,7 @@ pub(super) struct Book {
 struct Waiter {
     ticket: Ticket,
     dialog: Arc<str>,
+    principal: Option<Arc<str>>,
     holder: Holder,
     era: Era,
 }
@@ -107,6 +108,16 @@ impl Book {
         self.held.contains_key(&Holder::Dialog(dialog.clone()))
     }
 
+    pub(super) fn is_reminded(&self, instance: InstanceId) -> bool {
+        self.instances.get(&instance).is_none_or(|it| it.is_reminded)
+    }
+
+    /// Notes that the session's dialog is reminded of it. False where it was before, or where the session has ended.
+    pub(super) fn remind(&mut self, instance: InstanceId) -> bool {
+        let Some(instance) = self.instances.get_mut(&instance) else { return false };
+        !std::mem::replace(&mut instance.is_reminded, true)
+    }
+
     pub(super) fn is_making(&self, instance: InstanceId) -> bool {
         self.instances.get(&instance).is_some_and(|i| i.phase == Phase::Making)
     }
@@ -159,7 +170,9 @@ impl Book {
 
     fn take_in(&mut self, event: Event) {
         match event {
-            Event::Take { ticket, dialog, era } => self.ask(ticket, dialog, era),
+            Event::Take { ticket, dialog, principal, era } => {
+                self.ask(ticket, dialog, principal, era);
+            }
             Event::GiveUp(ticket) => self.give_up(ticket),
             Event::Done(id) => self.done(id),
             Event::Made(id) => self.made(id),
@@ -175,7 +188,7 @@ impl Book {
         }
     }
 
-    fn ask(&mut self, ticket: Ticket, dialog: Arc<str>, era: Era) {
+    fn ask(&mut self, ticket: Ticket, dialog: Arc<str>, principal: Option<Arc<str>>, era: Era) {
         if self.retired {
             return self.refuse(ticket, Refusal::Retired);
         }
@@ -184,9 +197,17 @@ impl Book {
             SessionScope::PerConversation => Holder::Dialog(dialog.clone()),
             SessionScope::PerCall => Holder::Call(ticket, dialog.clone()),
         };
-        self.waiting.push_back(Waiter { ticket, dialog, holder, era });
+        self.waiting.push_back(Waiter {
+            ticket,
+            dialog,
+            principal: principal.clone(),
+            holder,
+            era,
+        });
         self.serve_all();
-        let blocked = |waiter: &&Waiter| !self.waits_for_start(waiter);
+        // Each principal has a queue of its own: nobody can fill that of another.
+        let blocked =
+            |waiter: &&Waiter| waiter.principal == principal && !self.waits_for_start(waiter);
         let is_blocked = self.waiting.back().filter(blocked).is_some_and(|w| w.ticket == ticket);
         let before = self.waiting.iter().filter(blocked).count().saturating_sub(1);
         if is_blocked && !self.terms.may_wait(before) {
@@ -351,10 +372,13 @@ impl Book {
 
     /// A session for a holder that has none: the one that nobody has, a new one, or a shared one of the other era.
     fn seat(&mut self, waiter: &Waiter) -> Option<InstanceId> {
+        if !self.principal_has_room(waiter) {
+            return None;
+        }
         let spare = self.held.get(&Holder::Nobody).copied();
         let fits = |id: &InstanceId| self.instances.get(id).is_some_and(|i| i.era == waiter.era);
         if let Some(id) = spare.filter(fits) {
-            return Some(self.adopt(id, &waiter.holder));
+            return Some(self.adopt(id, waiter));
         }
         if self.terms.has_room(self.instances.len()) {
             return Some(self.order(waiter));
@@ -368,11 +392,22 @@ impl Book {
         }
     }
 
-    fn adopt(&mut self, id: InstanceId, holder: &Holder) -> InstanceId {
+    /// Whether the waiter's principal may have one more session. A shared session is no principal's.
+    fn principal_has_room(&self, waiter: &Waiter) -> bool {
+        let (Some(principal), Some(_)) = (&waiter.principal, waiter.holder.dialog()) else {
+            return true;
+        };
+        let is_own = |instance: &&Instance| instance.principal.as_ref() == Some(principal);
+        self.terms.principal_has_room(self.instances.values().filter(is_own).count())
+    }
+
+    fn adopt(&mut self, id: InstanceId, waiter: &Waiter) -> InstanceId {
+        let holder = &waiter.holder;
         self.held.remove(&Holder::Nobody);
         self.held.insert(holder.clone(), id);
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.holder = holder.clone();
+            instance.principal.clone_from(&waiter.principal);
             instance.since = self.now;
         }
         self.version += 1;
@@ -384,7 +419,9 @@ impl Book {
         let holder = waiter.holder.clone();
         let dialog = holder.dialog().cloned();
         self.held.insert(holder.clone(), id);
-        self.instances.insert(id, Instance::new(holder, era, Phase::Making, self.now));
+        let mut instance = Instance::new(holder, era, Phase::Making, self.now);
+        instance.principal.clone_from(&waiter.principal);
+        self.instances.insert(id, instance);
         self.effects.push(Effect::Make { instance: id, dialog, era });
         id
     }

@@ -12,6 +12,8 @@ pub(super) enum Event {
     Take {
         ticket: Ticket,
         dialog: Arc<str>,
+        /// Whose dialog it is; nobody's in particular where nothing is said.
+        principal: Option<Arc<str>>,
         era: Era,
     },
     /// Whoever waited does not wait any more.

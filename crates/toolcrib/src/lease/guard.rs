@@ -13,12 +13,24 @@ use super::shared::Shared;
 pub struct Guard<T: Clone, E: Error + Clone + 'static> {
     pub(super) session: T,
     pub(super) instance: InstanceId,
+    /// Whether the dialog was reminded of the lease before this call.
+    pub(super) is_reminded: bool,
     pub(super) shared: Arc<Shared<T, E>>,
 }
 
 impl<T: Clone, E: Error + Clone + 'static> Guard<T, E> {
     pub fn instance(&self) -> InstanceId {
         self.instance
+    }
+
+    /// Whether the dialog was reminded of the lease before this call.
+    pub fn is_reminded(&self) -> bool {
+        self.is_reminded
+    }
+
+    /// Notes that this call reminds its dialog of the lease. True once for each lease.
+    pub fn remind(&self) -> bool {
+        self.shared.remind(self.instance)
     }
 }
 

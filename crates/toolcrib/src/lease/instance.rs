@@ -41,11 +41,15 @@ pub(super) struct Ticket(pub(super) u64);
 #[derive(Debug, Clone)]
 pub(super) struct Instance {
     pub(super) holder: Holder,
+    /// Whose dialog holds it.
+    pub(super) principal: Option<Arc<str>>,
     pub(super) era: Era,
     pub(super) phase: Phase,
     pub(super) since: Instant,
     pub(super) last_use: Instant,
     pub(super) in_flight: u32,
+    /// Whether its dialog was told to give it back.
+    pub(super) is_reminded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +73,16 @@ impl Holder {
 
 impl Instance {
     pub(super) fn new(holder: Holder, era: Era, phase: Phase, now: Instant) -> Self {
-        Self { holder, era, phase, since: now, last_use: now, in_flight: 0 }
+        Self {
+            holder,
+            principal: None,
+            era,
+            phase,
+            since: now,
+            last_use: now,
+            in_flight: 0,
+            is_reminded: false,
+        }
     }
 
     /// When it has been idle for too long.

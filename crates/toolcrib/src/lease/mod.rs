@@ -19,7 +19,7 @@ pub use clerk::{Clerk, Order, Sessions};
 pub use error::TakeError;
 pub use guard::Guard;
 pub use instance::{InstanceId, Lease};
-pub use reminder::{Reminder, reminder};
+pub use reminder::{Reminder, reminder, reminder_of};
 pub use shared::Leases;
 pub use terms::Terms;
 

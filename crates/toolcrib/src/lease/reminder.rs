@@ -16,8 +16,12 @@ pub struct Reminder {
 /// The one reminder that belongs to a lease, where the server's policy wants one. It follows from the lease
 /// alone, so there is neither a second one nor one that was forgotten.
 pub fn reminder(lease: &Lease, session: &Session) -> Option<Reminder> {
+    reminder_of(&lease.server, session)
+}
+
+/// The reminder of a lease of this server, where its policy wants one.
+pub fn reminder_of(server: &str, session: &Session) -> Option<Reminder> {
     let wanted = session.reminder && session.scope == SessionScope::PerConversation;
-    let server = &*lease.server;
     wanted.then(|| Reminder {
         server: server.to_owned(),
         text: format!(

@@ -80,9 +80,20 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
         era: Era,
         late: impl Future<Output = ()>,
     ) -> Result<Guard<T, E>, TakeError<E>> {
+        self.take_for(dialog, None, era, late).await
+    }
+
+    /// The same for a dialog of a principal, whose sessions are limited.
+    pub async fn take_for(
+        &self,
+        dialog: &Arc<str>,
+        principal: Option<Arc<str>>,
+        era: Era,
+        late: impl Future<Output = ()>,
+    ) -> Result<Guard<T, E>, TakeError<E>> {
         let (caller, answer) = oneshot::channel();
         let mut waiting = Waiting { shared: &self.shared, ticket: None };
-        waiting.ticket = Some(self.shared.enter(caller, dialog.clone(), era));
+        waiting.ticket = Some(self.shared.enter(caller, dialog.clone(), principal, era));
         let answer = tokio::select! {
             biased;
             answer = answer => answer,
@@ -100,7 +111,8 @@ impl<T: Clone, E: Error + Clone + 'static> Leases<T, E> {
         let instance = state.book.take_held(dialog, era, Instant::now())?;
         // A session is here exactly while its instance is live.
         let session = state.sessions.get(&instance)?.clone();
-        Some(Guard { session, instance, shared: Arc::clone(&self.shared) })
+        let is_reminded = state.book.is_reminded(instance);
+        Some(Guard { session, instance, is_reminded, shared: Arc::clone(&self.shared) })
     }
 
     /// Takes in the session in which the lists were read. The first who can use it gets it.
@@ -180,6 +192,10 @@ impl<T: Clone, E: Error + Clone + 'static> Shared<T, E> {
         None
     }
 
+    pub(super) fn remind(&self, instance: InstanceId) -> bool {
+        self.lock().book.remind(instance)
+    }
+
     pub(super) fn failed(self: &Arc<Self>, instance: InstanceId, cause: Option<&E>) {
         self.act(self.lock(), Event::Failed(instance), cause);
     }
@@ -204,12 +220,18 @@ impl<T: Clone, E: Error + Clone + 'static> Shared<T, E> {
         drop((callers, sessions, work));
     }
 
-    fn enter(self: &Arc<Self>, caller: Caller<T, E>, dialog: Arc<str>, era: Era) -> Ticket {
+    fn enter(
+        self: &Arc<Self>,
+        caller: Caller<T, E>,
+        dialog: Arc<str>,
+        principal: Option<Arc<str>>,
+        era: Era,
+    ) -> Ticket {
         let mut state = self.lock();
         state.tickets += 1;
         let ticket = Ticket(state.tickets);
         state.callers.insert(ticket, caller);
-        self.act(state, Event::Take { ticket, dialog, era }, None);
+        self.act(state, Event::Take { ticket, dialog, principal, era }, None);
         ticket
     }
 
@@ -245,7 +267,8 @@ impl<T: Clone, E: Error + Clone + 'static> Shared<T, E> {
         match effect {
             Effect::Grant { ticket, instance } => {
                 let session = state.sessions.get(&instance)?.clone();
-                let guard = Guard { session, instance, shared: self.clone() };
+                let is_reminded = state.book.is_reminded(instance);
+                let guard = Guard { session, instance, is_reminded, shared: self.clone() };
                 Some((state.callers.remove(&ticket)?, Ok(guard)))
             }
             Effect::Refuse { ticket, why } => {

@@ -13,6 +13,8 @@ pub enum Proof {
     Leader,
     /// It has no readable mark, but is in the group of a leader that is still itself.
     Group,
+    /// It has neither, but is in the cgroup that the instance made.
+    Cgroup,
 }
 
 /// Processes of `table` that belong to `instance`. `me` is the one that asks: it may carry the mark too, if
@@ -56,7 +58,15 @@ mod tests {
     use super::*;
     use crate::process::mark::Mark;
 
-    const LEADER: Process = Process { pid: 10, group: 10, start: 500, zombie: false, mark: None };
+    const LEADER: Process = Process {
+        pid: 10,
+        parent: 1,
+        group: 10,
+        start: 500,
+        zombie: false,
+        mark: None,
+        unsettled: false,
+    };
     const ME: u32 = 77;
 
     fn dead() -> InstanceId {
@@ -139,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_descendant_that_left_the_group_is_known_by_its_mark() {
-        let stray = Process { pid: 12, group: 12, start: 900, zombie: false, mark: ours() };
+        let stray = Process { pid: 12, group: 12, start: 900, mark: ours(), ..LEADER };
         check(slice::from_ref(&stray), &[(12, Proof::Mark)]);
         check(&[Process { mark: None, ..stray }], &[]);
     }

@@ -12,13 +12,14 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::child::Child;
+use super::containment::{CgroupParent, Containment, Held};
 use super::error::SpawnError;
 use super::guest::{Ending, Home, Lodging};
-use super::keeper::{Keeper, Newborn, Request};
+use super::keeper::{Keeper, Newborn, Request, Tools};
 use super::launch::Launch;
 use super::ledger::Ledger;
 use super::mark::InstanceId;
-use super::sys;
+use super::sys::{self, Cgroup};
 
 /// Spawns that wait for the keeper at one time; more wait in their callers.
 const QUEUE: usize = 32;
@@ -34,6 +35,7 @@ pub struct Instance {
     requests: mpsc::Sender<Request>,
     /// Closed when the keeper's thread is about to end.
     finished: watch::Receiver<()>,
+    held: watch::Receiver<Held>,
     keeper: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -52,16 +54,33 @@ pub enum OpenError {
 impl Instance {
     /// Creates this run's ledger in the state folder, and the folder if need be. Blocks for a moment.
     pub fn open(state: &Path) -> Result<Self, OpenError> {
+        Self::open_with(state, &Containment::default())
+    }
+
+    /// The same with a say in how the children are held.
+    pub fn open_with(state: &Path, containment: &Containment) -> Result<Self, OpenError> {
+        let parent = match &containment.cgroup {
+            CgroupParent::Current => sys::current_cgroup(),
+            CgroupParent::Folder(folder) => Ok(folder.clone()),
+            CgroupParent::Never => Err(io::Error::other("cgroups are switched off")),
+        };
         let host = sys::identity(std::process::id());
-        let ledger = host.and_then(|host| Ledger::create(state, host));
+        let cgroups = parent.as_deref().ok();
+        let ledger = host.and_then(|host| Ledger::create(state, host, cgroups));
         let ledger =
             ledger.map_err(|cause| OpenError::Ledger { state: state.to_owned(), cause })?;
         let id = ledger.instance();
+        let cgroup = parent.and_then(|_| match ledger.cgroup() {
+            Some(path) => Cgroup::create(path),
+            None => Err(io::Error::other("the cgroup's path is no text")),
+        });
+        let (hold, held) = watch::channel(Held::by(cgroup.as_ref(), containment.adopt_orphans));
         let (requests, inbox) = mpsc::channel(QUEUE);
         let (running, finished) = watch::channel(());
         let (ready, started) = sync_channel(1);
+        let tools = Tools { ledger, cgroup: cgroup.ok(), hold, adopts: containment.adopt_orphans };
         let keep = move || {
-            keep(ledger, inbox, &ready);
+            keep(tools, inbox, &ready);
             drop(running);
         };
         let thread = thread::Builder::new()
@@ -73,11 +92,16 @@ impl Instance {
             .recv()
             .unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
             .map_err(OpenError::Keeper)?;
-        Ok(Self { id, requests, finished, keeper })
+        Ok(Self { id, requests, finished, held, keeper })
     }
 
     pub fn id(&self) -> InstanceId {
         self.id
+    }
+
+    /// What is certain to end with a server, as far as is known now.
+    pub fn held(&self) -> Held {
+        self.held.borrow().clone()
     }
 
     /// Starts a child. Its pipes belong to the runtime that this is called on.
@@ -119,14 +143,14 @@ impl Instance {
     }
 }
 
-fn keep(ledger: Ledger, inbox: mpsc::Receiver<Request>, ready: &SyncSender<io::Result<()>>) {
+fn keep(tools: Tools, inbox: mpsc::Receiver<Request>, ready: &SyncSender<io::Result<()>>) {
     let runtime =
         match Builder::new_current_thread().enable_all().max_blocking_threads(LOOKERS).build() {
             Ok(runtime) => runtime,
             Err(error) => return answer(ready, Err(error)),
         };
     runtime.block_on(async {
-        match Keeper::new(ledger, inbox) {
+        match Keeper::new(tools, inbox) {
             Ok(keeper) => {
                 answer(ready, Ok(()));
                 keeper.run().await;

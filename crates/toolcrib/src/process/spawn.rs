@@ -9,11 +9,15 @@ use rustix::io::Errno;
 use super::error::SpawnError;
 use super::launch::Launch;
 use super::mark::Mark;
-use super::sys::{self, Born};
+use super::sys::{self, Born, Cgroup};
 
 /// The child has its own group when this returns. It dies with the calling thread where the system can do that.
-pub(crate) fn spawn(launch: &Launch, mark: Mark) -> Result<Born, SpawnError> {
-    sys::spawn(launch, mark).map_err(|cause| diagnose(launch, cause))
+pub(crate) fn spawn(
+    launch: &Launch,
+    mark: Mark,
+    cgroup: Option<&Cgroup>,
+) -> Result<Born, SpawnError> {
+    sys::spawn(launch, mark, cgroup).map_err(|cause| diagnose(launch, cause))
 }
 
 /// `execve` and `chdir` fail with the same few numbers, so the file system is asked what they meant.

@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use toolcrib_config::Hidden;
 
-use crate::signals::without;
+use crate::signals::SecretMask;
 
 /// The newest part of a child's stderr. Clones share it; it stays readable after the child's end.
 #[derive(Clone)]
@@ -15,7 +14,7 @@ pub struct StderrTail(Arc<Mutex<Ring>>);
 
 impl StderrTail {
     pub(crate) fn new(limit: usize) -> Self {
-        let ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, secrets: Vec::new() };
+        let ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, mask: SecretMask::default() };
         Self(Arc::new(Mutex::new(ring)))
     }
 
@@ -24,9 +23,9 @@ impl StderrTail {
         self.ring().shown()
     }
 
-    /// The child was given these: if it writes them, they are not shown.
-    pub(crate) fn hide(&self, secrets: Vec<Hidden>) {
-        self.ring().secrets = secrets;
+    /// Masks the secrets that the child was given.
+    pub(crate) fn hide(&self, mask: SecretMask) {
+        self.ring().mask = mask;
     }
 
     /// How many older bytes were dropped.
@@ -66,18 +65,17 @@ struct Ring {
     bytes: VecDeque<u8>,
     limit: usize,
     dropped: u64,
-    secrets: Vec<Hidden>,
+    mask: SecretMask,
 }
 
 impl Ring {
     fn shown(&self) -> String {
-        let shown = without(self.text(), &self.secrets);
+        let shown = self.mask.mask_text(self.text());
         if self.dropped == 0 {
             return shown;
         }
         // It may begin within a secret, of which all but the first byte can be left.
-        let longest = self.secrets.iter().map(|secret| secret.reveal().len()).max();
-        let left = longest.unwrap_or_default().saturating_sub(1);
+        let left = self.mask.longest().saturating_sub(1);
         let begin = (left..=shown.len()).find(|at| shown.is_char_boundary(*at));
         begin.and_then(|at| shown.get(at..)).unwrap_or_default().to_owned()
     }
@@ -105,10 +103,13 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use toolcrib_config::Hidden;
+
     use super::*;
 
     fn check(limit: usize, writes: &[&[u8]], text: &str, dropped: u64) {
-        let mut ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, secrets: Vec::new() };
+        let mask = SecretMask::default();
+        let mut ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, mask };
         writes.iter().for_each(|bytes| ring.push(bytes));
         assert_eq!((ring.text().as_str(), ring.dropped), (text, dropped), "{limit} {writes:?}");
     }
@@ -126,7 +127,8 @@ mod tests {
     fn a_secret_is_not_shown_wherever_it_stands() {
         let shown = |limit, secrets: &[&str], text: &str| {
             let tail = StderrTail::new(limit);
-            tail.hide(secrets.iter().map(|secret| Hidden::new(*secret)).collect());
+            let secrets = secrets.iter().map(|secret| Hidden::new(*secret)).collect();
+            tail.hide(SecretMask::new(secrets));
             text.as_bytes().chunks(3).for_each(|part| tail.push(part));
             tail.text()
         };
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(shown(99, &both, "a: c4nary c4nary-long, c4nar\n"), "a: *** ***, c4nar\n");
         assert_eq!(shown(12, &["c4nary"], "x c4nary\nc4nary\n"), "***\n");
         assert_eq!(shown(12, &["c4nary"], "x c4nary, one line"), "ne line");
-        assert_eq!(shown(14, &["one\ntwo\nthree"], "one\ntwo\nthree, 12345678"), "78");
+        assert_eq!(shown(18, &["one\ntwo\nthree"], "one\ntwo\nthree, 12345678"), "78");
         assert_eq!(shown(8, &["c4nary-long"], "c4nary-long, x"), "");
         assert_eq!(shown(12, &[], "x c4nary\nc4nary\n"), "nary\nc4nary\n");
     }

@@ -1,10 +1,11 @@
 //! Which items of a server pass its filters, and what they are called before others are asked.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use toolcrib_config::model::filter::{self, Verdict};
 use toolcrib_config::model::naming::{BadName, Names, Naming, Validity};
-use toolcrib_config::model::policy::{FilterMode, PromptsAs, ResourcesAs};
+use toolcrib_config::model::policy::{FilterMode, InvalidSchemas, PromptsAs, ResourcesAs};
 use toolcrib_config::{Problem, ServerSpec};
 use toolcrib_wire::view;
 
@@ -56,6 +57,10 @@ impl<'s> Chooser<'s> {
     ) -> Vec<Chosen<'a, view::Tool>> {
         let (spec, tools) = (self.spec, offer.tools);
         let is_unaccepted = |name: &str| offer.unaccepted.is_some_and(|all| all.contains(name));
+        let invalid = offer.invalid.iter().map(|it| (it.tool.as_str(), it.reason.as_str()));
+        let invalid: HashMap<&str, &str> = invalid.collect();
+        let withholds = spec.policy.discovery.invalid_schemas != InvalidSchemas::Offer;
+        let is_unpinned = |name: &str| offer.unpinned.is_some_and(|all| all.contains(name));
         let naming = &spec.policy.naming;
         let mut passed = Vec::with_capacity(tools.len());
         for (place, tool) in tools.iter().enumerate() {
@@ -63,7 +68,20 @@ impl<'s> Chooser<'s> {
                 None if is_unaccepted(tool.name()) => {
                     self.drop_tool(tool.name(), tool.name(), Reason::Unaccepted);
                 }
-                None => passed.push((place, tool.name())),
+                None if is_unpinned(tool.name()) => {
+                    self.drop_tool(tool.name(), tool.name(), Reason::Unpinned);
+                }
+                None => match invalid.get(tool.name()) {
+                    Some(why) if withholds => {
+                        let reason = Reason::InvalidSchema((*why).to_owned());
+                        self.drop_tool(tool.name(), tool.name(), reason);
+                    }
+                    Some(why) => {
+                        told.push(problems::invalid_schema(spec, tool.name(), why));
+                        passed.push((place, tool.name()));
+                    }
+                    None => passed.push((place, tool.name())),
+                },
                 Some(reason) => self.drop_tool(tool.name(), tool.name(), reason),
             }
         }

@@ -41,6 +41,8 @@ pub enum Reason {
     /// Nothing of its list is offered.
     Off,
     BadName(BadName),
+    /// Its schema is no JSON Schema, for this reason.
+    InvalidSchema(String),
     /// Its name is taken.
     Taken(Holder),
     /// Another version of it is offered, which has this name at the server.
@@ -49,12 +51,19 @@ pub enum Reason {
     Refused,
     /// Its definition has changed, and nobody has accepted that.
     Unaccepted,
+    /// There is no room to remember its definition, so that a later change could not be noticed.
+    Unpinned,
     /// The server is gone, and its policy takes its items away meanwhile.
     Away,
     Disabled,
 }
 
 impl Dropped {
+    /// Whether it is a tool whose server is away.
+    pub fn is_away_tool(&self) -> bool {
+        self.list == List::Tool && self.reason == Reason::Away
+    }
+
     /// Whether somebody who asks for `name` means this one.
     pub fn is_called(&self, name: &str) -> bool {
         let would_be = |names: &Names| names.id == name || names.model == name;
@@ -79,10 +88,12 @@ impl Dropped {
             Reason::MediaType(_) => "expose.resources.mime",
             Reason::Off => of("expose.tools", "expose.prompts.as", "expose.resources.as"),
             Reason::BadName(_) => "naming.validity",
+            Reason::InvalidSchema(_) => "discovery.invalid_schemas",
             Reason::Taken(_) => "naming.on_collision",
             Reason::OtherVersion(_) => "naming.versions",
             // What is said of the whole host is in no server's origins; the host tells of it.
             Reason::Refused | Reason::Unaccepted => return None,
+            Reason::Unpinned => "limits.pins",
             Reason::Away => "availability.on_unavailable",
             Reason::Disabled => "enabled",
         })
@@ -118,12 +129,19 @@ impl fmt::Display for Reason {
                     clip(name)
                 )
             }
+            Reason::InvalidSchema(reason) => {
+                write!(f, "its schema is no JSON Schema: {}", clip(reason))
+            }
             Reason::Taken(holder) => write!(f, "its name is taken: {holder}"),
             Reason::OtherVersion(used) => write!(f, "the version `{}` is used", clip(used)),
             Reason::Refused => f.write_str("its server was refused"),
             Reason::Unaccepted => f.write_str(
                 "its definition has changed since it was first seen, and nobody has accepted that (host.pins: enforce; \
                  `toolcrib accept` shows the change)",
+            ),
+            Reason::Unpinned => f.write_str(
+                "the server has shown as many tools as are remembered, so a change of this one would not be noticed \
+                 (host.pins: enforce; `limits.pins` is the limit)",
             ),
             Reason::Away => f.write_str("its server is away"),
             Reason::Disabled => f.write_str("its server is disabled"),

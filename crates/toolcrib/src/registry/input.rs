@@ -43,8 +43,20 @@ pub struct Offer<'a> {
     pub templates: &'a [ResourceTemplate],
     /// Tools whose definition is not the one that was accepted, and that nobody gets until it is.
     pub unaccepted: Option<&'a HashSet<String>>,
+    /// Tools whose schema is no JSON Schema.
+    pub invalid: &'a [InvalidSchema],
+    /// Tools that are withheld because `limits.pins` leaves no room to remember their definitions.
+    pub unpinned: Option<&'a HashSet<String>>,
     /// The lists are of an earlier run of the server.
     pub from_cache: bool,
+}
+
+/// A tool whose schema is no JSON Schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidSchema {
+    /// The server's own name for it.
+    pub tool: String,
+    pub reason: String,
 }
 
 /// Whether a server can be called.

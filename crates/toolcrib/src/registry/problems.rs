@@ -27,6 +27,11 @@ pub(super) fn dropped(spec: &ServerSpec, dropped: &Dropped) -> Option<Problem> {
             let fix = "rename it with a transform, or set `naming.validity` to `alias`";
             (Severity::Warning, "name.invalid", fix.to_owned())
         }
+        (Reason::InvalidSchema(_), _) => (
+            Severity::Warning,
+            INVALID_SCHEMA,
+            format!("mend it at the server, or set `{}`", rule.key),
+        ),
         (Reason::Taken(_), List::Tool) => (Severity::Warning, "name.collision", APART.to_owned()),
         (Reason::Taken(_), _) => (Severity::Warning, "prompt.collision", APART.to_owned()),
         (Reason::OtherVersion(_), _) => {
@@ -34,7 +39,12 @@ pub(super) fn dropped(spec: &ServerSpec, dropped: &Dropped) -> Option<Problem> {
             (Severity::Info, "tool.version.unused", fix)
         }
         (
-            Reason::Off | Reason::Refused | Reason::Unaccepted | Reason::Away | Reason::Disabled,
+            Reason::Off
+            | Reason::Refused
+            | Reason::Unaccepted
+            | Reason::Unpinned
+            | Reason::Away
+            | Reason::Disabled,
             _,
         ) => return None,
     };
@@ -96,6 +106,20 @@ pub(super) fn version_missing(
     Rule::of(spec, "naming.versions").place(problem, spec, List::Tool, tool)
 }
 
+/// A tool that is offered although its schema is no JSON Schema.
+pub(super) fn invalid_schema(spec: &ServerSpec, tool: &str, reason: &str) -> Problem {
+    let text = format!(
+        "tool `{}` of `{}` has a schema that is no JSON Schema: {}",
+        clip(tool),
+        spec.id,
+        clip(reason)
+    );
+    let rule = Rule::of(spec, "discovery.invalid_schemas");
+    let fix =
+        "mend it at the server, or set `discovery.invalid_schemas: withhold` to leave the tool out";
+    rule.place(Problem::warning(INVALID_SCHEMA, text).fix(fix), spec, List::Tool, tool)
+}
+
 /// A URI that an earlier server has too.
 pub(super) fn same_uri(spec: &ServerSpec, list: List, uri: &str, holder: &Holder) -> Problem {
     let text = format!(
@@ -128,6 +152,8 @@ pub(super) fn native(code: &str, what: &str, name: &str, holder: &Holder) -> Pro
     problem.id = format!("{code}:native:{what}:{name}");
     problem
 }
+
+const INVALID_SCHEMA: &str = "tool.schema.invalid";
 
 const APART: &str =
     "tell them apart with `naming.transforms` or `naming.template`, or leave one out";

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout;
 use toolcrib_config::model::host::{SecretKind, SecretStore};
-use toolcrib_config::{Hidden, Reference, ServerSpec, Value};
+use toolcrib_config::model::security::Section;
+use toolcrib_config::{Config, Hidden, Reference, ServerSpec, Value};
 
 use super::cached::Cached;
 use super::keep::{Keep, SERVICE};
@@ -46,6 +48,8 @@ pub struct Sources {
     keep: Keep,
     means: Means,
     stores: ArcSwap<BTreeMap<String, SecretStore>>,
+    /// Whether `host.secrets` is invalid: then no store is asked.
+    is_invalid: AtomicBool,
     cached: Cached,
 }
 
@@ -55,11 +59,19 @@ pub struct Found(BTreeMap<Reference, Hidden>);
 
 impl Sources {
     pub fn new(keep: Keep, means: Means) -> Self {
-        Self { keep, means, stores: ArcSwap::default(), cached: Cached::default() }
+        let (stores, cached) = (ArcSwap::default(), Cached::default());
+        Self { keep, means, stores, is_invalid: AtomicBool::new(false), cached }
     }
 
     pub fn keep(&self) -> &Keep {
         &self.keep
+    }
+
+    /// Takes over the stores of a configuration. While its section is invalid no store is asked.
+    pub fn configure(&self, config: &Config) {
+        let is_invalid = config.security.is_invalid(Section::Secrets);
+        self.is_invalid.store(is_invalid, Ordering::Release);
+        self.declare(&config.host.secrets);
     }
 
     /// The stores that configuration declares from now on.
@@ -126,6 +138,9 @@ impl Sources {
 
     /// Files and the keyring need no declaration.
     fn store(&self, name: &str, base: &Path) -> Result<SecretStore, Why> {
+        if self.is_invalid.load(Ordering::Acquire) {
+            return Err(Why::Invalid);
+        }
         if let Some(store) = self.stores.load().get(name) {
             return Ok(store.clone());
         }

@@ -23,6 +23,8 @@ pub enum Why {
     Missing(Gap),
     #[error("`host.secrets` declares no `{0}`")]
     Undeclared(String),
+    #[error("`host.secrets` is invalid, so no store is asked")]
+    Invalid,
     #[error("its store is not declared as it must be: {0}")]
     Declared(String),
     #[error("the store denies access to it")]
@@ -85,6 +87,7 @@ impl Unresolved {
             Why::Unanswered => "input.missing",
             Why::Missing(_) => "secret.missing",
             Why::Undeclared(_) => "secret.undeclared",
+            Why::Invalid => "secret.section_invalid",
             Why::Declared(_) => "secret.invalid",
             Why::Denied => "secret.denied",
             Why::Unreachable(_) | Why::Late(_) => "secret.unreachable",
@@ -111,6 +114,7 @@ impl Unresolved {
             Why::Undeclared(name) => {
                 format!("declare `{name}` under `host.secrets`, or correct the name")
             }
+            Why::Invalid => "correct `host.secrets`".to_owned(),
             Why::Declared(_) => {
                 "correct the store under `host.secrets`, or set what it refers to".to_owned()
             }

@@ -29,5 +29,5 @@ pub use judge::{Strictness, check_output, judge_input, judge_output};
 pub use message::message;
 pub use outcome::{CallResult, Delivered, Facts, deliver};
 pub use report::report;
-pub use schema::{Checker, Unchecked, Verdict, Violation};
+pub use schema::{Checker, SchemaJudge, Unchecked, Verdict, Violation};
 pub use view::{Audience, View, view};

@@ -21,7 +21,7 @@ pub fn report(
     let result = outcome.ok();
     let failed = match outcome {
         Err(error) => Some(error.clone()),
-        Ok(result) => result.is_error().then(|| CallError::of_tool(result, policy)),
+        Ok(result) => result.is_error().then(|| of_tool(facts, result, policy)),
     };
     let error = failed.as_ref().map(error_json);
     let text = result.map(|result| Raw::string(&content::text(result)));
@@ -46,6 +46,14 @@ pub fn report(
         .finish()
 }
 
+fn of_tool(facts: &Facts, result: &CallToolResult, policy: ErrorMessage) -> CallError {
+    let error = CallError::of_tool(result, policy).with_tool(&facts.tool);
+    match facts.server.is_empty() {
+        true => error,
+        false => error.with_server(&facts.server),
+    }
+}
+
 /// `cause` is what the tool said where it is the tool that failed, else the causes as text.
 fn error_json(error: &CallError) -> Raw {
     let cause = error.cause_data().cloned();
@@ -63,7 +71,9 @@ fn error_json(error: &CallError) -> Raw {
         .json("cause", or_null(&cause))
         .string_if("server", error.server())
         .string_if("tool", error.tool())
-        .string_if("time", error.time().map(timestamp).as_deref());
+        .string_if("time", error.time().map(timestamp).as_deref())
+        .string_if("timestamp", error.time().map(timestamp).as_deref())
+        .string("text", &error.tagged());
     match after {
         Some(time) => writer.integer("retry_after_ms", millis(time)).finish(),
         None => writer.finish(),

@@ -24,6 +24,8 @@ pub struct CallRecord {
     pub ended: Cow<'static, str>,
     /// As JSON, where somebody asked for them to be kept. They may be secret and are never shown in logs.
     pub arguments: Option<Box<str>>,
+    /// What the caller knows the call by.
+    pub request_id: Option<Box<str>>,
 }
 
 /// A record that was written, with its number; later ones have higher ones.
@@ -43,6 +45,7 @@ impl fmt::Debug for CallRecord {
             .field("started", &self.started)
             .field("duration", &self.duration)
             .field("ended", &self.ended)
+            .field("request_id", &self.request_id)
             .finish_non_exhaustive()
     }
 }
@@ -73,14 +76,14 @@ pub(super) fn write(
 /// Records that are written by one statement: each of those keeps account of the numbers that it gives.
 const TOGETHER: usize = 32;
 
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 9;
 
 const NOTHING: ToSqlOutput<'static> = ToSqlOutput::Owned(Value::Null);
 
 /// What fails is undone with the whole change, so that no statement has to be able to undo itself.
 fn insert(rows: usize) -> String {
-    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
-    let names = "agent, dialog, server, tool, started, micros, ended, arguments";
+    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    let names = "agent, dialog, server, tool, started, micros, ended, arguments, request_id";
     format!("INSERT OR FAIL INTO calls ({names}) VALUES {values}")
 }
 
@@ -118,6 +121,7 @@ fn row(call: &CallRecord) -> [ToSqlOutput<'_>; COLUMNS] {
         i64::try_from(call.duration.as_micros()).unwrap_or(i64::MAX).into(),
         text(Some(&call.ended)),
         text(call.arguments.as_deref()),
+        text(call.request_id.as_deref()),
     ]
 }
 
@@ -125,7 +129,7 @@ fn row(call: &CallRecord) -> [ToSqlOutput<'_>; COLUMNS] {
 pub(super) fn read(db: &Connection, below: Option<u64>, limit: u32) -> Result<Vec<Recorded>> {
     let below = below.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
     let mut rows = db.prepare(
-        "SELECT id, agent, dialog, server, tool, started, micros, ended, arguments
+        "SELECT id, agent, dialog, server, tool, started, micros, ended, arguments, request_id
          FROM calls WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     )?;
     rows.query_map(params![below, limit], recorded)?.collect()
@@ -156,6 +160,7 @@ fn recorded(row: &Row<'_>) -> Result<Recorded> {
         duration: Duration::from_micros(u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0)),
         ended: row.get::<_, String>(7)?.into(),
         arguments: row.get(8)?,
+        request_id: row.get(9)?,
     };
     Ok(Recorded { number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0), call })
 }

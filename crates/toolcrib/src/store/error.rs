@@ -55,6 +55,24 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
+impl StoreError {
+    /// Whether the disk is full, or does not take any more for another reason.
+    pub fn is_unwritable(&self) -> bool {
+        use rusqlite::ErrorCode::{CannotOpen, DiskFull, ReadOnly, SystemIoFailure};
+        let Self::Sql { cause, .. } = self else { return false };
+        let code = cause.sqlite_error_code();
+        matches!(code, Some(DiskFull | ReadOnly | SystemIoFailure | CannotOpen))
+    }
+
+    /// What a person can do.
+    pub fn fix(&self) -> Option<&'static str> {
+        self.is_unwritable().then_some(UNWRITABLE)
+    }
+}
+
+/// What can be done about a folder that takes nothing.
+pub(super) const UNWRITABLE: &str = "check that the state folder is writable and its disk not full";
+
 impl OpenError {
     /// Stable, for machines.
     pub fn code(&self) -> &'static str {
@@ -73,9 +91,7 @@ impl OpenError {
     /// What a person can do.
     pub fn fix(&self) -> &'static str {
         match self {
-            Self::Folder { .. } | Self::File { .. } | Self::Aside { .. } => {
-                "check that the state folder is writable and its disk not full"
-            }
+            Self::Folder { .. } | Self::File { .. } | Self::Aside { .. } => UNWRITABLE,
             Self::Newer { .. } => "use the newer program, or another state folder",
             Self::Older { .. } => "end the older program first",
             Self::DamagedInUse { .. } => "end the other process first",

@@ -159,14 +159,15 @@ impl Store {
         self.ask("read the known definitions of tools", read).await
     }
 
-    /// From now on these tools are known so.
+    /// From now on these tools are known so; of one server at most `limit`.
     pub async fn set_pins(
         &self,
         server: &PinnedServer,
         pins: Arc<[Pin]>,
+        limit: usize,
     ) -> Result<(), StoreError> {
         let (server, now) = (server.clone(), SystemTime::now());
-        let write = move |db: &Connection| pins::write(db, &server, &pins, now);
+        let write = move |db: &Connection| pins::write(db, &server, &pins, limit, now);
         self.ask("keep the definitions of tools", write).await
     }
 

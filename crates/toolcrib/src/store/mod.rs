@@ -28,6 +28,6 @@ pub use catalog::Remembered;
 pub use error::{OpenError, StoreError};
 pub use handle::Store;
 pub use limits::Limits;
-pub use pins::{MOST_PINS, Pin, PinnedServer};
+pub use pins::{Pin, PinnedServer};
 pub use settings::Override;
 pub use trust_file::{TrustError, TrustFile, TrustedFolder};

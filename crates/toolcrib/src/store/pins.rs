@@ -7,9 +7,6 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::time::to_millis;
 
-/// More tools of one server are not remembered: one that invents names must not fill the disk.
-pub const MOST_PINS: usize = 20_000;
-
 /// Whose definitions: a server's of a root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PinnedServer {
@@ -58,16 +55,19 @@ pub(super) fn definitions(
     Ok(found)
 }
 
+/// Writes pins. Known tools are updated; new ones are added up to `limit` rows, so that a server that invents names
+/// cannot fill the disk.
 pub(super) fn write(
     db: &Connection,
     server: &PinnedServer,
     pins: &[Pin],
+    limit: usize,
     at: SystemTime,
 ) -> Result<()> {
     let change = db.unchecked_transaction()?;
     let count = "SELECT count(*) FROM pins WHERE root = ?1 AND server = ?2";
     let kept: i64 = change.query_row(count, [&server.root, &server.key], |row| row.get(0))?;
-    let mut room = MOST_PINS.saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
+    let mut room = limit.saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
     let mut known = change.prepare(
         "UPDATE pins SET text = ?4, meaning = ?5, definition = ?6, at = ?7
          WHERE root = ?1 AND server = ?2 AND tool = ?3",

@@ -91,6 +91,7 @@ mod tests {
             duration: Duration::ZERO,
             ended: "ok".into(),
             arguments: None,
+            request_id: None,
         }
     }
 

@@ -60,6 +60,9 @@ const MIGRATIONS: &[&str] = &[
     "
     DROP INDEX calls_started;
 ",
+    "
+    ALTER TABLE calls ADD COLUMN request_id TEXT;
+",
 ];
 
 /// The version that this program writes.

@@ -11,7 +11,7 @@ use toolcrib_config::Problem;
 use tracing::warn;
 
 use super::calls;
-use super::error::{OpenError, StoreError};
+use super::error::{OpenError, StoreError, UNWRITABLE};
 use super::file::{StoreFile, is_damage};
 use super::limits::Limits;
 use super::ring::Ring;
@@ -177,8 +177,7 @@ fn unwritten(error: &StoreError) -> Problem {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     };
-    Problem::warning(WRITE, text)
-        .fix("check that the state folder is writable and its disk not full")
+    Problem::warning(WRITE, text).fix(UNWRITABLE)
 }
 
 async fn reached(due: Option<Instant>) {

@@ -12,8 +12,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::units::Period;
 
@@ -52,8 +54,8 @@ pub enum Whose {
 pub struct Terms {
     /// The folder of a process whose configuration names none.
     pub cwd: PathBuf,
-    /// The host's limit for servers that have none of their own.
-    pub drain_kill: Period,
+    /// The host's limit for servers that have none of their own, where it has one.
+    pub drain_kill: Option<Period>,
     /// Who answers the server's questions.
     pub caller: Caller,
 }
@@ -81,6 +83,7 @@ impl Supervisor {
             world: Arc::clone(&self.0.world),
             caller: terms.caller,
             clock: Arc::default(),
+            catalog: None,
         };
         let server = Arc::new(Server::start(number, setup, Arc::clone(&self.0.watcher)));
         self.servers_mut().push(Arc::clone(&server));
@@ -115,13 +118,17 @@ impl Supervisor {
         leaving.len()
     }
 
-    /// Retires all and waits for their end; each has its own limit.
-    pub async fn close(&self) {
+    /// Retires all and waits for their end, those that drain already included: each has its own limit, and all of
+    /// them this one. Connections that are left then end when the last handle is dropped.
+    pub async fn close(&self, limit: Duration) {
         for server in self.servers() {
             self.retire(&server);
         }
         let mut leaving = std::mem::take(&mut *self.leaving());
-        while leaving.join_next().await.is_some() {}
+        let ended = async { while leaving.join_next().await.is_some() {} };
+        if timeout(limit, ended).await.is_err() {
+            tracing::warn!(servers = leaving.len(), "servers did not drain in time");
+        }
     }
 
     fn servers_mut(&self) -> MutexGuard<'_, Vec<Arc<Server>>> {

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
-use toolcrib_config::model::policy::{DiscoverySession, SessionScope};
+use toolcrib_config::model::policy::{DiscoverySession, OnListChanged, SessionScope};
 
 use super::{Watcher, Whose};
-use crate::conn::{Caller, Conn, Event, Listener, News, Setup, Standstill};
+use crate::conn::{Caller, Catalog, Conn, Event, Listener, News, Setup, Standstill};
 
 /// A server. Its configuration never changes: a changed one is another server.
 pub struct Server {
@@ -41,6 +42,8 @@ pub struct Other {
     pub dialog: Option<Arc<str>>,
     /// Whose credentials are shown.
     pub agent: Option<Arc<str>>,
+    /// Lists that are not to be read again.
+    pub catalog: Option<Arc<Catalog>>,
 }
 
 impl Server {
@@ -95,6 +98,11 @@ impl Server {
         setup.spec = own.map_or(setup.spec, Arc::new);
         setup.caller = with.caller.unwrap_or(setup.caller);
         setup.protocol = with.protocol.unwrap_or(setup.protocol);
+        setup.catalog = with.catalog;
+        if setup.catalog.is_some() {
+            (setup.settings.on_list_changed, setup.settings.ttl) =
+                (OnListChanged::Ignore, Duration::ZERO);
+        }
         let watcher = Arc::clone(&self.watcher);
         let ear = Ear { number: self.number, whose: Whose::Spare(with.dialog), watcher };
         let conn = Conn::start(setup, Arc::new(ear));

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::head::Head;
 use super::http_fault::HttpFault;
 use super::lane::{Fault, Rest};
+use crate::signals::SecretMask;
 
 /// Room that is made for an answer because it says how large it is: many can say so and send nothing.
 const ANNOUNCED: usize = 2 << 20;
@@ -179,8 +180,9 @@ fn broken(fault: impl Into<Fault>) -> HttpFault {
 }
 
 /// The beginning of what a server said beside a status, where it is text.
-pub(super) fn excerpt(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(body);
+pub(super) fn excerpt(body: &[u8], mask: &SecretMask) -> Option<String> {
+    // Masked before it is cut, which may be within a secret.
+    let text = mask.mask_excerpt(String::from_utf8_lossy(body).into_owned());
     let plain: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = plain.chars().filter(|c| !c.is_control()).take(EXCERPT).collect();
     (!short.is_empty()).then_some(short)

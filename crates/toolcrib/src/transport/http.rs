@@ -23,6 +23,7 @@ use super::remote::{Target, within};
 use super::tls::Tls;
 use super::tokens::{Denial, Tokens};
 use super::waiting::{Waiting, limit};
+use crate::signals::SecretMask;
 
 pub(super) const AGENT: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
 pub(crate) const SCHEMES: [&str; 2] = ["http", "https"];
@@ -51,6 +52,8 @@ pub(super) struct Http {
     /// Zero means without limit.
     pub(super) connect_timeout: Duration,
     silence: Option<Duration>,
+    /// Masks the secrets that the server is given.
+    mask: SecretMask,
 }
 
 /// Something to be posted.
@@ -101,7 +104,18 @@ impl Http {
             limits: opening.limits,
             connect_timeout: opening.connect_timeout,
             silence: limit(opening.sse_read_timeout),
+            mask: opening.mask.clone(),
         })
+    }
+
+    pub(super) fn mask(&self) -> &SecretMask {
+        &self.mask
+    }
+
+    /// Logs that a message without an answer was not taken.
+    pub(super) fn log_undelivered(&self, fault: &HttpFault) {
+        let error = self.mask.mask_excerpt(fault.to_string());
+        tracing::warn!(%error, "a message could not be delivered");
     }
 
     pub(super) fn url(&self) -> &Url {

@@ -134,7 +134,7 @@ impl Session {
         if matches!(fault, HttpFault::SessionGone) {
             return self.end(fault.while_doing("send to the server"));
         }
-        tracing::warn!(error = %fault, "a message could not be delivered");
+        self.http.log_undelivered(&fault);
     }
 
     /// Listens for messages of the server that belong to no request, where it offers a stream for them.
@@ -182,7 +182,8 @@ impl Session {
         let (headers, had_session) = self.known().headers(&self.http);
         // Servers may refuse; there is nothing left to do about it.
         if had_session && let Err(fault) = self.http.delete(headers).await {
-            tracing::debug!(error = %fault, "the session could not be ended");
+            let error = self.http.mask().mask_excerpt(fault.to_string());
+            tracing::debug!(%error, "the session could not be ended");
         }
     }
 
@@ -337,7 +338,7 @@ impl Session {
             return Err(fault);
         };
         let body = self.http.body(answer).beginning().await;
-        *said = answer::excerpt(&body);
+        *said = answer::excerpt(&body, self.http.mask());
         let item = message(body, Some(id.clone()), &self.http.limits);
         match &item {
             Incoming::Packet { .. } if answers(&item, id) => Ok(self.found(item, id, None).await),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_config::{Hidden, Problem};
+use toolcrib_config::Problem;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version, method};
@@ -16,6 +16,7 @@ use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Ve
 use super::exchange::{Direct, Exchange, Work};
 use super::http_fault::HttpFault;
 use crate::process::{Exit, StderrTail};
+use crate::signals::{SecretMask, chain};
 
 /// Messages on their way out; who sends more waits.
 const OUTBOX: usize = 64;
@@ -49,14 +50,20 @@ pub struct Facts {
     pub stderr: Option<StderrTail>,
     /// What is wrong with this way to the server although it works.
     pub problems: Vec<Problem>,
-    /// What the server was given and must not be shown, if it says it.
-    pub secrets: Arc<[Hidden]>,
+    /// Masks the secrets that the server was given.
+    pub mask: SecretMask,
 }
 
 impl Facts {
     /// Where there is nothing more to say.
     pub fn of(channel: Channel) -> Self {
-        Facts { channel, pid: None, stderr: None, problems: Vec::new(), secrets: Arc::default() }
+        Facts {
+            channel,
+            pid: None,
+            stderr: None,
+            problems: Vec::new(),
+            mask: SecretMask::default(),
+        }
     }
 }
 
@@ -144,6 +151,20 @@ pub struct LinkFault {
     pub cause: Arc<dyn std::error::Error + Send + Sync>,
 }
 
+/// A cause whose text repeats a secret. It is shown with its own causes, masked.
+#[derive(thiserror::Error)]
+#[error("{shown}")]
+struct MaskedCause {
+    shown: String,
+    cause: Arc<dyn std::error::Error + Send + Sync>,
+}
+
+impl std::fmt::Debug for MaskedCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MaskedCause").field("shown", &self.shown).finish_non_exhaustive()
+    }
+}
+
 /// Why a link ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CloseReason {
@@ -157,6 +178,11 @@ pub enum CloseReason {
     #[error("the connection broke")]
     Broken(#[source] LinkFault),
 }
+
+/// The link ended before a request was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotSent(CloseReason);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
@@ -217,10 +243,10 @@ impl Link {
         self
     }
 
-    /// The server was given these: if it says them, they are not shown.
-    pub(crate) fn hide(&mut self, secrets: Vec<Hidden>) {
-        self.facts.stderr.iter().for_each(|stderr| stderr.hide(secrets.clone()));
-        self.facts.secrets = secrets.into();
+    /// Masks these secrets in all that the server says.
+    pub(crate) fn hide(&mut self, mask: SecretMask) {
+        self.facts.stderr.iter().for_each(|stderr| stderr.hide(mask.clone()));
+        self.facts.mask = mask;
     }
 
     #[must_use]
@@ -301,7 +327,37 @@ impl std::fmt::Debug for Finish {
 impl LinkFault {
     /// Whether the server is there, and only the session is not.
     pub(crate) fn is_session_gone(&self) -> bool {
-        matches!(self.cause.downcast_ref(), Some(HttpFault::SessionGone))
+        matches!(self.http(), Some(HttpFault::SessionGone))
+    }
+
+    /// The cause, where it is one of HTTP.
+    pub fn http(&self) -> Option<&HttpFault> {
+        self.unmasked().downcast_ref()
+    }
+
+    fn unmasked(&self) -> &Arc<dyn std::error::Error + Send + Sync> {
+        let masked = self.cause.downcast_ref::<MaskedCause>().map(|masked| &masked.cause);
+        masked.unwrap_or(&self.cause)
+    }
+
+    /// The same without the secrets that the server repeats.
+    pub(crate) fn masked(self, mask: &SecretMask) -> Self {
+        let text = chain(&*self.cause);
+        let shown = mask.mask_excerpt(text.clone());
+        if shown == text {
+            return self;
+        }
+        LinkFault { cause: Arc::new(MaskedCause { shown, cause: self.cause }), ..self }
+    }
+
+    /// A request that did not get out before the link ended.
+    pub(crate) fn unsent(reason: CloseReason) -> Self {
+        LinkFault { doing: "send the request to the server", cause: Arc::new(NotSent(reason)) }
+    }
+
+    /// Whether the server cannot have run the request, because it was never sent.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.unmasked().downcast_ref::<NotSent>().is_some()
     }
 
     pub fn io(doing: &'static str, cause: io::Error) -> Self {

@@ -46,6 +46,7 @@ pub use link::{
 pub use open::{OpenError, Opening, Permissions, open};
 pub use remote::Credentials;
 pub(crate) use remote::{dressed, remote_of, resolved};
+pub(crate) use stdio::program_files;
 pub use stream::{StreamSettings, over};
 pub use tls::Tls;
 pub use tokens::{Coming, Denial, NoToken, Tokens, Trouble};

@@ -15,6 +15,7 @@ use super::remote::Credentials;
 use super::tls::Tls;
 use super::{docker_exec, sse, stdio, streamable_http, websocket};
 use crate::process::{Graces, Instance, SpawnError};
+use crate::signals::SecretMask;
 
 /// Everything that opening a link needs and the server's configuration does not say.
 #[derive(Clone)]
@@ -42,6 +43,8 @@ pub struct Opening<'a> {
     /// Shared by all servers of a host.
     pub tls: &'a Tls,
     pub permissions: Permissions,
+    /// Masks the secrets that the server is given.
+    pub mask: SecretMask,
 }
 
 /// What the host lets transports do.

@@ -155,7 +155,7 @@ impl Posts {
                 What::Notification { .. } | What::Answer => Waiting::NOBODY,
             };
             if let Err(fault) = post(&http, &endpoint, &message, waiting).await {
-                report(fault, message.what, &inbox).await;
+                report(&http, fault, message.what, &inbox).await;
             }
             is_opening
         });
@@ -212,16 +212,14 @@ async fn post(
     Err(http.refusal(response, false).await)
 }
 
-async fn report(fault: HttpFault, what: What, inbox: &mpsc::Sender<Incoming>) {
+async fn report(http: &Http, fault: HttpFault, what: What, inbox: &mpsc::Sender<Incoming>) {
     match what {
         What::Request { id, .. } => {
             let fault = fault.while_doing("send to the server");
             // What nobody takes any more is dropped.
             let _ = inbox.send(Incoming::Failed { request: id, fault }).await;
         }
-        What::Notification { .. } | What::Answer => {
-            tracing::warn!(error = %fault, "a message could not be delivered");
-        }
+        What::Notification { .. } | What::Answer => http.log_undelivered(&fault),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use tokio::process::{ChildStdin, ChildStdout};
-use toolcrib_config::model::transport::Stdio;
+use toolcrib_config::Reference;
+use toolcrib_config::model::transport::{Plain, Stdio};
 use toolcrib_wire::Channel;
 
 use super::encoding::Encoding;
@@ -57,6 +59,29 @@ fn launch(stdio: &Stdio, opening: &Opening<'_>) -> Result<Launch, OpenError> {
     launch.stderr_limit = opening.stderr_limit;
     launch.graces = opening.graces;
     Ok(launch)
+}
+
+/// The files in which the server's program is looked for, for a host that waits until it can be started. Empty where
+/// a secret is needed to tell.
+pub(crate) fn program_files(
+    stdio: &Stdio,
+    host_env: &[(String, String)],
+    folder: &Path,
+) -> Vec<PathBuf> {
+    let find = |reference: &Reference| match reference {
+        Reference::Env(name) => {
+            host_env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone())
+        }
+        _ => None,
+    };
+    let text = |plain: &Plain| Some(plain.0.resolve(&find).ok()?.reveal().to_owned());
+    let cwd = stdio.cwd.as_ref().map_or(Some(String::new()), text);
+    let (Some(command), Some(cwd)) = (text(&stdio.command), cwd) else { return Vec::new() };
+    let mut launch = Launch::new(command, folder.join(cwd));
+    let variables = stdio.env.variables(host_env.iter().cloned(), &find).unwrap_or_default();
+    let path = variables.get("PATH").map(|path| OsString::from(path.reveal()));
+    launch.env.extend(path.map(|path| ("PATH".into(), path)));
+    launch.files().map(|file| launch.cwd.join(file)).collect()
 }
 
 /// A child that was just spawned has both.

@@ -1,6 +1,7 @@
 //! Messages over any pair of byte streams: a child's pipes, an exec in a container, a socket.
 
 use std::future::{Future, pending};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::model::transport::Framing as FramingPolicy;
-use toolcrib_wire::{Channel, Decoder, Frame, Framing, Limits, parse};
+use toolcrib_wire::{Channel, Decoder, Frame, Framing, Id, Limits, method, parse};
 
 use super::encoding::Encoding;
-use super::link::{CloseReason, Ends, Facts, Incoming, Link, LinkFault, Outgoing};
+use super::link::{CloseReason, Ends, Facts, Incoming, Link, LinkFault, Outgoing, Outward, What};
 
 /// How messages stand in the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -71,15 +72,17 @@ pub(crate) async fn drive<R, W>(
 {
     let spoken = Spoken::new(settings.framing);
     let (hush, hushed) = oneshot::channel();
+    let mut hush = Some(hush);
     let mut reading = JoinSet::new();
     reading.spawn(read(reader, ends.incoming.clone(), settings, spoken.clone()));
     let mut writing = JoinSet::new();
     writing.spawn(write(writer, ends.outgoing, hushed, settings.encoding, spoken));
 
+    let mut unsent = Vec::new();
     let reason = tokio::select! {
         Ok(grace) = &mut ends.asked => {
             // The writer is gone if nobody listens.
-            let _ = hush.send(());
+            let _ = hush.take().map(|hush| hush.send(()));
             let _ = timeout(grace, writing.join_next()).await;
             CloseReason::Asked
         }
@@ -87,8 +90,9 @@ pub(crate) async fn drive<R, W>(
             let seen = ended.unwrap_or(CloseReason::Ended);
             timeout(STATUS, behind.exited()).await.unwrap_or(seen)
         }
-        fault = broken(&mut writing) => {
-            let seen = CloseReason::Broken(fault);
+        unwritten = broken(&mut writing) => {
+            unsent = unwritten.calls;
+            let seen = CloseReason::Broken(unwritten.fault);
             let exited = timeout(STATUS, behind.exited()).await.unwrap_or(seen);
             let _ = timeout(DRAIN, reading.join_next()).await;
             exited
@@ -98,6 +102,17 @@ pub(crate) async fn drive<R, W>(
             reason
         }
     };
+    // Calls that came after the end are still queued: they may be made again elsewhere.
+    if let Some(hush) = hush.take().filter(|_| !writing.is_empty()) {
+        let _ = hush.send(());
+        if let Ok(Some(Ok(Err(unwritten)))) = timeout(STATUS, writing.join_next()).await {
+            unsent = unwritten.calls;
+        }
+    }
+    for request in unsent {
+        let fault = LinkFault::unsent(reason.clone());
+        deliver(&ends.incoming, Incoming::Failed { request, fault }).await;
+    }
     Ends::say_closed(&ends.incoming, reason).await;
     writing.shutdown().await;
     // The reader runs on, so that a server which ends in order is not stuck with its last words.
@@ -189,6 +204,13 @@ fn message(frame: Frame, settings: &StreamSettings) -> Incoming {
     }
 }
 
+/// Why nothing can be written any more, and the tool calls that did not get out. Other requests are not told apart:
+/// only for a call it matters whether the server may have run it.
+struct Unwritten {
+    fault: LinkFault,
+    calls: Vec<Id>,
+}
+
 /// Writes all that is queued in one go. Once hushed it takes nothing new, writes the rest and ends.
 async fn write(
     mut writer: impl AsyncWrite + Unpin,
@@ -196,9 +218,11 @@ async fn write(
     mut hushed: oneshot::Receiver<()>,
     encoding: Encoding,
     spoken: Spoken,
-) -> Result<(), LinkFault> {
+) -> Result<(), Unwritten> {
     let mut batch = Vec::new();
     let mut bytes = Vec::new();
+    // The calls in `bytes`, each with the place where it ends.
+    let mut calls: Vec<(usize, Id)> = Vec::new();
     loop {
         let count = tokio::select! {
             biased;
@@ -210,15 +234,26 @@ async fn write(
         };
         let mut queued = batch.drain(..);
         while let Some(next) = queued.next() {
-            if let Outgoing::Message(message) = next {
+            if let Outgoing::Message(message) = &next {
                 let text = encoding.encode(message.raw.text());
                 spoken.get().write(&text, &mut bytes);
+                calls.extend(tool_call(&next).map(|id| (bytes.len(), id)));
             }
-            if bytes.len() >= BATCH_BYTES || queued.len() == 0 {
-                flush(&mut writer, &mut bytes)
-                    .await
-                    .map_err(|cause| LinkFault::io("write to the server", cause))?;
+            if bytes.len() < BATCH_BYTES && queued.len() > 0 {
+                continue;
             }
+            if let Err((written, cause)) = flush(&mut writer, &mut bytes).await {
+                outgoing.close();
+                let mut unsent: Vec<Id> =
+                    calls.drain(..).filter(|(end, _)| *end > written).map(|(_, id)| id).collect();
+                unsent.extend(queued.filter_map(|next| tool_call(&next)));
+                while let Ok(next) = outgoing.try_recv() {
+                    unsent.extend(tool_call(&next));
+                }
+                let fault = LinkFault::io("write to the server", cause);
+                return Err(Unwritten { fault, calls: unsent });
+            }
+            calls.clear();
         }
         if count == 0 {
             // A half of a socket does not end by being dropped, and a server waits for this end. If it has gone
@@ -229,9 +264,31 @@ async fn write(
     }
 }
 
-async fn flush(writer: &mut (impl AsyncWrite + Unpin), bytes: &mut Vec<u8>) -> std::io::Result<()> {
-    writer.write_all(bytes).await?;
-    writer.flush().await?;
+fn tool_call(outgoing: &Outgoing) -> Option<Id> {
+    match outgoing {
+        Outgoing::Message(Outward { what: What::Request { id, method, .. }, .. })
+            if &**method == method::TOOLS_CALL =>
+        {
+            Some(id.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Writes all of it. An error comes with the number of bytes that were written before.
+async fn flush(
+    writer: &mut (impl AsyncWrite + Unpin),
+    bytes: &mut Vec<u8>,
+) -> Result<(), (usize, io::Error)> {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        match writer.write(rest).await {
+            Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
+            Ok(count) => written += count,
+            Err(cause) => return Err((written, cause)),
+        }
+    }
+    writer.flush().await.map_err(|cause| (written, cause))?;
     bytes.clear();
     // One large message must not stay in memory for the life of the link.
     bytes.shrink_to(BATCH_BYTES);
@@ -239,9 +296,9 @@ async fn flush(writer: &mut (impl AsyncWrite + Unpin), bytes: &mut Vec<u8>) -> s
 }
 
 /// Waits until writing fails. That it ends otherwise, because nobody is left to send anything, is no fault.
-async fn broken(writing: &mut JoinSet<Result<(), LinkFault>>) -> LinkFault {
+async fn broken(writing: &mut JoinSet<Result<(), Unwritten>>) -> Unwritten {
     match writing.join_next().await {
-        Some(Ok(Err(fault))) => fault,
+        Some(Ok(Err(unwritten))) => unwritten,
         _ => pending().await,
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use toolcrib::process::{Graces, Instance};
+use toolcrib::signals::SecretMask;
 use toolcrib::transport::{
     CloseReason, Credentials, HttpFault, Incoming, Link, LinkFault, OpenError, Opening, Outgoing,
     Outward, Permissions, Tls, What, open,
@@ -64,6 +65,7 @@ impl Scene {
             credentials: self.credentials.clone(),
             tls: &self.tls,
             permissions: Permissions { spawn: false, network: self.may_use_network, docker: false },
+            mask: SecretMask::default(),
         };
         timeout(PATIENCE, open(transport, &opening)).await.unwrap()
     }

@@ -14,7 +14,7 @@ use toolcrib::conn::peer::{
     Answering, Asked, CallError, CallOptions, Handler, NoRequests, Patience,
 };
 use toolcrib::conn::{
-    Caller, Catalog, Conn, Listener, Memory, News, Session, Settings, Setup, World,
+    Caller, Catalog, Conn, Listener, Memory, News, ServerLimit, Session, Settings, Setup, World,
 };
 use toolcrib::process::{Graces, Instance};
 use toolcrib::secrets::{Keep, Means, Sources, Storage};
@@ -72,6 +72,7 @@ impl Scene {
             permissions: Permissions { spawn: true, network: true, docker: true }.into(),
             graces,
             memory: Memory::default(),
+            connections: ServerLimit::default(),
             client: Implementation::new("toolcrib", "0"),
         };
         Scene { folder, world: Arc::new(world), heard: Arc::default() }
@@ -120,7 +121,7 @@ impl Scene {
 
     pub(crate) fn setup(&self, spec: ServerSpec) -> Setup {
         Setup {
-            settings: Settings::of(&spec.policy, Period::secs(30)),
+            settings: Settings::of(&spec.policy, Some(Period::secs(30))),
             cwd: self.path().to_owned(),
             protocol: spec.policy.protocol.clone(),
             spec: Arc::new(spec),
@@ -130,6 +131,7 @@ impl Scene {
                 handler: Arc::new(NoRequests),
             },
             clock: Arc::default(),
+            catalog: None,
         }
     }
 
@@ -190,6 +192,7 @@ impl Listener for Heard {
             News::Listed { catalog, changes, .. } => {
                 format!("listed {} ({} changes)", catalog.tools.len(), changes.len())
             }
+            News::Differs { changes } => format!("differs {changes:?}"),
             News::Told { notification, .. } => format!("told {}", notification.method),
             News::Odd(odd) => format!("odd {}", odd.code()),
         };

@@ -3,7 +3,8 @@
 use serde_json::Value as Json;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::signals::chain;
-use toolcrib_server::identity::Tokens;
+use toolcrib_config::model::security::Protection;
+use toolcrib_server::identity::{Identity, Tokens};
 
 use super::Target;
 use crate::args::Connect;
@@ -21,8 +22,9 @@ impl Target {
         args: &Connect,
         is_other: bool,
     ) -> Result<Option<String>, String> {
-        let gateway = settings.effective().gateway;
-        let tokens = Tokens::of(&settings.state_folder()?);
+        let config = settings.effective();
+        let state = settings.state_folder()?;
+        let tokens = Tokens::of(&state);
         let known = tokens.list().map_err(|error| chain(&error))?;
         if let Some(before) = self.entry.as_ref().and_then(token_of) {
             let is_known = tokens.known(before).map_err(|error| chain(&error))?.is_some();
@@ -31,11 +33,11 @@ impl Target {
                 return Ok(Some(before.to_owned()));
             }
         }
-        if let (Some(issuer), true) = (&gateway.oauth.issuer, known.is_empty()) {
+        if let (Some(issuer), true) = (&config.gateway.oauth.issuer, known.is_empty()) {
             out.note(&format!("the client logs in at {issuer}, or sends a token of it"));
             return Ok(None);
         }
-        if known.is_empty() && gateway.tokens.is_empty() {
+        if Identity::of(&state).protection(&config) == Protection::Open {
             return Ok(None);
         }
         if args.project || args.print {

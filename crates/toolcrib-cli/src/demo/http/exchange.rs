@@ -9,6 +9,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request as HttpRequest, StatusCode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use toolcrib_server::body_budget::Reservation;
 use toolcrib_server::front::headers::Headers;
 use toolcrib_server::front::posted;
 use toolcrib_server::front::reply::{self, Reply};
@@ -57,7 +58,7 @@ impl Shop {
     }
 
     async fn post(&self, head: &Parts, body: Incoming) -> Reply {
-        match posted::read(&head.headers, body, &LIMITS, BODY).await {
+        match posted::read(&head.headers, body, &LIMITS, BODY, Reservation::default()).await {
             Ok(packet) => self.take(head, packet),
             Err(refusal) => *refusal,
         }

@@ -21,6 +21,7 @@ use toolcrib::conn::peer::{
     ProgressWish, Receiver,
 };
 use toolcrib::process::{Graces, Instance};
+use toolcrib::signals::SecretMask;
 use toolcrib::transport::{Credentials, Opening, Permissions, Tls, open};
 use toolcrib_config::model::choice::{AnyOf, Inherit};
 use toolcrib_config::model::transport::{
@@ -118,7 +119,11 @@ impl Client {
             None => Transport::Stdio(stdio_spec()),
         };
         let link = within(open(&transport, &opening(&instance, &Tls::default()))).await.unwrap();
-        let settings = PeerSettings { server: "demo".to_owned(), handler: Arc::new(handler) };
+        let settings = PeerSettings {
+            server: "demo".to_owned(),
+            handler: Arc::new(handler),
+            masks_results: false,
+        };
         let (peer, events) = Peer::start(link, settings);
         let mut client = Self {
             way,
@@ -239,6 +244,7 @@ fn opening<'a>(instance: &'a Instance, tls: &'a Tls) -> Opening<'a> {
         credentials: Credentials::None,
         tls,
         permissions: Permissions { spawn: true, network: true, docker: true },
+        mask: SecretMask::default(),
     }
 }
 

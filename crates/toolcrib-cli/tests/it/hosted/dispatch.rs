@@ -109,10 +109,53 @@ fn dis_19_to_21_names_and_descriptions() {
     // DIS-19: the separator is a setting.
     let mut entry = scripted(&Script::default());
     entry["profile"] = json!("dispatch");
-    entry["naming"] = json!({"template": "{server}_{tool}"});
+    entry["naming"] = json!({"separator": "_"});
     let place = super::native(&json!({"chrome-devtools": entry}));
     let listed = place.json(&["tools"]);
     let tool = find(&listed["tools"], "name", "chrome-devtools_echo"); // DIS-19, DIS-20
     assert_eq!(tool["description"], "[chrome-devtools] The tool echo");
     assert_eq!(place.run(&["call", "chrome-devtools_echo"]).code, 0);
+}
+
+/// DIS-19, C1 of the dialects: a profile sets the names of all entries of the file, which stays as it is.
+#[test]
+fn dis_19_an_include_sets_the_separator_of_a_dispatch_file() {
+    let place = place(&json!({"freecad": scripted(&Script::default())}));
+    let file = json!({
+        "version": 1,
+        "profiles": {"short": {"base": "dispatch", "naming": {"separator": "_"}}},
+        "include": [{"path": FIRST, "profile": "short"}],
+    });
+    let place = place.file("toolcrib.yaml", &file.to_string());
+    let listed = place.json(&["tools"]);
+    assert_eq!(names(&listed), ["freecad_echo", "freecad_fail", "freecad_env"]);
+    assert_eq!(codes(&listed["problems"]), [] as [&str; 0]);
+    // The rest is the format's own.
+    let tool = find(&listed["tools"], "name", "freecad_echo");
+    assert_eq!(tool["description"], "[freecad] The tool echo");
+    assert_eq!(place.run(&["call", "freecad_echo"]).code, 0);
+    assert_eq!(place.json(&["servers"])["servers"].as_array().unwrap().len(), 1);
+    let shown = place.out(&["explain", "freecad"]);
+    assert!(shown.contains("separator: _"), "{shown}");
+    // A separator that cannot stand anywhere is told of.
+    let file = json!({
+        "version": 1,
+        "profiles": {"bare": {"base": "dispatch", "naming": {"template": "{tool}", "separator": "_"}}},
+        "include": [{"path": FIRST, "profile": "bare"}],
+    });
+    let checked = place.file("toolcrib.yaml", &file.to_string()).json(&["check"]);
+    assert_eq!(codes(&checked["problems"]), ["naming.separator.unused"], "{checked:#}");
+}
+
+/// DIS-55: a file in a folder above the root is nobody's.
+#[test]
+fn dis_55_parent_folders_are_not_searched() {
+    let place = place(&json!({"above": scripted(&Script::default())})).file("deep/er/x", "");
+    for root in ["deep", "deep/er"] {
+        assert_eq!(place.json(&["servers", "--root", root])["servers"], json!([]), "{root}");
+    }
+    let mut command = place.unnamed(&["servers", "--json"]);
+    command.current_dir(place.root().join("deep/er"));
+    let ran = place.ran(&command.output().unwrap());
+    assert_eq!((ran.code, &parsed(&ran)["servers"]), (0, &json!([])), "{ran:?}");
 }

@@ -151,3 +151,20 @@ fn dom_54_a_variable_of_text_is_literal() {
     let told = place(&json!({"s": one})).surroundings("env");
     assert_eq!(told["env"]["A"], "${HOME}"); // DOM-54
 }
+
+/// The team file of the Dominds design: `ws_read` is one of that program's own toolsets.
+#[test]
+fn dom_86_a_reserved_toolset_in_the_team_file_is_no_problem() {
+    let team = "members:\n  alice:\n    toolsets:\n      - ws_read\n      - playwright\n";
+    let mut shown = scripted(&Script::default());
+    shown["transport"] = json!("stdio");
+    let place = place(&json!({"playwright": shown})).file(".minds/team.yaml", team);
+    assert_eq!(codes(&place.json(&["tools"])["problems"]), ["toolset.not_found"]);
+    let host = json!({"version": 1, "host": {"reserved_toolsets": ["ws_read", "ws_mod", "os"]}});
+    let place = place.file("toolcrib.yaml", &host.to_string());
+    let listed = place.json(&["tools", "--agent", "alice"]);
+    assert_eq!(codes(&listed["problems"]), [] as [&str; 0], "{listed:#}");
+    assert_eq!(names(&listed), ["echo", "fail", "env"]);
+    let checked = place.json(&["check"]);
+    assert_eq!((&checked["ok"], &checked["problems"]), (&json!(true), &json!([])));
+}

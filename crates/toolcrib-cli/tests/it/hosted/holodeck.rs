@@ -1,6 +1,7 @@
 //! `agent.yaml`, from the file to the call; npx, uvx and docker are shims that are the scripted server.
 
 use serde_json::{Value, json};
+use toolcrib_testkit::http::{HttpServer, Reply};
 
 use super::{PATH, Shim, names, parsed, server};
 use crate::{Place, Ran};
@@ -189,4 +190,31 @@ fn hol_44_the_old_form_of_what_is_no_package_lacks_its_command() {
     let listed = parsed(&ran);
     let text = &listed["problems"][0]["text"];
     assert_eq!(text, "MCPConfigError: 'command' is required for stdio transport"); // HOL-44
+}
+
+/// HOL-46: variables are expanded wherever the entry holds a text, not only in `env`.
+#[tokio::test]
+async fn hol_46_variables_are_expanded_in_args_url_and_config() {
+    let keys = "command: npx, args: ['--key=${SECRET}', '${SECRET}'], config: { key: '${SECRET}', deep: ['x-${SECRET}'] }";
+    let place = place(&tool("t", keys));
+    let [npx, ..] = shims(&place);
+    let told = surroundings(&place, &["t_env"], &[("SECRET", "s3")]);
+    let (_, _, args) = npx.started().unwrap();
+    assert_eq!(args, ["--key=s3", "s3"], "HOL-46");
+    let config: Value = serde_json::from_str(told["env"]["MCP_CONFIG"].as_str().unwrap()).unwrap();
+    assert_eq!(config, json!({"key": "s3", "deep": ["x-s3"]}), "HOL-46");
+
+    let far = HttpServer::start(|_| Reply::status(404)).await.unwrap();
+    let url = far.url("/mcp");
+    let (base, path) = url.rsplit_once('/').unwrap();
+    let place = self::place(&tool("t", "transport: http, url: '${BASE}/${PATH_OF_IT}'"));
+    let env = [("BASE", base.to_owned()), ("PATH_OF_IT", path.to_owned())];
+    tokio::task::spawn_blocking(move || {
+        let env: Vec<(&str, &str)> = env.iter().map(|(name, it)| (*name, it.as_str())).collect();
+        run(&place, &["servers", "--json"], &env)
+    })
+    .await
+    .unwrap();
+    let first = far.requests().into_iter().next().unwrap();
+    assert_eq!((first.method.as_str(), first.path.as_str()), ("POST", "/mcp"), "HOL-46");
 }

@@ -293,3 +293,33 @@ fn what_is_done_is_told_to_whoever_asks_and_holds_no_secret() {
     let ran = place.run_with(&["tools", "-q"], &[PATH]);
     assert_eq!(ran.err, "");
 }
+
+/// DIS-54: where the configuration says so, an agent that has only tools can list and read resources.
+#[test]
+fn dis_54_resources_are_offered_as_tools() {
+    let place = native(&json!({"demo": demo()}));
+    let has = |place: &Place, name: &str| place.tools().iter().any(|it| it == name);
+    assert!(!has(&place, "list_resources") && !has(&place, "read_resource"));
+    assert_eq!(place.run(&["call", "list_resources"]).code, 1);
+    let mut entry = demo();
+    entry["expose"] = json!({"resources": {"as": "tools"}});
+    let grants = json!({"members": {"ada": {"toolsets": ["demo"]}, "bob": {"toolsets": []}}});
+    let file = json!({"version": 1, "host": {"grants": grants}, "servers": {"demo": entry, "other": demo()}});
+    let place = place.file("toolcrib.yaml", &file.to_string());
+    assert!(has(&place, "list_resources") && has(&place, "read_resource"));
+    let listed: Value = serde_json::from_str(&place.out(&["call", "list_resources"])).unwrap();
+    let calls = find(&listed["resources"], "uri", "demo://calls");
+    assert_eq!(calls["server"], "demo", "only of the server that says so: {listed:#}");
+    assert_eq!(listed["resources"].as_array().unwrap().len(), 1, "{listed:#}");
+    assert!(
+        listed["templates"][0]["uriTemplate"].as_str().unwrap().contains("square"),
+        "{listed:#}"
+    );
+    let read = ["call", "read_resource", "-a", "uri=demo://square/12"];
+    assert_eq!(place.out(&read), "144\n");
+    assert_eq!(place.out(&[&read[..], &["--agent", "ada"]].concat()), "144\n");
+    let denied = place.run(&[&read[..], &["--agent", "bob"]].concat());
+    assert!(denied.code == 1 && denied.err.contains("tool not found"), "{denied:?}");
+    let missing = place.run(&["call", "read_resource", "-a", "uri=demo://none"]);
+    assert!(missing.code == 1 && missing.out.contains("resource not found"), "{missing:?}");
+}

@@ -8,10 +8,12 @@ mod dominds;
 mod endings;
 mod foreign;
 mod holodeck;
+mod limits;
 mod lists;
 mod minion;
 mod operations;
 mod serve;
+mod strays;
 mod terminal;
 mod trust;
 

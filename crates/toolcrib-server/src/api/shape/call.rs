@@ -13,6 +13,7 @@ use super::millis;
 
 /// A call that is to be made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewCall {
     /// The tool's name, or the one that models are given.
     pub tool: String,
@@ -32,9 +33,27 @@ pub struct NewCall {
     /// Whether the first failure to connect is the answer, instead of trying for as long as the call may take.
     #[serde(default)]
     pub once: bool,
+    /// What the caller knows the call by; kept in its record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The same as part of Minion's metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<CallMetadata>,
     /// What is wanted besides the report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Extra>,
+}
+
+/// Minion's metadata of a call. The tool's name alone decides which server is called.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallMetadata {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// What a report may hold besides.
@@ -64,7 +83,8 @@ pub struct Reported {
     pub attempts: u32,
     /// Whether it was made again after the server may have done it.
     pub repeated: bool,
-    /// `kind`, `code`, `message`, `retry` (`no`, `now` or `after`) and `cause`.
+    /// `kind`, `code`, `message`, `retry` (`no`, `now` or `after`), `cause`, `server`, `tool`, `timestamp` and `text`,
+    /// which is all of it in one line.
     #[schemars(with = "Option<Value>")]
     pub error: Option<Raw>,
     #[schemars(with = "Option<Value>")]
@@ -114,6 +134,9 @@ pub struct Called {
     pub duration_ms: u64,
     /// `ok`, or the kind of error.
     pub ended: String,
+    /// What the caller knew it by.
+    #[serde(default)]
+    pub request_id: Option<String>,
 }
 
 impl Reported {
@@ -163,6 +186,7 @@ impl From<&Recorded> for Called {
             started: timestamp(call.started),
             duration_ms: millis(call.duration),
             ended: call.ended.to_string(),
+            request_id: call.request_id.as_deref().map(str::to_owned),
         }
     }
 }

@@ -23,6 +23,7 @@ pub struct Definition {
 
 /// What is accepted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Accept {
     /// One tool, by any of its names; all where none is named.
     pub tool: Option<String>,

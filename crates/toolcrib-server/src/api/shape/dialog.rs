@@ -12,6 +12,7 @@ use super::{millis, past};
 
 /// A dialog that is to be.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewDialog {
     /// Taken up again, with its switches, if there was one; without an id it gets one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,6 +29,7 @@ pub struct NewDialog {
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Answers {
     #[serde(default)]
     pub elicitation: bool,
@@ -71,6 +73,7 @@ pub struct DialogServer {
 
 /// A server switched on or off for one dialog.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Switch {
     pub enabled: bool,
 }
@@ -118,8 +121,10 @@ pub struct Requests {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Requested {
     pub id: u64,
-    /// The call that it is asked for.
+    /// The call that caused it; `null` where several may have.
     pub call: Option<u64>,
+    /// The open calls that may have caused it.
+    pub calls: Vec<u64>,
     pub server: String,
     /// `elicitation/create` or `sampling/createMessage`.
     pub method: String,
@@ -129,6 +134,7 @@ pub struct Requested {
 
 /// The answer to such a request: one of the two.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Answer {
     /// What the method's result is: `{"action":"accept","content":{…}}`, or a message of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,6 +145,7 @@ pub struct Answer {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AnswerError {
     pub code: i64,
     pub message: String,
@@ -150,7 +157,7 @@ pub struct Answered {
 }
 
 impl DialogStatus {
-    /// `servers` are those of the host.
+    /// `servers` are those that whoever asks may see.
     pub fn of(dialog: &Dialog, servers: &[ServerStatus]) -> Self {
         let of = dialog.switches().into_iter().filter_map(|(server, enabled)| {
             let status = servers.iter().find(|status| status.key == server.key)?;
@@ -207,6 +214,7 @@ impl From<Question> for Requested {
         Requested {
             id: question.id,
             call: question.call,
+            calls: question.calls,
             server: question.server.to_string(),
             method: question.method,
             params: question.params,

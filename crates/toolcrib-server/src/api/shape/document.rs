@@ -61,6 +61,7 @@ pub struct PromptShape {
 
 /// What a prompt is filled in with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PromptArguments {
     /// They are text, whatever they look like.
     #[serde(default)]

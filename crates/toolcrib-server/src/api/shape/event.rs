@@ -8,33 +8,36 @@ use toolcrib_wire::{ObjectWriter, Raw};
 
 use super::{Leased, Reloaded, Requested, millis};
 
-/// What is told of an event. What servers wrote stays as it is.
-pub fn event(event: &Event) -> Raw {
+/// What is told of an event, with dialogs under the names that the listener knows. What servers wrote stays as it is.
+pub fn event(event: &Event, name: &dyn Fn(&str) -> String) -> Raw {
     let number = |call: u64| i64::try_from(call).unwrap_or(i64::MAX);
     match event {
         Event::Progress { dialog, call, params } => ObjectWriter::new()
-            .string("dialog", dialog)
+            .string("dialog", &name(dialog))
             .integer("call", number(*call))
             .json("params", params.json())
             .finish(),
         Event::Told { server, dialog, method, params, .. } => ObjectWriter::new()
             .string("server", server)
-            .string_if("dialog", dialog.as_deref())
+            .string_if("dialog", dialog.as_deref().map(name).as_deref())
             .string("method", method)
             .json_if("params", params.as_ref().map(Raw::json))
             .finish(),
         Event::Asked { dialog, question } => {
             let request = raw(&Requested::from(question.clone()));
-            ObjectWriter::new().string("dialog", dialog).json("request", request.json()).finish()
+            ObjectWriter::new()
+                .string("dialog", &name(dialog))
+                .json("request", request.json())
+                .finish()
         }
         Event::Reloaded(reload) => raw(&Reloaded::from(&**reload)),
         Event::Problem(problem) => raw(problem),
-        other => raw(&plain(other)),
+        other => raw(&plain(other, name)),
     }
 }
 
 /// What has nothing in it that others wrote as JSON.
-fn plain(event: &Event) -> Value {
+fn plain(event: &Event, name: &dyn Fn(&str) -> String) -> Value {
     match event {
         Event::State { server, state, error } => {
             json!({"server": **server, "state": state.as_str(), "error": error})
@@ -46,20 +49,25 @@ fn plain(event: &Event) -> Value {
         }
         Event::Pinned { server, tools } => json!({"server": **server, "tools": tools}),
         Event::Published { version } => json!({"version": version}),
-        Event::Offered { dialog } => json!({"dialog": **dialog}),
+        Event::Offered { dialog } => json!({"dialog": name(dialog)}),
         Event::Leases { server, leases } => {
-            let leases: Vec<Leased> = leases.iter().map(Leased::from).collect();
+            let shown = |lease| {
+                let leased = Leased::from(lease);
+                Leased { dialog: name(&leased.dialog), ..leased }
+            };
+            let leases: Vec<Leased> = leases.iter().map(shown).collect();
             json!({"server": **server, "leases": leases})
         }
         Event::Called { call, record } => json!({
             "call": call,
             "agent": *record.agent,
-            "dialog": record.dialog.as_deref(),
+            "dialog": record.dialog.as_deref().map(name),
             "server": record.server.as_deref(),
             "tool": *record.tool,
             "started": timestamp(record.started),
             "duration_ms": millis(record.duration),
             "ended": record.ended,
+            "request_id": record.request_id.as_deref(),
         }),
         Event::Solved(id) => json!({"id": id}),
         Event::Reloaded(_)

@@ -12,7 +12,7 @@ mod host;
 mod server;
 mod tool;
 
-pub use call::{CallStarted, Called, Calls, Delivered, Extra, NewCall, Reported};
+pub use call::{CallMetadata, CallStarted, Called, Calls, Delivered, Extra, NewCall, Reported};
 pub use definition::{Accept, Definition, Definitions};
 pub use dialog::{
     Answer, AnswerError, Answered, Answers, DialogServer, DialogStatus, Dialogs, Leased, Leases,

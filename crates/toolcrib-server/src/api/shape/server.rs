@@ -26,6 +26,9 @@ pub struct ServerShape {
     pub source: String,
     pub dialect: String,
     pub transport: String,
+    /// What the server is for, as its configuration says.
+    #[serde(default)]
+    pub description: Option<String>,
     /// `disabled`, `idle`, `connecting`, `ready`, `degraded`, `reconnecting`, `backoff`, `failed`, `draining` or
     /// `stopped`.
     pub state: String,
@@ -40,6 +43,7 @@ pub struct ServerShape {
     /// Tries of the connect that goes on now.
     pub attempts: u32,
     pub last_connected: Option<String>,
+    /// Of its connection or of a call, whichever is newer.
     pub last_error: Option<String>,
     pub last_error_time: Option<String>,
     pub next_retry: Option<String>,
@@ -88,6 +92,7 @@ impl From<&ServerStatus> for ServerShape {
             source: spec.source.to_string(),
             dialect: spec.dialect.as_str().to_owned(),
             transport: spec.transport.kind().as_str().to_owned(),
+            description: Some(spec.policy.description.clone()).filter(|text| !text.is_empty()),
             state: server.state.as_str().to_owned(),
             tools: server.tools,
             pid: server.pid,

@@ -96,21 +96,41 @@ async fn only_the_owner_works_outside_of_the_root() {
 }
 
 #[tokio::test]
-async fn a_dialog_that_is_another_s_cannot_be_taken() {
+async fn names_of_dialogs_are_a_namespace_per_principal() {
     let crib = Crib::new(&[("one", Script::default(), json!({}))]).await;
     let tokens = Tokens::of(&crib.scene.path("state"));
     let (one, _) = tokens.issue("one", "coder", false).unwrap();
     let (two, _) = tokens.issue("two", "coder", false).unwrap();
     let (one, two) = (By::Token(&one), By::Token(&two));
-    assert_eq!(crib.ask(one, "POST dialogs", Some(json!({"id": "d"}))).await.status, 201);
-    assert_eq!(crib.ask(one, "POST dialogs", Some(json!({"id": "d"}))).await.status, 201);
-    let taken = crib.ask(two, "POST dialogs", Some(json!({"id": "d"}))).await;
-    assert_eq!(taken.failure(), (409, "dialog.taken".to_owned()));
-    assert_eq!(crib.ask(two, "GET tools?dialog=d", None).await.status, 404);
-    assert_eq!(crib.ask(one, "GET tools?dialog=d", None).await.status, 200);
+    let begin = async |by| crib.ask(by, "POST dialogs", Some(json!({"id": "d"}))).await;
+    assert_eq!(begin(one).await.status, 201);
+    assert_eq!(begin(one).await.status, 201, "it is taken up again");
+    assert_eq!(crib.ask(two, "GET dialogs/d", None).await.status, 404);
     assert_eq!(crib.ask(two, "GET dialogs", None).await.json()["dialogs"], json!([]));
-    let squat = json!({"id": "api:owner:default"});
-    assert_eq!(crib.ask(two, "POST dialogs", Some(squat)).await.status, 400);
+    assert_eq!(begin(two).await.json()["id"], "d");
+    assert_eq!(begin(By::Socket).await.json()["id"], "d");
+    let ids = |list: serde_json::Value| {
+        let all = list["dialogs"].as_array().unwrap().clone();
+        all.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for by in [one, two] {
+        assert_eq!(ids(crib.ask(by, "GET dialogs", None).await.json()), ["d"]);
+        assert_eq!(crib.ask(by, "GET tools?dialog=d", None).await.status, 200);
+    }
+    // The owner has names of his own, and reaches those of others by their ids.
+    let all = ids(crib.get("dialogs").await);
+    assert_eq!(all.len(), 3, "{all:?}");
+    for id in &all {
+        crib.get(&format!("dialogs/{id}")).await;
+    }
+    let theirs = all.iter().find(|id| *id != "d").unwrap();
+    let squat = json!({"id": theirs});
+    for id in [squat, json!({"id": "api:owner:default"})] {
+        assert_eq!(crib.ask(two, "POST dialogs", Some(id)).await.status, 400);
+    }
+    assert_eq!(crib.ask(one, "DELETE dialogs/d", None).await.status, 204);
+    assert_eq!(crib.ask(two, "GET dialogs/d", None).await.status, 200);
+    assert_eq!(crib.get("dialogs/d").await["principal"], "owner");
     crib.end().await;
 }
 
@@ -121,7 +141,9 @@ async fn foreign_names_and_pages_are_kept_out() {
         (vec![("Host", "localhost:7")], 200),
         (vec![("Host", "crib.example")], 200),
         (vec![("Host", "evil.example")], 403),
-        (vec![("Origin", "http://localhost:3000")], 200),
+        (vec![("Host", "localhost:7"), ("Origin", "http://localhost:7")], 200),
+        (vec![("Origin", "http://localhost:3000")], 403),
+        (vec![("Sec-Fetch-Site", "cross-site")], 403),
         (vec![("Origin", "https://crib.example")], 200),
         (vec![("Origin", "https://evil.example")], 403),
         (vec![("Origin", "null")], 403),
@@ -180,7 +202,7 @@ async fn where_others_reach_the_host_nobody_is_let_in_for_want_of_tokens() {
 }
 
 #[tokio::test]
-async fn who_guesses_tokens_is_soon_not_listened_to_and_others_are() {
+async fn wrong_tokens_are_limited_and_valid_ones_from_the_same_address_are_not() {
     let crib = Crib::with(&json!({"gateway": {"limits": {"wrong_tokens": 5}}}), &[]).await;
     let tokens = Tokens::of(&crib.scene.path("state"));
     let (known, _) = tokens.issue("known", "coder", false).unwrap();
@@ -191,11 +213,12 @@ async fn who_guesses_tokens_is_soon_not_listened_to_and_others_are() {
         assert_eq!(status(By::Token("guess")).await.status, 401);
         assert_eq!(status(By::Tcp).await.status, 401, "that is no guess");
     }
+    assert_eq!(status(By::Token(&late)).await.status, 200, "it was never seen before");
     let refused = status(By::Token("guess")).await;
     assert_eq!(refused.failure(), (429, "token.limit".to_owned()));
     assert_eq!(refused.header("retry-after"), Some("12"));
     assert_eq!(refused.header("www-authenticate"), None);
-    assert_eq!(status(By::Token(&late)).await.status, 429, "it may be the right guess");
+    assert_eq!(status(By::Token(&late)).await.status, 200);
     let body = Some(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     let over_mcp = crib.request(By::Token("guess"), "POST", "/mcp", &[], body).await;
     assert_eq!(over_mcp.status, 429);

@@ -164,6 +164,9 @@ impl Crib {
         if !headers.iter().any(|(name, _)| *name == "Host") {
             head += &format!("Host: {}\r\n", self.address);
         }
+        if !body.is_empty() && !headers.iter().any(|(name, _)| *name == "Content-Type") {
+            head += "Content-Type: application/json\r\n";
+        }
         if let By::Token(token) = by {
             head += &format!("Authorization: Bearer {token}\r\n");
         }

@@ -160,6 +160,36 @@ async fn a_token_of_the_issuer_is_taken_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_subject_that_is_another_agent_has_none_of_the_first_agents_dialogs_and_sessions() {
+    let key = Key::ec("a");
+    let issuer = Issuer::new(&[&key]).await;
+    let crib = issuer.crib().await;
+    let [coder, writer] = ["coder", "writer"].map(|agent| key.sign(&issuer.claims(agent)));
+    let (coder, writer) = (By::Token(&coder), By::Token(&writer));
+    let begin = json!({"id": "d"});
+    assert_eq!(crib.ask(coder, "POST dialogs", Some(begin.clone())).await.status, 201);
+    assert_eq!(crib.ask(writer, "GET dialogs/d", None).await.status, 404);
+    assert_eq!(crib.ask(writer, "GET dialogs", None).await.json()["dialogs"], json!([]));
+    let unnamed = crib.ask(coder, "POST dialogs", None).await.json();
+    let unnamed = format!("GET dialogs/{}", unnamed["id"].as_str().unwrap());
+    assert_eq!(crib.ask(writer, &unnamed, None).await.status, 404);
+    assert_eq!(crib.ask(coder, &unnamed, None).await.status, 200);
+    let own = crib.ask(writer, "POST dialogs", Some(begin)).await.json();
+    assert_eq!((&own["id"], &own["agent"]), (&json!("d"), &json!("writer")));
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "it", "version": "0"}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let hello = crib.request(coder, "POST", "/mcp", &[], Some(hello)).await;
+    let session = [("Mcp-Session-Id", hello.header("mcp-session-id").unwrap())];
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (by, status) in [(writer, 404), (coder, 200)] {
+        let answer = crib.request(by, "POST", "/mcp", &session, Some(ping.clone())).await;
+        assert_eq!(answer.status, status, "{by:?} {answer:?}");
+    }
+    crib.end().await;
+}
+
+#[tokio::test]
 async fn a_key_that_is_not_known_is_looked_for_but_not_again_and_again() {
     let (old, new) = (Key::ec("old"), Key::ec("new"));
     let issuer = Issuer::new(&[&old]).await;

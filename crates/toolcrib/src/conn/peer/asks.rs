@@ -25,19 +25,27 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Raw, RpcError>> + Send>>
 pub struct Asked {
     pub method: String,
     pub params: Body,
-    /// The call on whose stream it came, where the transport knows.
-    pub on: Option<Id>,
-    /// What that call was tagged with, if it is still under way.
-    pub tag: Option<u64>,
+    /// The call that it belongs to, as far as that is known.
+    pub origin: Origin,
     /// What the server says if it calls it off.
     pub call_off: CallOff,
     calls: Candidates,
 }
 
+/// Which call a request of the server belongs to: the one on whose stream it came, or that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A call that is under way, and its tag.
+    Call(Option<u64>),
+    /// A call that has ended.
+    Ended,
+    Unknown,
+}
+
 /// The calls that a question may belong to, the oldest first: what they were tagged with, and their clocks.
 pub(super) type Candidates = Vec<(Option<u64>, Arc<Clock>)>;
 
-/// While it lives, the clock of the call that the question is asked for stands still.
+/// While it lives, the clocks of the calls that may have caused a question stand still.
 #[derive(Debug)]
 #[must_use = "the clocks go on when it is dropped"]
 pub struct Pause(Vec<Arc<Clock>>);
@@ -101,7 +109,7 @@ impl Asks {
         &mut self,
         ticket: &Ticket,
         request: Request,
-        (on, tag): (Option<Id>, Option<u64>),
+        origin: Origin,
         calls: Candidates,
     ) -> Taken {
         if request.method == method::PING {
@@ -116,8 +124,7 @@ impl Asks {
         let asked = Asked {
             method: request.method,
             params: request.params,
-            on,
-            tag,
+            origin,
             call_off: call_off.clone(),
             calls,
         };
@@ -203,8 +210,7 @@ impl Asked {
         Asked {
             method: request.method,
             params: request.params,
-            on: None,
-            tag: None,
+            origin: Origin::Unknown,
             call_off: CallOff::default(),
             calls: Vec::new(),
         }
@@ -215,10 +221,11 @@ impl Asked {
         self.calls.iter().filter_map(|(tag, _)| *tag)
     }
 
-    /// Says that a person is being asked, for the call with this tag; all others still have to end in their time.
-    pub fn pause(&self, tag: Option<u64>) -> Pause {
-        let own = self.calls.iter().filter(|call| call.0 == tag);
-        let clocks: Vec<_> = own.map(|(_, clock)| Arc::clone(clock)).collect();
+    /// Says that a person is being asked, for one of the calls with such a tag; all others still have to end in their
+    /// time.
+    pub fn pause(&self, is_meant: impl Fn(Option<u64>) -> bool) -> Pause {
+        let meant = self.calls.iter().filter(|(tag, _)| is_meant(*tag));
+        let clocks: Vec<_> = meant.map(|(_, clock)| Arc::clone(clock)).collect();
         clocks.iter().for_each(|clock| clock.pause());
         Pause(clocks)
     }

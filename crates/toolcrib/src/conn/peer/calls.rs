@@ -76,6 +76,11 @@ impl Calls {
         self.under_way.get(&self.meant(id)?.0)
     }
 
+    /// Whether a request with this id was ever begun.
+    pub(super) fn has_begun(&self, id: &Id) -> bool {
+        number(id).is_some_and(|(number, _)| (1..=self.last).contains(&number))
+    }
+
     /// Whom a remark is for that came on no call's stream: the first of those that have the session for themselves.
     pub(super) fn alone(&self) -> Option<&Waiting> {
         self.under_way.values().find(|it| it.is_alone && it.remarks.is_some())
@@ -165,6 +170,8 @@ mod tests {
         assert!(calls.give_up(2, true));
         assert_eq!(calls.meant(&Id::from(3)), Some((3, false)));
         assert_eq!(calls.meant(&Id::from("3")), Some((3, true)));
+        assert!(calls.has_begun(&Id::from(1)) && calls.has_begun(&Id::from("3")));
+        assert!(!calls.has_begun(&Id::from(4)) && !calls.has_begun(&Id::from("x")));
         for (id, odd) in [
             (Id::from(1), Odd::Duplicate),
             (Id::from(2), Odd::Late),

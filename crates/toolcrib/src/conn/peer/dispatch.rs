@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use toolcrib_wire::notice::{Cancelled, Progress};
 use toolcrib_wire::subscription::subscription_of;
 use toolcrib_wire::{
-    FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response, RpcError,
-    Shape, Version, build, code, method,
+    Body, FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response,
+    RpcError, Shape, Version, build, code, method,
 };
 
-use super::asks::{Asks, Taken, Ticket};
+use super::asks::{Asks, Origin, Taken, Ticket};
 use super::calls::Waiting;
 use super::error::{BadAnswer, CallError};
 use super::mailbox;
@@ -20,15 +20,20 @@ use super::shared::Shared;
 use super::{Event, Outcome, Remark};
 use crate::transport::{CloseReason, Incoming, LinkFault, Outgoing, Outward, What};
 
+/// Where a server names the request that caused its own, in `_meta` or beside it.
+const RELATED_REQUEST: &str = "relatedRequestId";
+
 pub(super) struct Dispatch {
     shared: Arc<Shared>,
     asks: Asks,
     events: mailbox::Sender<Event>,
+    /// Calls that the link ended before.
+    unsent: Vec<Id>,
 }
 
 impl Dispatch {
     pub(super) fn new(shared: Arc<Shared>, asks: Asks, events: mailbox::Sender<Event>) -> Self {
-        Dispatch { shared, asks, events }
+        Dispatch { shared, asks, events, unsent: Vec::new() }
     }
 
     /// Until the link is closed.
@@ -43,7 +48,8 @@ impl Dispatch {
                 (ticket, answer) = self.asks.next() => self.answered(&ticket, answer),
             }
         };
-        self.shared.end(&reason);
+        let reason = self.shared.masked_reason(reason);
+        self.shared.end(&reason, std::mem::take(&mut self.unsent));
         self.events.push_once(Event::Closed(reason), |_| false);
     }
 
@@ -54,6 +60,10 @@ impl Dispatch {
             Incoming::Malformed { fault, on } => self.malformed(fault, None, on.as_ref()),
             Incoming::Unframed(error) => self.unframed(&error),
             Incoming::Framing(framing) => self.shared.state().framing = Some(framing),
+            // Told with the end of the link, which follows: whoever tries again must know of it.
+            Incoming::Failed { request, fault } if fault.is_unsent() => {
+                self.unsent.push(request);
+            }
             Incoming::Failed { request, fault } => self.failed(&request, fault),
             Incoming::Standing { request, stands } => self.standing(&request, stands),
             // The loop has taken it.
@@ -105,6 +115,7 @@ impl Dispatch {
     }
 
     fn notification(&mut self, notification: Notification, on: Option<&Id>) {
+        let notification = self.shared.masked_notification(notification);
         match notification.method.as_str() {
             method::PROGRESS => self.progress(&notification),
             method::CANCELLED => self.cancelled(&notification),
@@ -184,15 +195,20 @@ impl Dispatch {
     }
 
     fn request(&mut self, request: Request, batch: Option<u64>, on: Option<&Id>) {
+        let request = self.shared.masked_request(request);
         let ticket = self.ticket(request.id.clone(), batch);
-        let (calls, tag) = {
+        let (origin, calls) = {
             let state = self.shared.state();
-            match on.and_then(|on| state.calls.get(on)) {
-                Some(waiting) => (vec![waiting.candidate()], waiting.tag),
-                None => (state.calls.candidates(), None),
+            let named = || related_request(&request.params).filter(|id| state.calls.has_begun(id));
+            match on.cloned().or_else(named) {
+                Some(id) => match state.calls.get(&id) {
+                    Some(waiting) => (Origin::Call(waiting.tag), vec![waiting.candidate()]),
+                    None => (Origin::Ended, Vec::new()),
+                },
+                None => (Origin::Unknown, state.calls.candidates()),
             }
         };
-        match self.asks.take(&ticket, request, (on.cloned(), tag), calls) {
+        match self.asks.take(&ticket, request, origin, calls) {
             Taken::Later => {}
             Taken::Now(answer) => self.answered(&ticket, Some(answer)),
             Taken::TooMany(answer) => {
@@ -309,6 +325,18 @@ pub(super) fn outcome(response: &Response) -> Outcome {
         return Err(CallError::Malformed(BadAnswer::NotAnObject(kind)));
     }
     Ok(body.clone())
+}
+
+/// The request of ours that a request of the server names as its cause. Only needed where nothing else tells: on a
+/// stream that all calls share.
+fn related_request(params: &Body) -> Option<Id> {
+    let meta = params.meta().and_then(|meta| meta.get(RELATED_REQUEST));
+    let named = meta.or_else(|| params.get(RELATED_REQUEST))?;
+    match (named.as_i64(), named.as_str()) {
+        (Some(number), _) => Some(Id::Number(number)),
+        (None, Some(text)) => Some(Id::from(&*text)),
+        (None, None) => None,
+    }
 }
 
 /// Whether somebody listens to what is said about the call.

@@ -20,6 +20,9 @@ pub enum CallError {
     TooLarge { limit: usize },
     #[error("Transport closed")]
     Closed(#[source] CloseReason),
+    /// The link ended before the request was sent: the server cannot have run it.
+    #[error("Transport closed")]
+    Unsent(#[source] CloseReason),
     /// The link goes on; this request has failed.
     #[error("the request got no answer")]
     Failed(#[source] LinkFault),

@@ -11,10 +11,11 @@ mod deadline;
 mod dispatch;
 mod error;
 mod mailbox;
+mod masking;
 mod oddity;
 mod shared;
 
-pub use asks::{Answering, Asked, Handler, NoRequests, Pause};
+pub use asks::{Answering, Asked, Handler, NoRequests, Origin, Pause};
 pub use call_off::CallOff;
 pub use deadline::{Limit, Patience};
 pub use error::{BadAnswer, CallError};
@@ -61,6 +62,8 @@ pub struct PeerSettings {
     /// The server's name, for logs.
     pub server: String,
     pub handler: Arc<dyn Handler>,
+    /// Whether secrets are masked in results, too.
+    pub masks_results: bool,
 }
 
 /// What one call wants besides its answer.
@@ -151,7 +154,7 @@ impl Peer {
     pub fn start(link: Link, settings: PeerSettings) -> (Peer, Receiver<Event>) {
         let Link { outbox, inbox, facts, closer, direct } = link;
         let (sender, events) = mailbox(EVENTS);
-        let shared = Arc::new(Shared::new(settings.server, facts, outbox, direct));
+        let shared = Arc::new(Shared::new(&settings, facts, outbox, direct));
         let dispatch = Dispatch::new(Arc::clone(&shared), Asks::new(settings.handler), sender);
         let mut tasks = JoinSet::new();
         tasks.spawn(dispatch.run(inbox));
@@ -163,6 +166,18 @@ impl Peer {
 
     /// Makes a request and waits for its answer. Dropping the future cancels the request at the server.
     pub async fn call(
+        &self,
+        method: &str,
+        params: Raw,
+        options: CallOptions,
+    ) -> Result<Body, CallError> {
+        match self.exchange(method, params, options).await {
+            Ok(body) if !self.shared.masks(method, &body) => Ok(body),
+            outcome => self.shared.masked_outcome(method, outcome),
+        }
+    }
+
+    async fn exchange(
         &self,
         method: &str,
         params: Raw,
@@ -181,7 +196,10 @@ impl Peer {
         let room = match direct {
             Some(_) => None,
             None => Some(tokio::select! {
-                room = self.shared.outbox.room() => room.map_err(|_| self.shared.why_closed())?,
+                room = self.shared.outbox.room() => match room {
+                    Ok(room) => room,
+                    Err(_) => return Err(Box::pin(self.shared.why_unsent(method)).await),
+                },
                 limit = clock.ran_out() => return Err(late(limit)),
             }),
         };
@@ -321,7 +339,7 @@ impl Peer {
     /// Fails what is under way, sends what is queued as far as `grace` allows, and ends all that the link
     /// started. Dropping the future ends it at once.
     pub async fn close(&self, grace: Duration) {
-        self.shared.end(&CloseReason::Asked);
+        self.shared.end(&CloseReason::Asked, Vec::new());
         let closer = self.owned.closer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(closer) = closer {
             closer.close(grace).await;
@@ -330,7 +348,7 @@ impl Peer {
 
     /// Fails what is under way and ends all that the link started at once.
     pub fn kill(&self) {
-        self.shared.end(&CloseReason::Asked);
+        self.shared.end(&CloseReason::Asked, Vec::new());
         drop(self.owned.closer.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 

@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use toolcrib_wire::{Cancel, Channel, Era, Framing, Id, Raw, Version, method};
 
+use super::PeerSettings;
 use super::calls::Calls;
 use super::error::CallError;
 use super::oddity::{Odd, Tally};
-use crate::signals::without_beginnings;
 use crate::transport::{
     CloseReason, Direct, Exchange, Facts, Outbox, Outgoing, Outward, SendError, What,
 };
@@ -19,6 +20,9 @@ use crate::transport::{
 /// does not read will not miss them.
 const BACKLOG: usize = 4096;
 
+/// How long the reason may come after the end of the queue.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// An answer repeats the server's id, which may be long: a backlog has a size as well.
 const BACKLOG_BYTES: usize = 4 << 20;
 
@@ -26,6 +30,8 @@ const BACKLOG_BYTES: usize = 4 << 20;
 pub(super) struct Shared {
     pub(super) server: String,
     pub(super) facts: Facts,
+    /// Whether results are masked, too.
+    pub(super) masks_results: bool,
     pub(super) outbox: Outbox,
     pub(super) direct: Option<Arc<dyn Direct>>,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
@@ -47,14 +53,15 @@ pub(super) struct State {
 
 impl Shared {
     pub(super) fn new(
-        server: String,
+        settings: &PeerSettings,
         facts: Facts,
         outbox: Outbox,
         direct: Option<Arc<dyn Direct>>,
     ) -> Self {
         Shared {
-            server,
+            server: settings.server.clone(),
             facts,
+            masks_results: settings.masks_results,
             outbox,
             direct,
             closed: watch::Sender::new(None),
@@ -79,6 +86,18 @@ impl Shared {
     pub(super) fn why_closed(&self) -> CallError {
         let reason = self.closed.borrow().clone();
         CallError::Closed(reason.unwrap_or(CloseReason::Asked))
+    }
+
+    /// Why a request could not be sent. A tool call says that it was not: it can be made again elsewhere.
+    pub(super) async fn why_unsent(&self, called: &str) -> CallError {
+        if called != method::TOOLS_CALL {
+            return self.why_closed();
+        }
+        let mut closed = self.closed.subscribe();
+        // The end follows the end of the queue; whoever tries again must know of it.
+        let reason = timeout(CLOSING, closed.wait_for(Option::is_some)).await;
+        let reason = reason.ok().and_then(|reason| reason.ok().and_then(|reason| reason.clone()));
+        CallError::Unsent(reason.unwrap_or(CloseReason::Asked))
     }
 
     /// Sends without waiting: at once if there is room, else as soon as there is.
@@ -160,7 +179,7 @@ impl Shared {
     /// Counts something odd and logs the first of its kind; what the server wrote stays out of the log. True if
     /// it is the first.
     pub(super) fn odd(&self, odd: Odd, example: &str) -> bool {
-        let shown = || without_beginnings(example.to_owned(), &self.facts.secrets);
+        let shown = || self.facts.mask.mask_excerpt(example.to_owned());
         let first = self.state().tally.count(odd, shown);
         if first {
             tracing::warn!(server = %self.server, kind = odd.code(), "the server does something odd");
@@ -175,8 +194,8 @@ impl Shared {
         state.calls.found(number)
     }
 
-    /// Ends the conversation: everybody who waits learns why.
-    pub(super) fn end(&self, reason: &CloseReason) {
+    /// Ends the conversation: everybody who waits learns why, and whether his call was never sent.
+    pub(super) fn end(&self, reason: &CloseReason, unsent: Vec<Id>) {
         let first = self.closed.send_if_modified(|known| {
             let first = known.is_none();
             known.get_or_insert_with(|| reason.clone());
@@ -186,6 +205,11 @@ impl Shared {
             return;
         }
         let mut state = self.state();
+        for id in unsent {
+            if let Id::Number(number) = id {
+                state.calls.settle(number, Err(CallError::Unsent(reason.clone())));
+            }
+        }
         for number in state.calls.numbers() {
             state.calls.settle(number, Err(CallError::Closed(reason.clone())));
         }

@@ -15,7 +15,11 @@ fn http() -> (Link, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
 }
 
 fn peer_over(link: Link) -> Peer {
-    let settings = PeerSettings { server: "http".to_owned(), handler: Arc::new(NoRequests) };
+    let settings = PeerSettings {
+        server: "http".to_owned(),
+        handler: Arc::new(NoRequests),
+        masks_results: false,
+    };
     Peer::start(link, settings).0
 }
 

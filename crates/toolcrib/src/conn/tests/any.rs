@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use Event::{
-    Begin, Connected, Disable, Disconnect, Down, Enable, InFlight, ListChanged, Listed, Refresh,
-    Restart, Retire, Tick, Traffic, Used, Wanted,
+    Begin, Compared, Connected, Disable, Disconnect, Down, Enable, InFlight, ListChanged, Listed,
+    Refresh, Restart, Retire, Tick, Traffic, Used, Wanted,
 };
 
 fn any_failure() -> impl Strategy<Value = Failure> {
@@ -34,6 +34,7 @@ fn any_event() -> impl Strategy<Value = (bool, Event)> {
         Connected(link),
         ListChanged(link),
         Listed(link, Ok(())),
+        Compared(link),
         Tick,
         Tick,
         Tick,
@@ -62,6 +63,7 @@ fn about(event: Event, link: Link) -> Event {
         Traffic(_, at) => Traffic(link, at),
         Listed(_, outcome) => Listed(link, outcome),
         ListChanged(_) => ListChanged(link),
+        Compared(_) => Compared(link),
         other => other,
     }
 }
@@ -132,7 +134,7 @@ impl Watch {
                         self.open = None;
                     }
                 }
-                Effect::Ping(link) | Effect::Discover(link) => {
+                Effect::Ping(link) | Effect::Discover(link) | Effect::Compare(link) => {
                     prop_assert_eq!(self.open, Some(*link), "nobody is there");
                 }
                 Effect::Announce => {}
@@ -163,7 +165,7 @@ proptest! {
             prop_assert_eq!(life.link(), watch.open);
             let most = match life.phase {
                 Phase::Connecting { run, .. } | Phase::Backoff { run, .. } => match run.cause {
-                    Cause::Start => settings.retry.max,
+                    Cause::Start | Cause::Demand => settings.retry.max,
                     Cause::Loss => settings.reconnect.max,
                 },
                 _ => (settings.retry.max + 1).max(settings.reconnect.max),

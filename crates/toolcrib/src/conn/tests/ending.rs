@@ -98,7 +98,7 @@ fn dom_79_a_retired_session_ends_with_its_last_call() {
 
 #[test]
 fn dom_81_a_server_that_does_not_drain_is_killed() {
-    let settings = Settings { drain_kill: secs(3.0), ..docker(3) };
+    let settings = Settings { drain_kill: Some(secs(3.0)), ..docker(3) };
     check(
         &settings,
         "0 begin, 0 up1, 0 busy1, 1 retire, 9 tick",
@@ -115,4 +115,13 @@ fn a_disabled_server_is_closed_and_only_enabling_brings_it_back() {
     );
     assert_eq!(Life::new(false).state(), State::Disabled);
     check(&minion(), "0 disable, 1 enable", "0 disabled, 1 idle");
+}
+
+#[test]
+fn dom_96_without_a_limit_a_session_drains_until_its_last_call_has_ended() {
+    let settings = Settings { drain_kill: None, ..minion() };
+    let events = "0 connect, 1 up1, 2 busy1, 3 retire, 86400 call, 86401 busy0";
+    let (life, lines) = live(&settings, events);
+    assert_eq!(lines[3..], ["3 draining", "86400 draining", "86401 stopped close1"]);
+    assert!(life.is_over());
 }

@@ -72,10 +72,24 @@ fn min_64_a_changed_list_is_only_marked_until_it_is_refreshed() {
     check(
         &minion(),
         "0 connect, 1 up1, 2 changed1, 3 list, 4 refresh",
-        "0 connecting open1, 1 ready, 2 ready, 3 ready, 4 ready discover1",
+        "0 connecting open1, 1 ready, 2 ready, 2.2 ready compare1, 3 ready, 4 ready discover1",
     );
     let (life, _) = live(&minion(), "0 connect, 1 up1, 2 changed1, 3 list");
     assert_eq!(life.cache().as_str(), "stale");
+}
+
+#[test]
+fn min_82_a_changed_list_is_compared_once_at_a_time_and_not_when_it_is_refreshed() {
+    check(
+        &minion(),
+        "0 connect, 1 up1, 2 changed1, 2.1 changed1, 3 changed1, 4 compared1, 5 compared1",
+        "0 connecting open1, 1 ready, 2 ready, 2.1 ready, 2.2 ready compare1, 3 ready, 4 ready compare1, 5 ready",
+    );
+    check(
+        &minion(),
+        "0 connect, 1 up1, 2 changed1, 2.1 refresh, 3 listed1, 4 tick",
+        "0 connecting open1, 1 ready, 2 ready, 2.1 ready discover1, 3 ready, 4 ready",
+    );
 }
 
 #[test]

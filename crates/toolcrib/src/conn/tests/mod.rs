@@ -46,6 +46,7 @@ fn one(life: Life, event: Event, settings: &Settings, at: Moment, lines: &mut Ve
             Effect::Kill(link) => ("kill", link),
             Effect::Ping(link) => ("ping", link),
             Effect::Discover(link) => ("discover", link),
+            Effect::Compare(link) => ("compare", link),
             Effect::Announce => continue,
         };
         line += &format!(" {name}{}", link.0);
@@ -81,10 +82,12 @@ fn read(text: &str) -> (Moment, Event) {
         "listed" => Event::Listed(link, Ok(())),
         "unlisted" => Event::Listed(link, Err(Failure::new(FailureKind::Protocol, "x"))),
         "changed" => Event::ListChanged(link),
+        "compared" => Event::Compared(link),
         "tick" => Event::Tick,
         "connect" => Event::Connect,
         "disconnect" => Event::Disconnect,
         "restart" => Event::Restart,
+        "retry" => Event::Retry,
         "refresh" => Event::Refresh,
         "enable" => Event::Enable,
         "disable" => Event::Disable,
@@ -117,7 +120,7 @@ fn minion() -> Settings {
     policy.lifecycle.reconnect.jitter = 0.0;
     policy.session.scope = SessionScope::Shared;
     policy.discovery.on_list_changed = OnListChanged::MarkStale;
-    Settings::of(&policy, Period::secs(30))
+    Settings::of(&policy, Some(Period::secs(30)))
 }
 
 /// The Docker platform's with `attempts` in all: one and those after it, each after 2 seconds.
@@ -145,19 +148,25 @@ fn dispatch() -> Settings {
     settings
 }
 
+/// HoloDeck's: nothing is tried again but by the next call or list.
+fn holodeck() -> Settings {
+    Settings { hold_off: Duration::ZERO, ..dispatch() }
+}
+
 #[test]
 fn policy_becomes_settings() {
     let mut policy = Policy::default();
     policy.lifecycle.reconnect.auto = false;
-    let settings = Settings::of(&policy, Period::secs(7));
+    let settings = Settings::of(&policy, Some(Period::secs(7)));
     assert_eq!(settings.retry.max, 5);
     assert_eq!(settings.reconnect.max, 0, "MIN-63");
-    assert_eq!(settings.drain_kill, secs(7.0));
+    assert_eq!(settings.drain_kill, Some(secs(7.0)));
+    assert_eq!(Settings::of(&policy, None).drain_kill, None, "DOM-96");
     assert_eq!(settings.idle, secs(600.0));
     policy.lifecycle.drain_kill = Some(Period::secs(3));
     policy.session.scope = SessionScope::Shared;
-    let settings = Settings::of(&policy, Period::secs(7));
-    assert_eq!((settings.drain_kill, settings.idle), (secs(3.0), secs(0.0)));
+    let settings = Settings::of(&policy, Some(Period::secs(7)));
+    assert_eq!((settings.drain_kill, settings.idle), (Some(secs(3.0)), secs(0.0)));
 }
 
 #[test]

@@ -105,9 +105,20 @@ fn a_session_that_the_server_has_forgotten_is_opened_anew_at_once() {
     // Dispatch makes no loss good by itself, but this is none of the server.
     check(
         &dispatch(),
-        "0 call, 1 up1, 9 gone1, 10 up2, 10.5 gone2",
-        "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 10 ready, 10.5 failed close2",
+        "0 call, 1 up1, 9 gone1, 10 up2, 10.5 gone2, 10.6 call",
+        "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 10 ready, 10.5 failed close2, \
+         10.6 reconnecting open3",
     );
+    // DOM-93: whatever the policy says of lost connections.
+    let off = Settings { on_demand: false, ..holodeck() };
+    for settings in [off, holodeck(), minion()] {
+        check(
+            &settings,
+            "0 call, 1 up1, 9 gone1, 10 up2, 10.5 gone2, 11 list, 12 up3",
+            "0 connecting open1, 1 ready, 9 reconnecting close1 open2, 10 ready, 10.5 failed close2, \
+             11 reconnecting open3, 12 ready",
+        );
+    }
     check(
         &minion(),
         "0 call, 1 up1, 9 gone1, 9 down2",
@@ -125,6 +136,8 @@ fn min_63_reconnects_are_counted_and_can_be_off() {
     );
     let mut off = minion();
     off.reconnect.max = 0;
+    // Without `EnableAutoReconnect` not even a call starts it again.
+    off.on_demand = false;
     check(
         &off,
         "0 connect, 0 up1, 1 down1, 9 call",
@@ -183,6 +196,45 @@ fn a_session_that_does_not_last_is_no_success() {
 }
 
 #[test]
+fn dom_94_a_lost_server_is_started_again_by_the_next_call_or_list() {
+    for want in ["list", "call"] {
+        check(
+            &holodeck(),
+            &format!("0 list, 1 up1, 9 down1, 10 {want}, 10.5 down2, 11 {want}"),
+            "0 connecting open1, 1 ready, 9 failed close1, 10 reconnecting open2, 10.5 failed, \
+             11 reconnecting open3",
+        );
+    }
+    // A server that never came up is started again by a call, and not by every list.
+    check(
+        &holodeck(),
+        "0 list, 1 down1, 2 list, 3 call",
+        "0 connecting open1, 1 failed, 2 failed, 3 connecting open2",
+    );
+    // A loss that the policy does not retry by itself exhausts nothing.
+    check(
+        &minion(),
+        "0 connect, 1 up1, 9 protocol1, 10 call",
+        "0 connecting open1, 1 ready, 9 failed close1, 10 reconnecting open2",
+    );
+}
+
+#[test]
+fn dom_95_a_retry_tries_again_what_failed_and_nothing_else() {
+    check(
+        &docker(1),
+        "0 begin, 0 down1, 9 call, 10 retry, 10 retry, 11 up2, 12 retry",
+        "0 connecting open1, 0 failed, 9 failed, 10 connecting open2, 10 connecting, 11 ready, 12 ready",
+    );
+    check(
+        &minion(),
+        "0 connect, 0 down1, 0.5 retry, 0.6 disconnect, 1 retry, 2 disable, 3 retry",
+        "0 connecting open1, 0 backoff, 0.5 connecting open2, 0.6 stopped close2, 1 stopped, \
+         2 disabled, 3 disabled",
+    );
+}
+
+#[test]
 fn ext_11_after_a_failed_connect_nothing_is_tried_for_a_while() {
     let settings = dispatch();
     // What is lost was no failed connect: the next turn may try at once.
@@ -190,7 +242,7 @@ fn ext_11_after_a_failed_connect_nothing_is_tried_for_a_while() {
         &settings,
         "0 list, 1 down1, 30.9 list, 31 list, 32 up2, 40 down2, 40 call",
         "0 connecting open1, 1 failed, 30.9 failed, 31 connecting open2, 32 ready, 40 failed close2, \
-         40 connecting open3",
+         40 reconnecting open3",
     );
     let (life, _) = live(&settings, "0 list, 1 down1, 30.9 list");
     assert_eq!(life.word(Words::Dispatch), "error");

@@ -50,7 +50,7 @@ fn any_terms() -> impl Strategy<Value = Terms> {
         |(scope, max_instances, max_in_flight, queue, idle)| {
             let idle = if scope == Shared { 0 } else { idle };
             let idle = Duration::from_secs(idle);
-            Terms { scope, max_instances, max_in_flight, queue, idle }
+            Terms { scope, max_instances, max_in_flight, max_per_principal: 0, queue, idle }
         },
     )
 }
@@ -99,7 +99,12 @@ impl Witness {
                 self.tickets += 1;
                 self.open.insert(self.tickets, dialog(n));
                 let era = if old { Era::Legacy } else { Era::Modern };
-                Some(Event::Take { ticket: Ticket(self.tickets), dialog: dialog(n).into(), era })
+                Some(Event::Take {
+                    ticket: Ticket(self.tickets),
+                    dialog: dialog(n).into(),
+                    principal: None,
+                    era,
+                })
             }
             Move::GiveUp(n) => pick(&open, n).map(|ticket| {
                 self.open.remove(&ticket);

@@ -18,7 +18,14 @@ use super::{Lease, Terms, reminder};
 const ERA: Era = Era::Legacy;
 
 fn terms(scope: SessionScope) -> Terms {
-    Terms { scope, max_instances: 0, max_in_flight: 0, queue: 64, idle: Duration::ZERO }
+    Terms {
+        scope,
+        max_instances: 0,
+        max_in_flight: 0,
+        max_per_principal: 0,
+        queue: 64,
+        idle: Duration::ZERO,
+    }
 }
 
 fn per_dialog(max_instances: u32) -> Terms {
@@ -49,7 +56,18 @@ impl Desk {
     }
 
     fn take_in(&mut self, era: Era, ticket: u64, dialog: &str) -> Vec<String> {
-        self.step(Event::Take { ticket: Ticket(ticket), dialog: dialog.into(), era })
+        self.take_for(ticket, dialog, None, era)
+    }
+
+    fn take_for(
+        &mut self,
+        ticket: u64,
+        dialog: &str,
+        principal: Option<&str>,
+        era: Era,
+    ) -> Vec<String> {
+        let (dialog, principal) = (dialog.into(), principal.map(Into::into));
+        self.step(Event::Take { ticket: Ticket(ticket), dialog, principal, era })
     }
 
     fn made(&mut self, instance: u64) -> Vec<String> {
@@ -117,6 +135,25 @@ fn what_a_dialog_has_is_taken_at_once_unless_it_is_full_or_somebody_waits() {
     assert_eq!(take(&mut desk, "a"), None, "nothing new on what is retired");
     let mut each = Desk::new(terms(SessionScope::PerCall));
     assert_eq!(take(&mut each, "a"), None, "each call has its own");
+}
+
+#[test]
+fn a_principal_has_a_limited_number_of_sessions_and_a_queue_of_its_own() {
+    let mut desk = Desk::new(Terms { max_per_principal: 2, queue: 1, ..per_dialog(3) });
+    let take = |desk: &mut Desk, ticket, dialog: &str, whose| {
+        desk.take_for(ticket, dialog, Some(whose), ERA)
+    };
+    assert_eq!(take(&mut desk, 1, "a", "ada"), ["make #1"]);
+    assert_eq!(take(&mut desk, 2, "b", "ada"), ["make #2"]);
+    assert_eq!(take(&mut desk, 3, "c", "ada"), NOTHING, "there is room, but not for ada");
+    assert_eq!(take(&mut desk, 4, "d", "ada"), ["4 refused: Full"]);
+    assert_eq!(take(&mut desk, 5, "e", "bob"), ["make #3"], "others are not behind ada");
+    assert_eq!(take(&mut desk, 6, "f", "bob"), NOTHING, "the server has no room");
+    desk.made(1);
+    // What ends counts until it is gone.
+    assert_eq!(desk.step(Event::DialogEnded("a".into())), ["end #1"]);
+    assert_eq!(desk.gone(1), ["make #4"], "ada came first");
+    assert_eq!(desk.made(4), ["3 gets #4"]);
 }
 
 #[test]

@@ -25,7 +25,7 @@ const HANDOVER: Duration = Duration::from_secs(1);
 /// What became of the attempt to take a ledger over.
 #[derive(Debug)]
 pub(crate) enum Claim {
-    Taken(Dead),
+    Taken(Box<Dead>),
     /// Its instance lives, or another process is reaping it.
     Held,
     /// Not a ledger of this user, or gone meanwhile.
@@ -55,7 +55,7 @@ pub(crate) fn claim(path: &Path) -> io::Result<Claim> {
         return Ok(Claim::NotOurs);
     }
     let reading = read(instance, &text(&file)?);
-    Ok(Claim::Taken(Dead { instance, reading, path: path.to_owned(), _lock: file }))
+    Ok(Claim::Taken(Box::new(Dead { instance, reading, path: path.to_owned(), _lock: file })))
 }
 
 /// Waits only if the host has died: then a child before its `execve` holds its lock, and will die at once.

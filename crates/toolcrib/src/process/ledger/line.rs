@@ -21,8 +21,11 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// The instance itself; the first line of its file.
-    Host(Identity),
+    /// The instance itself; the first line of its file. Its cgroup's folder may never have come to be.
+    Host {
+        host: Identity,
+        cgroup: Option<String>,
+    },
     /// Written before the start when it has no leader, and again with it after.
     Entry(Entry),
     /// Written before the guest can exist, and again whenever more of it is known.
@@ -34,6 +37,8 @@ pub(crate) enum Line {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) host: Option<Identity>,
+    /// The folder of the instance's cgroup.
+    pub(crate) cgroup: Option<String>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) guests: Vec<Guest>,
     pub(crate) damaged: usize,
@@ -54,7 +59,9 @@ pub(crate) fn read(instance: InstanceId, text: &[u8]) -> Reading {
     let (mut live, mut guests) = (BTreeMap::new(), BTreeMap::new());
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match decode(instance, line) {
-            Ok(Line::Host(host)) => reading.host = Some(host),
+            Ok(Line::Host { host, cgroup }) => {
+                (reading.host, reading.cgroup) = (Some(host), cgroup);
+            }
             Ok(Line::Entry(entry)) => {
                 live.insert(entry.mark, entry);
             }
@@ -90,6 +97,8 @@ struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     pids: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     engine: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<String>,
@@ -120,7 +129,7 @@ fn record(instance: InstanceId, line: &Line) -> Record {
     }
     let host = Mark { instance, session: NO_SESSION };
     let (kind, mark, program, process) = match line {
-        Line::Host(process) => (HOST, &host, None, Some(process)),
+        Line::Host { host: process, .. } => (HOST, &host, None, Some(process)),
         Line::Entry(Entry { mark, program, leader: None }) => (INTENT, mark, Some(program), None),
         Line::Entry(Entry { mark, program, leader }) => {
             (STARTED, mark, Some(program), leader.as_ref())
@@ -136,6 +145,10 @@ fn record(instance: InstanceId, line: &Line) -> Record {
         start: process.map(|process| process.start),
         boot: process.map(|process| process.realm.boot.clone()),
         pids: process.map(|process| process.realm.pids.clone()),
+        cgroup: match line {
+            Line::Host { cgroup, .. } => cgroup.clone(),
+            _ => None,
+        },
         ..Record::default()
     }
 }
@@ -161,7 +174,7 @@ fn decode(instance: InstanceId, line: &[u8]) -> Result<Line, Unreadable> {
     let mark = Mark::parse(&record.owner).filter(|mark| mark.instance == instance);
     let mark = mark.ok_or(Unreadable::Damaged)?;
     let line = match record.kind.as_str() {
-        HOST => record.process().map(Line::Host),
+        HOST => record.process().map(|host| Line::Host { host, cgroup: record.cgroup.clone() }),
         INTENT => record.entry(mark, None),
         STARTED => record.process().and_then(|leader| record.entry(mark, Some(leader))),
         GUEST => record.guest(mark),
@@ -237,11 +250,13 @@ mod tests {
     #[test]
     fn lines_read_back_as_written() {
         let host = started(0).leader;
-        let lines =
-            [Line::Host(host.clone().unwrap()), Line::Entry(intent(1)), Line::Entry(started(2))];
-        let text = text(&lines);
-        let wanted = Reading { host, entries: vec![intent(1), started(2)], ..Reading::default() };
-        assert_eq!(read(instance(), text.as_bytes()), wanted);
+        for cgroup in [None, Some("/sys/fs/cgroup/x".to_owned())] {
+            let begun = Line::Host { host: host.clone().unwrap(), cgroup: cgroup.clone() };
+            let text = text(&[begun, Line::Entry(intent(1)), Line::Entry(started(2))]);
+            let entries = vec![intent(1), started(2)];
+            let wanted = Reading { host: host.clone(), cgroup, entries, ..Reading::default() };
+            assert_eq!(read(instance(), text.as_bytes()), wanted);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::line::{Entry, Line, encode};
 use super::{draft_of, file_name, folder, leads_to};
 use crate::process::guest::Guest;
 use crate::process::mark::{InstanceId, Mark};
-use crate::process::sys::{Identity, Realm};
+use crate::process::sys::{Cgroup, Identity, Realm};
 
 /// Each loses only against another process that reaps in that very moment.
 const ATTEMPTS: usize = 16;
@@ -23,6 +23,8 @@ const SLACK: usize = 256;
 pub(crate) struct Ledger {
     instance: InstanceId,
     host: Identity,
+    /// Where the instance's cgroup is to be.
+    cgroup: Option<String>,
     path: PathBuf,
     file: File,
     live: BTreeMap<Mark, Entry>,
@@ -33,7 +35,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn create(state: &Path, host: Identity) -> io::Result<Self> {
+    /// The instance's cgroup is noted before it exists, as everything is; it is to be made below `cgroups`.
+    pub(crate) fn create(state: &Path, host: Identity, cgroups: Option<&Path>) -> io::Result<Self> {
         let folder = folder(state);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
@@ -43,7 +46,9 @@ impl Ledger {
             let file = open_new(&path)?;
             match file.try_lock() {
                 Ok(()) if leads_to(&path, &file)? => {
-                    return Self::begin(instance, host, path, file);
+                    let cgroup = cgroups.map(|parent| Cgroup::path_of(parent, instance));
+                    let cgroup = cgroup.and_then(|path| path.into_os_string().into_string().ok());
+                    return Self::begin(instance, host, cgroup, path, file);
                 }
                 // A start beside this one took the new file for a dead instance's before it was locked.
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
@@ -53,11 +58,26 @@ impl Ledger {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    fn begin(instance: InstanceId, host: Identity, path: PathBuf, file: File) -> io::Result<Self> {
-        let (live, guests, line) = (BTreeMap::new(), BTreeMap::new(), Line::Host(host.clone()));
-        let mut ledger = Self { instance, host, path, file, live, guests, lines: 0, torn: false };
-        ledger.append(&line)?;
+    fn begin(
+        instance: InstanceId,
+        host: Identity,
+        cgroup: Option<String>,
+        path: PathBuf,
+        file: File,
+    ) -> io::Result<Self> {
+        let (live, guests) = (BTreeMap::new(), BTreeMap::new());
+        let mut ledger =
+            Self { instance, host, cgroup, path, file, live, guests, lines: 0, torn: false };
+        ledger.append(&ledger.first_line())?;
         Ok(ledger)
+    }
+
+    fn first_line(&self) -> Line {
+        Line::Host { host: self.host.clone(), cgroup: self.cgroup.clone() }
+    }
+
+    pub(crate) fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_deref().map(Path::new)
     }
 
     pub(crate) fn instance(&self) -> InstanceId {
@@ -121,7 +141,7 @@ impl Ledger {
         file.try_lock()?;
         let entries = self.live.values().cloned().map(Line::Entry);
         let guests = self.guests.values().cloned().map(Line::Guest);
-        let lines = iter::once(Line::Host(self.host.clone())).chain(entries).chain(guests);
+        let lines = iter::once(self.first_line()).chain(entries).chain(guests);
         let text: String =
             lines.map(|line| encode(self.instance, &line)).collect::<Result<_, _>>()?;
         file.write_all(text.as_bytes())?;
@@ -146,7 +166,7 @@ mod tests {
     use crate::process::sys;
 
     fn create(state: &Path) -> io::Result<Ledger> {
-        Ledger::create(state, sys::identity(std::process::id())?)
+        Ledger::create(state, sys::identity(std::process::id())?, None)
     }
 
     fn entry(ledger: &Ledger, session: u64) -> Entry {

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    set_child_subreaper,
+};
 
 use super::procfs::{self, Stat};
 use super::{Identity, Process, Realm};
@@ -18,6 +21,10 @@ const READ_LIMIT: u64 = 8 << 20;
 /// How long a look at the table waits for processes that are between two programs. They are so for microseconds,
 /// but on a busy machine one may have to wait for its turn in the middle of that.
 const SETTLE: Duration = Duration::from_secs(2);
+
+/// So often such a process is looked at even if the others took all the time: on a loaded machine a look at the whole
+/// table takes long.
+const LEAST_LOOKS: usize = 20;
 
 /// Gives back the memory that the program's own code takes. What is needed again comes back from the file by itself.
 #[allow(unsafe_code, reason = "advice about memory is given by address")]
@@ -73,6 +80,12 @@ pub(crate) fn processes(since: u64) -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
+/// From now on processes below this one whose parent ends become children of this process, instead of the first
+/// process of the machine. It holds for the whole process and cannot be seen by its children.
+pub(crate) fn become_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
 /// Signals exactly this process: if its pid has passed to another one meanwhile, nothing happens.
 pub(crate) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
@@ -99,24 +112,32 @@ pub(crate) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
     }
 }
 
+/// A process in the middle of `execve` shows no mark, and is still the same one.
 fn still_there(known: &Process) -> io::Result<bool> {
     let now = process(known.pid, known.start)?;
-    Ok(now.is_some_and(|now| now.start == known.start && now.mark == known.mark))
+    Ok(now.is_some_and(|now| {
+        now.start == known.start && (now.mark == known.mark || now.unsettled || known.unsettled)
+    }))
 }
 
 /// A process in the middle of `execve` shows no mark, or half an environment; that must not hide it.
 fn settled(pid: u32, since: u64, deadline: Instant) -> io::Result<Option<Process>> {
+    let mut looks = 0;
     loop {
+        looks += 1;
         match look(pid, since)? {
             Look::At(process) => return Ok(Some(process)),
             Look::Nothing => return Ok(None),
-            Look::Between(process) if Instant::now() >= deadline => return Ok(Some(process)),
+            Look::Between(process) if looks >= LEAST_LOOKS && Instant::now() >= deadline => {
+                return Ok(Some(process));
+            }
             Look::Between(_) => thread::sleep(Duration::from_millis(1)),
         }
     }
 }
 
-fn process(pid: u32, since: u64) -> io::Result<Option<Process>> {
+/// One row of the table, as it is at the moment.
+pub(super) fn process(pid: u32, since: u64) -> io::Result<Option<Process>> {
     match look(pid, since)? {
         Look::At(process) | Look::Between(process) => Ok(Some(process)),
         Look::Nothing => Ok(None),
@@ -137,9 +158,12 @@ fn look(pid: u32, since: u64) -> io::Result<Look> {
     };
     let environ = read(pid, "environ")?;
     let mark = environ.as_deref().and_then(procfs::mark);
-    let process = Process { pid, group: stat.group, start: stat.start, zombie: stat.zombie, mark };
+    let Stat { parent, group, start, zombie, .. } = stat;
+    let process = Process { pid, parent, group, start, zombie, mark, unsettled: false };
     match environ {
-        Some(environ) if mark.is_none() && is_stale(pid, &environ)? => Ok(Look::Between(process)),
+        Some(environ) if mark.is_none() && is_stale(pid, &environ)? => {
+            Ok(Look::Between(Process { unsettled: true, ..process }))
+        }
         _ => Ok(Look::At(process)),
     }
 }
@@ -147,6 +171,16 @@ fn look(pid: u32, since: u64) -> io::Result<Look> {
 /// What this process has in use, in bytes.
 pub(crate) fn memory() -> Option<u64> {
     procfs::resident(&read(std::process::id(), "status").ok()??)
+}
+
+/// What this process may use, in bytes: each control group that it is in has a limit of its own.
+pub(crate) fn memory_limit() -> Option<u64> {
+    let text = |path: &str| std::fs::read_to_string(path).ok();
+    let groups = text("/proc/self/cgroup").unwrap_or_default();
+    let files = procfs::memory_limit_files(&groups);
+    let limits = files.iter().filter_map(|file| text(file)?.trim().parse::<u64>().ok());
+    let machine = text("/proc/meminfo").and_then(|text| procfs::total(&text));
+    limits.chain(machine).min()
 }
 
 fn is_stale(pid: u32, environ: &[u8]) -> io::Result<bool> {

@@ -1,14 +1,21 @@
 //! What only the operating system knows: which processes there are, and how to bind a child's life to ours.
 
 #[cfg(target_os = "linux")]
+mod cgroup;
+#[cfg(target_os = "linux")]
+mod cgroup_path;
+#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
 mod spawn;
 #[cfg(target_os = "linux")]
+pub(crate) use cgroup::{Cgroup, current_cgroup};
+#[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    forget_code, identity, identity_in, lives, memory, processes, realm, signal,
+    become_subreaper, forget_code, identity, identity_in, lives, memory, memory_limit, processes,
+    realm, signal,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use spawn::spawn;
@@ -17,7 +24,8 @@ pub(crate) use spawn::spawn;
 mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    forget_code, identity, identity_in, lives, memory, processes, realm, signal, spawn,
+    Cgroup, become_subreaper, current_cgroup, forget_code, identity, identity_in, lives, memory,
+    memory_limit, processes, realm, signal, spawn,
 };
 
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -33,6 +41,8 @@ pub(crate) struct Born {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
+    /// Whether it is in the cgroup that was made for it.
+    pub(crate) is_in_cgroup: bool,
 }
 
 /// As the table and people write it.
@@ -44,6 +54,7 @@ pub(crate) fn number(pid: Pid) -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
+    pub(crate) parent: u32,
     pub(crate) group: u32,
     /// Ticks since boot. Together with the pid it names one process for ever, where the pid alone is reused.
     pub(crate) start: u64,
@@ -51,6 +62,8 @@ pub(crate) struct Process {
     pub(crate) zombie: bool,
     /// `None` where the environment has no mark or cannot be read.
     pub(crate) mark: Option<Mark>,
+    /// It was in the middle of `execve` each time it was looked at: it may have a mark all the same.
+    pub(crate) unsettled: bool,
 }
 
 /// One process, told apart from every other that has had or will have its pid.

@@ -7,6 +7,7 @@ use crate::process::mark::{Mark, OWNER_VARIABLE};
 /// The part of `/proc/<pid>/stat` that tells processes apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
+    pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) start: u64,
     pub(crate) zombie: bool,
@@ -24,7 +25,8 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
     let fields = str::from_utf8(&text[name_end + 1..]).ok()?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;
-    let group = fields.nth(1)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
     let flags: u64 = fields.nth(3)?.parse().ok()?;
     let start = fields.nth(12)?.parse().ok()?;
     // The last of these that `execve` sets: without it, the others are not to be believed.
@@ -32,6 +34,7 @@ pub(crate) fn stat(text: &[u8]) -> Option<Stat> {
     let environ_start: u64 = fields.nth(23)?.parse().ok()?;
     let environ_end: u64 = fields.next()?.parse().ok()?;
     Some(Stat {
+        parent,
         group,
         start,
         zombie: matches!(state, "Z" | "X" | "x"),
@@ -46,6 +49,35 @@ pub(crate) fn resident(status: &[u8]) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
+}
+
+/// The memory of the machine, in bytes, of `/proc/meminfo`.
+pub(crate) fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// The files that may hold a memory limit, of `/proc/self/cgroup`: those of a group and of all groups that it is in. Of
+/// both versions, where a group of version 1 names its controllers.
+pub(crate) fn memory_limit_files(groups: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            it if it.split(',').any(|it| it == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        for group in Path::new(path).ancestors() {
+            let group = group.to_string_lossy();
+            files.push(format!("{root}{}/{file}", group.trim_end_matches('/')));
+        }
+    }
+    files
 }
 
 /// Address and length of a line of `/proc/<pid>/maps` that is code of this file.
@@ -77,6 +109,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_limits_are_looked_for_in_each_group_of_both_versions() {
+        assert_eq!(total("MemFree: 1 kB\nMemTotal:       16 kB\n"), Some(16 << 10));
+        assert_eq!(total("MemTotal: much"), None);
+        let groups = "4:cpu,memory:/a\n3:cpuset:/b\n0::/c/d\nodd\n";
+        let expected = [
+            "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/c/d/memory.max",
+            "/sys/fs/cgroup/c/memory.max",
+            "/sys/fs/cgroup/memory.max",
+        ];
+        assert_eq!(memory_limit_files(groups), expected);
+    }
+
+    #[test]
     fn only_the_code_of_the_file_itself_is_code() {
         let own = Path::new("/usr/bin/tool crib");
         for (line, expected) in [
@@ -98,8 +145,14 @@ mod tests {
         94098461677968 94098461679592 94098493235200 140734693451319 140734693451339 140734693451339 \
         140734693453803 0";
 
-    const WANTED: Stat =
-        Stat { group: 4242, start: 987_654, zombie: false, kernel: false, environ: Some(2464) };
+    const WANTED: Stat = Stat {
+        parent: 1,
+        group: 4242,
+        start: 987_654,
+        zombie: false,
+        kernel: false,
+        environ: Some(2464),
+    };
 
     #[test]
     fn stat_is_read_whatever_the_name() {

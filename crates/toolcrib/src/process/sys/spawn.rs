@@ -11,16 +11,16 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::ptr;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, retry_on_intr, write};
 use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setpgid,
     waitpid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::Born;
+use super::{Born, Cgroup};
 use crate::process::launch::Launch;
 use crate::process::mark::{Mark, OWNER_VARIABLE};
 
@@ -30,24 +30,29 @@ const STACK: usize = 64 << 10;
 /// What runs a file that is executable and no program, as `execvp` has it.
 const SHELL: &CStr = c"/bin/sh";
 
-/// Starts a program in its own group. The kernel kills it when the calling *thread* ends, however it ends.
-pub(crate) fn spawn(launch: &Launch, mark: Mark) -> io::Result<Born> {
+/// Starts a program in its own group, and in this cgroup if that is possible. The kernel kills it when the calling
+/// *thread* ends, however it ends.
+pub(crate) fn spawn(launch: &Launch, mark: Mark, cgroup: Option<&Cgroup>) -> io::Result<Born> {
+    let procs = cgroup.and_then(|cgroup| cgroup.procs().ok());
     let image = Image::of(launch, mark)?;
     let (input, stdin) = io::pipe()?;
     let (stdout, output) = io::pipe()?;
     let (stderr, errors) = io::pipe()?;
-    let pid = Errand {
+    let errand = Errand {
         image: &image,
         streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
+        cgroup: procs.as_ref().map(AsFd::as_fd),
+        is_in_cgroup: AtomicBool::new(false),
         parent: getpid(),
         fault: AtomicI32::new(0),
-    }
-    .send()?;
+    };
+    let pid = errand.send()?;
     Ok(Born {
         pid,
         stdin: OwnedFd::from(stdin).into(),
         stdout: OwnedFd::from(stdout).into(),
         stderr: OwnedFd::from(stderr).into(),
+        is_in_cgroup: errand.is_in_cgroup.load(Ordering::Relaxed),
     })
 }
 
@@ -104,6 +109,9 @@ impl Pointers {
 struct Errand<'a> {
     image: &'a Image,
     streams: [BorrowedFd<'a>; 3],
+    /// The file by which it joins its cgroup.
+    cgroup: Option<BorrowedFd<'a>>,
+    is_in_cgroup: AtomicBool,
     parent: Pid,
     /// Why it did not become a program.
     fault: AtomicI32,
@@ -151,6 +159,11 @@ impl Errand<'_> {
         // A parent that died before the request sends no signal any more; the child then has another parent.
         if getppid() != Some(self.parent) {
             return Err(Errno::SRCH);
+        }
+        // Before there is a program that could start another process. Without a cgroup the program runs all the same.
+        if let Some(procs) = self.cgroup {
+            let joined = retry_on_intr(|| write(procs, b"0"));
+            self.is_in_cgroup.store(joined.is_ok(), Ordering::Relaxed);
         }
         let [stdin, stdout, stderr] = self.streams;
         retry_on_intr(|| dup2_stdin(stdin))?;

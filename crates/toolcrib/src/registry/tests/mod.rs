@@ -102,6 +102,8 @@ impl Crib {
             presence: entry.presence,
             offer: entry.lists.as_ref().map(|lists| Offer {
                 unaccepted: None,
+                invalid: &[],
+                unpinned: None,
                 tools: &lists.tools,
                 prompts: &lists.prompts,
                 resources: &lists.resources,

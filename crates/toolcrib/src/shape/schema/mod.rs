@@ -11,6 +11,7 @@ mod compiling;
 mod effort;
 mod keywords;
 mod refs;
+mod validity;
 mod violation;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use serde_json::Value;
 use toolcrib_wire::Raw;
 
 pub use bounds::Unchecked;
+pub use validity::SchemaJudge;
 pub use violation::Violation;
 
 use cache::Cache;

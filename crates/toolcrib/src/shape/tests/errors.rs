@@ -94,7 +94,8 @@ fn min_60_a_framework_error_names_its_server_and_its_cause() {
     let json = report(&facts(), Err(&error), ErrorMessage::FirstText);
     let expected = concat!(
         r#"{"kind":"connection","code":"CONNECTION_FAILED","message":"failed to connect","retry":"now","#,
-        r#""cause":"refused","server":"github","tool":"create_issue","time":"1970-01-01T00:00:00.000Z"}"#
+        r#""cause":"refused","server":"github","tool":"create_issue","time":"1970-01-01T00:00:00.000Z","#,
+        r#""timestamp":"1970-01-01T00:00:00.000Z","text":"[MCP:github] failed to connect: refused"}"#
     );
     assert_eq!(json.get("error").unwrap().text(), expected);
 }
@@ -136,8 +137,10 @@ fn a_report_has_the_same_members_whatever_happened() {
         r#"{"content":[{"type":"text","text":"no"}],"isError":true,"structuredContent":{"code":7}}"#,
     );
     let json = report(&facts(), Ok(&failed), ErrorMessage::Structured);
-    let error =
-        r#"{"kind":"tool","code":"tool","message":"no (code=7)","retry":"no","cause":{"code":7}}"#;
+    let error = concat!(
+        r#"{"kind":"tool","code":"tool","message":"no (code=7)","retry":"no","cause":{"code":7},"#,
+        r#""server":"github","tool":"mcp_github_create_issue","text":"[MCP:github] no (code=7)"}"#
+    );
     assert_eq!(json.get("error").unwrap().text(), error);
     assert_eq!(
         (json.get("ok").unwrap().text(), json.get("is_error").unwrap().text()),
@@ -152,7 +155,9 @@ fn a_report_has_the_same_members_whatever_happened() {
         assert_eq!(json.get(member).unwrap().text(), expected, "{member}");
     }
     assert!(
-        json.text().contains(r#""retry":"after","cause":null,"retry_after_ms":3000"#),
+        json.text().contains(
+            r#""retry":"after","cause":null,"text":"no free instance","retry_after_ms":3000"#
+        ),
         "{json:?}"
     );
 }

@@ -96,7 +96,8 @@ async fn min_31_a_lost_server_comes_back_by_itself() {
 async fn min_63_without_automatic_reconnection_a_lost_server_stays_lost() {
     let scene = Scene::new();
     let script = Script::default().on("tools/call die", [Step::Exit(1)]);
-    let entry = quick(scene.scripted(script, "log"), 0, 0);
+    let mut entry = quick(scene.scripted(script, "log"), 0, 0);
+    entry["lifecycle"]["reconnect"]["on_demand"] = json!(false);
     let conn = scene.start(scene.server(&entry));
     let ticket = within(conn.ready(Want::Call)).await.unwrap();
     tool(&ticket.session, "die", &json!({})).await.unwrap_err();

@@ -151,12 +151,12 @@ async fn min_06_one_server_too_many_is_refused_and_leaves_the_others_alone() {
     let pid = counted(&one, "a__count").await.0;
     // By hand, and in the file, before or after it.
     let entry = stage.scripted(counting(), "c").to_string();
-    assert!(matches!(within(host.add("c", &entry)).await, Err(OpError::TooMany(1))));
+    assert!(matches!(within(host.add("c", &entry)).await, Err(OpError::TooMany { max: 1, .. })));
     for ids in [["a", "b"], ["b", "a"]] {
         file(&ids);
         within(host.reload()).await.unwrap();
         assert_eq!(counted(&one, "a__count").await.0, pid);
-        assert_eq!(server(&host, "b").state, State::Disabled);
+        assert_eq!(server(&host, "b").state, State::Failed);
         assert!(super::stage::has_problem(&host, "host.max_servers", "b"));
     }
     assert_eq!(stage.log("b").len() + stage.log("c").len(), 0);

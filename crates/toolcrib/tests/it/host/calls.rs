@@ -169,7 +169,7 @@ async fn min_53_a_failure_of_any_kind_is_an_output() {
         "session": {"scope": "shared"},
         "results": {"error_style": "output", "format": "first_json"},
         "availability": {"on_unavailable": "keep"},
-        "lifecycle": {"reconnect": {"auto": false}},
+        "lifecycle": {"reconnect": {"auto": false, "on_demand": false}},
     });
     let host = host_of(&stage, script, &policy).await;
     let dialog = dialog(&host, "default").await;

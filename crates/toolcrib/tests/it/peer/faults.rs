@@ -101,7 +101,7 @@ async fn a_server_that_closes_its_input_fails_what_is_sent_to_it() {
     tool(&served.peer, "deaf", &json!({})).await.unwrap();
     let start = Instant::now();
     let error = tool(&served.peer, "echo", &json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Closed(_)), "{error:?}");
+    assert!(matches!(error, CallError::Unsent(_)), "{error:?}");
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     served.end().await;
 }

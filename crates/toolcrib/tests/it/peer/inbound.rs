@@ -20,7 +20,8 @@ impl Handler for Client {
         match asked.method.as_str() {
             "roots/list" => Some(Box::pin(async { Ok(raw(&json!({"roots": []}))) })),
             "elicitation/create" => Some(Box::pin(async move {
-                let _pause = asked.pause(asked.calls().next());
+                let first = asked.calls().next();
+                let _pause = asked.pause(|tag| tag == first);
                 tokio::time::sleep(PERSON).await;
                 Ok(raw(&json!({"action": "accept"})))
             })),

@@ -21,6 +21,7 @@ use toolcrib::conn::peer::{
     CallError, CallOptions, Event, Handler, NoRequests, Odd, Patience, Peer, PeerSettings, Receiver,
 };
 use toolcrib::process::{Graces, Instance};
+use toolcrib::signals::SecretMask;
 use toolcrib::transport::{
     Credentials, Encoding, Link, OpenError, Opening, Permissions, StreamSettings, Tls, open, over,
 };
@@ -129,6 +130,7 @@ impl World {
             credentials: Credentials::None,
             tls: &Tls::default(),
             permissions: self.permissions,
+            mask: SecretMask::default(),
         };
         within(open(transport, &opening)).await
     }
@@ -198,7 +200,7 @@ fn stream_settings() -> StreamSettings {
 }
 
 fn settings(handler: impl Handler) -> PeerSettings {
-    PeerSettings { server: "scripted".to_owned(), handler: Arc::new(handler) }
+    PeerSettings { server: "scripted".to_owned(), handler: Arc::new(handler), masks_results: false }
 }
 
 fn raw(value: &Value) -> Raw {

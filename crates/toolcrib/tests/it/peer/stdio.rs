@@ -182,7 +182,7 @@ async fn dkr_05_sending_after_the_end_fails() {
     echo(&served.peer, "before").await;
     within(served.peer.close(AT_ONCE)).await;
     let error = tool(&served.peer, "echo", &json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Closed(_)), "{error:?}");
+    assert!(matches!(error, CallError::Unsent(_)), "{error:?}");
     assert_eq!(error.to_string(), "Transport closed");
     let error = served.peer.notify("notifications/x", None).await.unwrap_err();
     assert_eq!(error.to_string(), "Transport closed");

@@ -22,6 +22,7 @@ async fn a_record_comes_back_whole_and_the_newest_first() {
         server: None,
         ended: "timeout".into(),
         arguments: Some(r#"{"a":1}"#.into()),
+        request_id: Some("r1".into()),
         ..call("second")
     };
     store.record(call("first"));
@@ -41,6 +42,7 @@ async fn each_of_many_comes_back_as_it_was_whatever_was_written_before_it() {
         server: (!number.is_multiple_of(5)).then(|| "s".into()),
         ended: if number.is_multiple_of(7) { "timeout".into() } else { "ok".into() },
         arguments: number.is_multiple_of(11).then(|| format!("[{number}]").into()),
+        request_id: number.is_multiple_of(13).then(|| format!("r{number}").into()),
         duration: Duration::from_micros((number / 64) as u64),
         ..call(&(number % 33).to_string())
     };

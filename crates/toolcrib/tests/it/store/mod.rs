@@ -43,6 +43,7 @@ fn call(tool: &str) -> CallRecord {
         duration: Duration::from_micros(1234),
         ended: "ok".into(),
         arguments: None,
+        request_id: None,
     }
 }
 

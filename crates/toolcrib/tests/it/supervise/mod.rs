@@ -1,15 +1,18 @@
 //! Many servers at once: each for itself, and all of them gone at the end.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib::conn::{News, State, Want};
 use toolcrib::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose};
 use toolcrib_config::ServerSpec;
-use toolcrib_config::model::units::Period;
 use toolcrib_testkit::scripted::{Script, Step};
 
 use crate::scene::{Scene, can, is_alive, text, tool, until, within};
+
+/// Only bounds a failure.
+const LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
 struct Log(Mutex<Vec<(u64, Whose, String)>>);
@@ -28,7 +31,7 @@ fn nobody() -> toolcrib::conn::Caller {
 }
 
 fn terms(scene: &Scene) -> Terms {
-    Terms { cwd: scene.path().to_owned(), drain_kill: Period::secs(30), caller: nobody() }
+    Terms { cwd: scene.path().to_owned(), drain_kill: None, caller: nobody() }
 }
 
 /// Servers by their entries, all taken in.
@@ -65,7 +68,7 @@ async fn one_bad_server_hurts_no_other() {
         until("it failed once", || bad.main().view().life.last_error().is_some()).await;
     }
     drop(ticket);
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     scene.close().await;
 }
 
@@ -80,7 +83,7 @@ async fn dis_16_min_27_closing_ends_every_server() {
         within(server.main().ready(Want::Call)).await.unwrap();
     }
     let pids: Vec<u32> = servers.iter().map(|server| pid(server)).collect();
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
     assert!(supervisor.servers().is_empty());
     assert!(servers.iter().all(|server| server.main().view().life.state() == State::Stopped));
@@ -114,7 +117,7 @@ async fn a_replaced_server_drains_while_the_new_one_serves() {
     assert_ne!(new.number(), old.number());
     until("the old one is gone", || supervisor.draining() == 0).await;
     assert!(!is_alive(old_pid) && is_alive(pid(&new)));
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     scene.close().await;
 }
 
@@ -151,7 +154,7 @@ async fn dialogs_have_processes_of_their_own_and_the_first_takes_the_one_that_li
     let ticket = within(third.conn().ready(Want::Call)).await.unwrap();
     assert_eq!(ticket.session.peer().facts().pid, Some(pid(server)));
     drop((ticket, third));
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     scene.close().await;
 }
 
@@ -170,7 +173,7 @@ async fn a_spare_that_is_dropped_ends_at_once() {
     until("it is gone", || !is_alive(its)).await;
     within(servers[0].main().ready(Want::Call)).await.unwrap();
     assert_eq!(servers[0].sessions(), 1);
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     scene.close().await;
 }
 
@@ -198,7 +201,7 @@ async fn dkr_19_and_20_each_call_has_a_session_of_its_own_beside_one_that_stays(
     assert_eq!((server.sessions(), pid(server)), (1, stays));
     assert!(pids.iter().all(|pid| !is_alive(*pid) && *pid != stays));
     assert_eq!(scene.count("log", "initialize"), 4);
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     scene.close().await;
 }
 
@@ -218,6 +221,6 @@ async fn a_lent_connection_that_is_dropped_is_lent_to_nobody_else() {
     within(next.conn().ready(Want::Call)).await.unwrap();
     assert!(server.main().view().session.is_none());
     drop(next);
-    within(supervisor.close()).await;
+    within(supervisor.close(LIMIT)).await;
     scene.close().await;
 }

@@ -132,12 +132,12 @@ fn credentials(place: &Place) -> PathBuf {
 }
 
 /// Fails where a canary is, with the line around it.
-fn clean(what: &str, text: &str) {
+pub(super) fn clean(what: &str, text: &str) {
     let line = text.lines().find(|line| line.contains(CANARY));
     assert_eq!(line, None, "a secret is in {what}");
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
         .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
@@ -280,7 +280,7 @@ async fn dis_43_no_secret_is_in_what_a_host_writes_answers_or_starts() {
 }
 
 /// What the owner is answered; of a stream what comes until the host ends.
-async fn get(socket: &Path, path: &str) -> String {
+pub(super) async fn get(socket: &Path, path: &str) -> String {
     let mut stream = within(UnixStream::connect(socket)).await.unwrap();
     let text =
         format!("GET /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -133,3 +133,21 @@ async fn an_interrupted_command_cancels_its_call_and_the_host_goes_on() {
     until("the call is cancelled", || has("notifications/cancelled"));
     assert_eq!(place.out(&["call", "s__echo", "-a", "x=1"]), "{\"x\":1}\n");
 }
+
+/// DIS-55: what the file disables can be enabled while the host runs; the file stays as it is.
+#[tokio::test]
+async fn dis_55_a_disabled_server_is_enabled_at_run_time() {
+    let mut entry = scripted(&Script::default());
+    entry["disabled"] = json!(true);
+    let file = json!({"servers": {"freecad": entry}}).to_string();
+    let place = Place::new().file(".dispatch/mcp.json", &file);
+    let _served = Served::start(&place).await;
+    assert_eq!(server(&place.json(&["servers"]), "freecad")["state"], "disabled");
+    assert_eq!(place.run(&["call", "freecad__echo"]).code, 1);
+    place.out(&["server", "enable", "freecad"]);
+    assert_eq!(place.tools(), ["freecad__echo", "freecad__fail", "freecad__env"]);
+    assert_eq!(place.out(&["call", "freecad__echo", "-a", "x=1"]), "{\"x\":1}\n");
+    place.out(&["server", "disable", "freecad"]);
+    assert_eq!(place.tools(), [] as [&str; 0]);
+    assert_eq!(place.read(".dispatch/mcp.json"), file);
+}

@@ -1,10 +1,24 @@
 //! `toolcrib serve`: one host for everybody who asks.
 
+mod arguments;
 mod canary;
+mod canary_echo;
 mod commands;
+mod connecting;
+mod fail_closed;
+mod failed_load;
+mod front;
+mod full_disk;
+mod life;
+mod logged;
 mod one_host;
+mod per_call;
 mod pipe;
+mod protection;
+mod questions;
+mod schemas;
 mod sdk;
+mod shares;
 mod signals;
 mod takeover;
 mod tokens;
@@ -12,11 +26,12 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -77,17 +92,48 @@ impl Served {
     async fn post(&self, path: &str, body: &Value) -> String {
         let body = body.to_string();
         let length = body.len();
-        self.send(&format!("POST {path} HTTP/1.1\r\nContent-Length: {length}"), &body).await
+        let kind = "Content-Type: application/json";
+        self.send(&format!("POST {path} HTTP/1.1\r\n{kind}\r\nContent-Length: {length}"), &body)
+            .await
     }
 
-    async fn send(&self, head: &str, body: &str) -> String {
-        let address = self.url().strip_prefix("http://").unwrap();
-        let mut stream = within(TcpStream::connect(address)).await.unwrap();
-        let text = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n{body}");
+    /// The same on the owner's socket, below the API's path.
+    async fn owner(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = within(UnixStream::connect(self.socket())).await.unwrap();
+        let length = body.len();
+        let text = format!(
+            "{method} /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = String::new();
         within(stream.read_to_string(&mut answer)).await.unwrap();
         answer
+    }
+
+    async fn send(&self, head: &str, body: &str) -> String {
+        let mut stream = self.open(head).await;
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        within(stream.read_to_string(&mut answer)).await.unwrap();
+        answer
+    }
+
+    /// A connection on which the head of a request was sent.
+    async fn open(&self, head: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        let address = self.address();
+        let text = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn connect(&self) -> TcpStream {
+        within(TcpStream::connect(self.address())).await.unwrap()
+    }
+
+    fn address(&self) -> &str {
+        self.url().strip_prefix("http://").unwrap()
     }
 }
 
@@ -150,6 +196,10 @@ impl Client {
     }
 
     async fn write(&mut self, message: &Value) {
+        self.write_line(&message.to_string()).await;
+    }
+
+    async fn write_line(&mut self, message: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         within(stdin.write_all(format!("{message}\n").as_bytes())).await.unwrap();
     }
@@ -200,6 +250,16 @@ fn state(place: &Place) -> PathBuf {
 pub(super) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Asks again and again until something is so in another process.
+async fn until_async(mut is_so: impl AsyncFnMut() -> bool) {
+    within(async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
 }
 
 async fn within<F: Future>(future: F) -> F::Output {

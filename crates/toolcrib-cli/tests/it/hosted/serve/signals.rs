@@ -107,8 +107,14 @@ async fn what_is_wrong_is_told_while_it_serves() {
         native(&json!({"docs": {"url": "http://127.0.0.1:9/mcp", "headers": {"A": "${NOPE_X}"}}}));
     let mut served = Served::start(&place).await;
     let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
-    let first = within(lines.next_line()).await.unwrap().unwrap();
-    assert!(first.starts_with("error: toolcrib.yaml:1:") && first.contains("NOPE_X"), "{first}");
+    let begun = Instant::now();
+    loop {
+        let line = within(lines.next_line()).await.unwrap().unwrap();
+        if line.starts_with("error: toolcrib.yaml:1:") && line.contains("NOPE_X") {
+            break;
+        }
+        assert!(begun.elapsed() < crate::hosted::PATIENCE, "{line}");
+    }
     let place = place.file("toolcrib.yaml", "version: [");
     let begun = Instant::now();
     loop {

@@ -12,13 +12,13 @@ use crate::Place;
 use crate::hosted::{demo, native};
 
 /// The status that a request gets, with or without a token.
-async fn status(served: &Served, path: &str, token: Option<&str>) -> u16 {
+pub(super) async fn status(served: &Served, path: &str, token: Option<&str>) -> u16 {
     let token = token.map(|token| format!("\r\nAuthorization: Bearer {token}"));
     let answer = served.ask(&format!("GET {path} HTTP/1.1{}", token.unwrap_or_default())).await;
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-fn made(place: &Place, args: &[&str]) -> Value {
+pub(super) fn made(place: &Place, args: &[&str]) -> Value {
     let told = place.json(&[&["token", "new"], args].concat());
     assert!(told["token"].as_str().unwrap().starts_with("toolcrib_"), "{told}");
     told
@@ -143,7 +143,7 @@ fn bearer(token: &str) -> String {
 }
 
 /// What a WebSocket tells until it ends.
-async fn talked(served: &Served, bearer: &str) -> String {
+pub(super) async fn talked(served: &Served, bearer: &str) -> String {
     let address = served.url().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(

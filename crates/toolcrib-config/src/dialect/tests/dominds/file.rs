@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{dominds, ids};
 use crate::model::policy::Grant;
+use crate::model::security::Section;
 use crate::model::transport::Transport;
 use crate::testing::{codes, compiled_in, discovered};
 use crate::{Dialect, Memory, Outcome};
@@ -95,7 +96,11 @@ fn dom_85_the_team_file_grants_toolsets() {
 
 #[test]
 fn a_bad_team_file_is_told_and_the_servers_stay() {
-    for (team, line) in [("members: [", 2), ("members:\n  alice: { toolsets: ws_read }\n", 2)] {
+    for (team, line, is_whole) in [
+        ("members: [", 2, false),
+        ("members: 5", 1, false),
+        ("members:\n  alice: { toolsets: ws_read }\n", 2, true),
+    ] {
         let world = Memory::default().with_file("/ws/.minds/team.yaml", team);
         let config = compiled_in(
             &world,
@@ -103,7 +108,10 @@ fn a_bad_team_file_is_told_and_the_servers_stay() {
             "version: 1\nservers: { a: { transport: stdio, command: x } }\n",
         );
         assert_eq!(ids(&config), ["a"], "{team}");
-        let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+        // Where members cannot be told, nobody has a grant.
+        assert_eq!(config.security.is_invalid(Section::Grants), !is_whole, "{team}");
+        let [problem, rest @ ..] = config.problems.as_slice() else { panic!("no problem: {team}") };
+        assert_eq!(rest.is_empty(), is_whole, "{rest:?}");
         assert_eq!(problem.source.as_deref(), Some(".minds/team.yaml"), "{team}");
         assert!(problem.line <= Some(line), "{problem:?}");
     }

@@ -173,7 +173,8 @@ fn ext_10_the_numbers_that_dominds_uses() {
     assert_eq!(policy.timeouts.connect, Period::secs(15));
     assert_eq!(policy.timeouts.startup, Period::secs(15), "connecting and listing");
     assert_eq!(policy.timeouts.request, Period::secs(60));
-    assert_eq!(policy.lifecycle.drain_kill, Some(Period::secs(3)));
+    assert_eq!(policy.lifecycle.drain_kill, None, "DOM-96");
+    assert_eq!(policy.lifecycle.retry.max, 5, "DOM-95");
     assert_eq!(policy.limits.pages, 50);
     assert_eq!(policy.lifecycle.connect, Connect::Eager);
     assert_eq!(config.host.reload.debounce, Period::millis(200));

@@ -1,0 +1,305 @@
+//! A server that repeats its secrets wherever it can: nobody is shown them, and the result of a tool is what it is.
+
+use std::fs;
+
+use tokio::task::JoinSet;
+use toolcrib_testkit::http::{Asked, HttpServer, Reply};
+use toolcrib_testkit::scripted::{Script, Step};
+
+use super::canary::{clean, get};
+use super::*;
+use crate::hosted::scripted;
+
+/// It has to be escaped in JSON and in addresses.
+const SECRET: &str = "c4nary \"echo\"/1+2";
+
+const VARIABLES: [(&str, &str); 3] =
+    [("CANARY_ECHO", SECRET), ("CANARY_WEB", "c4nary-web-token"), PATH];
+
+fn error(text: &str) -> Step {
+    let error = json!({"code": -32001, "message": text, "data": {"given": [SECRET]}});
+    let message = json!({"jsonrpc": "2.0", "id": "ID", "error": error}).to_string();
+    Step::Message(message.replace("\"ID\"", "$id"))
+}
+
+/// Says its secret in its name, its lists, its errors, its messages and its results.
+fn script() -> Script {
+    let says = format!("it is {SECRET}");
+    let hello = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "logging": {}, "completions": {}},
+        "serverInfo": {"name": says, "version": says},
+        "instructions": says,
+    });
+    let tool = |name: &str| json!({"name": name, "description": says, "inputSchema": {"type": "object", "description": says}});
+    let tools: Vec<Value> = ["told", "failing", "refuse", "noisy", "asks"].map(tool).to_vec();
+    let resources = ["file:///told", "file:///refuse"]
+        .map(|uri| json!({"uri": uri, "name": uri, "description": says}));
+    let content = json!([{"type": "text", "text": says}, {"type": "text", "text": json!({"inner": SECRET}).to_string()}]);
+    let told = json!({"content": content, "structuredContent": {"given": SECRET, SECRET: 1}});
+    let failing = json!({"content": content, "isError": true});
+    let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": "TOKEN", "progress": 1, "message": says}});
+    let question = json!({"message": says, "requestedSchema": {"type": "object", "properties": {"x": {"type": "string", "title": says}}}});
+    let log = json!({"level": "error", "logger": says, "data": {"text": says}});
+    Script { legacy_only: true, ..Script::default() }
+        .on("initialize", [Step::Result(hello)])
+        .on("tools/list", [Step::Result(json!({"tools": tools}))])
+        .on("resources/list", [Step::Result(json!({"resources": resources}))])
+        .on(
+            "prompts/list",
+            [Step::Result(json!({"prompts": [{"name": "refuse", "description": says}]}))],
+        )
+        .on("prompts/get", [error(&says)])
+        .on("completion/complete", [error(&says)])
+        .on("tools/call told", [Step::Result(told)])
+        .on("tools/call failing", [Step::Result(failing)])
+        .on("tools/call refuse", [error(&says)])
+        .on(
+            "tools/call asks",
+            [
+                Step::Ask { method: "elicitation/create".into(), params: question },
+                Step::Result(json!({"content": []})),
+            ],
+        )
+        .on(
+            "tools/call noisy",
+            [
+                Step::Notify { method: "notifications/message".into(), params: log, times: 1 },
+                Step::Message(progress.to_string().replace("\"TOKEN\"", "$token")),
+                Step::Result(json!({"content": []})),
+            ],
+        )
+        .on("resources/read", [error(&says)])
+}
+
+/// Takes the opening, and answers a call with a status and with what it was given.
+fn web(asked: &Asked) -> Reply {
+    let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let result = match message["method"].as_str() {
+        Some("initialize") => {
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "web", "version": "1"}})
+        }
+        Some("tools/list") => {
+            json!({"tools": [{"name": "refuse", "inputSchema": {"type": "object"}}]})
+        }
+        Some("notifications/initialized") => return Reply::status(202),
+        Some("tools/call") => {
+            let given = asked.header("authorization").unwrap_or_default();
+            // The excerpt of an error ends within the second one.
+            let body = format!("no luck with {given} at {} {}{given}", asked.path, "x".repeat(95));
+            return Reply::status(500).send(body);
+        }
+        _ => return Reply::status(405),
+    };
+    Reply::json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
+}
+
+struct Scene {
+    place: Place,
+    _web: HttpServer,
+}
+
+async fn scene() -> Scene {
+    let web = HttpServer::start(web).await.unwrap();
+    let mut echo = scripted(&script());
+    echo["env"] = json!({"ECHO_TOKEN": "${CANARY_ECHO}"});
+    let mut masks = echo.clone();
+    masks["results"] = json!({"mask_secrets": true});
+    let remote = json!({"url": format!("{}?key=${{CANARY_WEB}}", web.url("/mcp")), "protocol": "legacy",
+        "auth": {"kind": "bearer", "token": "${CANARY_WEB}"}});
+    let servers = json!({"echo": echo, "masks": masks, "web": remote});
+    let text = json!({"version": 1, "servers": servers}).to_string();
+    Scene { place: Place::new().file("toolcrib.yaml", &text), _web: web }
+}
+
+impl Scene {
+    fn run(&self, args: &[&str]) -> crate::Ran {
+        self.place.run_with(args, &VARIABLES)
+    }
+}
+
+/// Fails where the secret is told in any of the ways in which it may be written; `c4nary` alone is enough.
+fn silent(args: &[&str], ran: &crate::Ran) {
+    clean(&format!("the output of {args:?}"), &ran.out);
+    clean(&format!("the log of {args:?}"), &ran.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn min_69_secrets_that_a_server_echoes_are_in_no_output_of_a_command() {
+    let scene = scene().await;
+    for args in [
+        &["call", "echo__refuse"][..],
+        &["call", "echo__refuse", "--json"],
+        &["call", "echo__refuse", "--raw"],
+        &["call", "masks__refuse", "--json"],
+        &["call", "masks__told"],
+        &["call", "masks__told", "--json"],
+        &["call", "masks__told", "--raw"],
+        &["call", "masks__failing"],
+        &["call", "masks__failing", "--json"],
+        &["call", "echo__noisy", "-v"],
+        &["call", "web__refuse"],
+        &["call", "web__refuse", "--json"],
+        &["read", "file:///refuse", "--server", "echo"],
+        &["read", "file:///refuse", "--server", "echo", "--json"],
+        &["prompt", "echo__refuse"],
+        &["prompt", "echo__refuse", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["servers", "--json"],
+        &["tools"],
+        &["tools", "--json"],
+        &["resources", "--json"],
+        &["prompts", "--json"],
+        &["why", "echo__refuse"],
+        &["check", "--json"],
+    ] {
+        silent(args, &scene.run(args));
+    }
+    // They are there: a result is handed on as it is, unless the configuration says otherwise.
+    let told = parsed(&scene.run(&["call", "echo__told", "--json"]));
+    assert_eq!(told["text"], format!("it is {SECRET}\n{}", json!({"inner": SECRET})));
+    assert_eq!(told["structured"]["given"], SECRET);
+    let told = parsed(&scene.run(&["call", "echo__failing", "--json"]));
+    assert_eq!(told["content"][0]["text"], format!("it is {SECRET}"));
+    let masked = parsed(&scene.run(&["call", "masks__told", "--json"]));
+    assert_eq!(masked["text"], "it is ***\n{\"inner\":\"***\"}");
+    assert_eq!(masked["structured"], json!({"given": "***", "***": 1}));
+    let error = parsed(&scene.run(&["call", "echo__refuse", "--json"]))["error"].clone();
+    assert_eq!(
+        (&error["message"], &error["cause"]),
+        (&json!("it is ***"), &json!({"given": ["***"]}))
+    );
+    let error = parsed(&scene.run(&["call", "web__refuse", "--json"]))["error"].clone();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("no luck with Bearer *** at /mcp?key=*** x"), "{message}");
+    let seen = parsed(&scene.run(&["doctor", "--json"]));
+    let name = &crate::hosted::server(&seen, "echo")["name"];
+    assert_eq!(name, "it is ***", "{seen}");
+}
+
+fn parsed(ran: &crate::Ran) -> Value {
+    crate::hosted::parsed(ran)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dis_43_secrets_that_a_server_echoes_are_in_no_log_event_or_answer_of_a_host() {
+    let scene = scene().await;
+    let args = ["serve", "--listen", ":0", "--json", "-v"];
+    let mut child = spawn(&scene.place, &args, &VARIABLES);
+    let (stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let mut log = JoinSet::new();
+    log.spawn(async move {
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).await.unwrap();
+        text
+    });
+    let line = within(BufReader::new(stdout).lines().next_line()).await.unwrap().unwrap();
+    let served = Served { child, line: serde_json::from_str(&line).unwrap() };
+    let mut events = JoinSet::new();
+    let socket = served.socket();
+    events.spawn(async move { get(&socket, "events").await });
+    get(&served.socket(), "servers?wait=true").await;
+    let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {}, "_meta": {"progressToken": id}}});
+    let read = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "file:///refuse"}});
+    let prompt = json!({"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": {"name": "echo__refuse"}});
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let complete = json!({"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params":
+        {"ref": {"type": "ref/prompt", "name": "echo__refuse"}, "argument": {"name": "x", "value": ""}}});
+    let mut client = Client::begin(&scene.place);
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "it", "version": "0"}});
+    client.ask("initialize", hello).await;
+    client.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    client.ask("logging/setLevel", json!({"level": "debug"})).await;
+    let mut all = String::new();
+    for request in [
+        call(1, "echo__refuse"),
+        call(1, "masks__failing"),
+        call(1, "masks__told"),
+        call(1, "echo__noisy"),
+        call(1, "web__refuse"),
+        call(1, "echo__asks"),
+        read,
+        prompt,
+        list,
+        complete,
+    ] {
+        let id = client.send(request["method"].as_str().unwrap(), request["params"].clone()).await;
+        let mut heard = String::new();
+        let answer: Value = loop {
+            let line = within(client.lines.next_line()).await.unwrap().unwrap();
+            heard += &line;
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["method"] == "elicitation/create" {
+                let result = json!({"action": "accept", "content": {"x": "y"}});
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+                client.write(&answer).await;
+            } else if message["id"] == id {
+                break message;
+            }
+        };
+        clean(&format!("what a client hears of {request}"), &heard);
+        all += &heard;
+        assert!(answer["result"].is_object() || answer["error"].is_object(), "{answer}");
+    }
+    for method in ["elicitation/create", "notifications/message", "notifications/progress"] {
+        assert!(all.contains(method), "{method} is in {all}");
+    }
+    for path in ["problems", "servers", "servers/echo", "tools", "calls", "status"] {
+        clean(path, &get(&served.socket(), path).await);
+    }
+    drop(client);
+    served.end(Signal::TERM).await;
+    clean("the events", &within(events.join_next()).await.unwrap().unwrap());
+    let log = within(log.join_next()).await.unwrap().unwrap();
+    clean("the host's log", &log);
+    assert!(log.contains("it is ***"), "a failed call is logged: {log}");
+    let kept = scene.place.home();
+    for file in super::canary::files(&kept) {
+        clean(&file.display().to_string(), &String::from_utf8_lossy(&fs::read(&file).unwrap()));
+    }
+}
+
+#[test]
+fn dis_43_min_69_secrets_in_commands_and_addresses_are_not_explained() {
+    let servers = json!({
+        "args": {"command": "tool", "args": ["--api-key", "c4nary-1", "--token=c4nary-2", "-c", "run --password c4nary-3 now"]},
+        "url": {"url": "https://me:c4nary-4@h.test/mcp?token=c4nary-5&mode=fast"},
+        "template": {"url": "https://h.test/mcp?api_key=c4nary-6${REST}", "headers": {"X-Key": "c4nary-7"}},
+        "wrong": {"url": "ftp://me:c4nary-8@h.test/?token=c4nary-9"},
+    });
+    let host = json!({"secrets": {"ask": {"kind": "command", "command": ["vault", "--token", "c4nary-10", "{path}"]}}});
+    let text =
+        serde_json::to_string_pretty(&json!({"version": 1, "host": host, "servers": servers}))
+            .unwrap();
+    let place = Place::new().file("toolcrib.yaml", &text);
+    for args in [
+        &["explain"][..],
+        &["explain", "--json"],
+        &["explain", "args"],
+        &["trust", "--show"],
+        &["trust", "--show", "--json"],
+        &["check"],
+        &["check", "--json"],
+    ] {
+        let ran = place.run_with(args, &[PATH]);
+        silent(args, &ran);
+    }
+    let shown = place.run_with(&["explain"], &[PATH]).out;
+    for kept in [
+        "--api-key",
+        "--token=***",
+        "run --password *** now",
+        "https://me:***@h.test/mcp?token=***&mode=fast",
+        "api_key=***${REST}",
+    ] {
+        assert!(shown.contains(kept), "{kept} is in {shown}");
+    }
+    let revealed = place.run_with(&["explain", "--reveal"], &[PATH]).out;
+    for number in [1, 2, 3, 4, 5, 6, 7, 10] {
+        assert!(revealed.contains(&format!("c4nary-{number}")), "{number}: {revealed}");
+    }
+}

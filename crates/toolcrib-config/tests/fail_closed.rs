@@ -1,0 +1,270 @@
+//! Generated mistakes in a good configuration: none of them widens the rights of an anonymous or restricted principal,
+//! neither at a start nor on a reload.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+use toolcrib_config::model::host::Pins;
+use toolcrib_config::model::security::{Protection, Section};
+use toolcrib_config::model::transport::Transport;
+use toolcrib_config::{Config, Memory, ServerSpec, Workspace, compile};
+
+/// Every setting that restricts somebody, at its strictest.
+fn good() -> Value {
+    let hash = "860a5f6de411e2c46b14b8491994ac8f4eb4ca378cf1107fa8254de5179442dd";
+    json!({
+        "version": 1,
+        "gateway": {
+            "listen": "127.0.0.1:1",
+            "tokens": [{"sha256": hash, "agent": "ci", "owner": false}],
+            "oauth": {"issuer": "https://issuer.example", "audience": "a", "agent_claim": "sub"},
+            "limits": {"rate": 5, "sessions": 3, "idle": "5m"},
+        },
+        "host": {
+            "permissions": {"spawn": false, "network": false, "docker": false},
+            "grants": {"members": {
+                "default": {"toolsets": [], "capabilities": []},
+                "reviewer": {"toolsets": ["a"], "capabilities": ["cap"]},
+            }},
+            "pins": "enforce",
+            "secrets": {"s": {"kind": "file", "path": "secrets"}},
+        },
+        "profiles": {"strict": {
+            "expose": {"tools": {"deny": ["danger*"]}},
+            "client": {"sampling": "off"},
+        }},
+        "servers": {
+            "a": {
+                "command": "x", "allow_commands": ["x"], "inherit_env": "none",
+                "expose": {
+                    "tools": {"allow": ["safe"], "deny": ["danger"], "mode": "deny_wins",
+                        "requires": {"safe": ["cap"]}},
+                    "prompts": {"as": "off", "deny": ["p"]},
+                    "resources": {"as": "off", "allow": ["r"]},
+                },
+                "client": {"roots": "off", "sampling": "off", "elicitation": "off", "logging": "off"},
+                "access": {"grant": "capabilities"},
+            },
+            "b": {"url": "https://b.example/mcp", "url_policy": "https_or_loopback", "profile": "strict"},
+            "c": {"transport": {"kind": "stdio", "command": "x", "allow_commands": ["x"],
+                "env": {"inherit": "none"}}},
+            "d": {"command": "x", "enabled": false, "scope": "cwd"},
+        },
+    })
+}
+
+/// Keys that are names of the person's own, or that restrict nobody.
+const FREE_KEYS: &[&str] = &[
+    "version",
+    "servers",
+    "profiles",
+    "default",
+    "reviewer",
+    "s",
+    "strict",
+    "a",
+    "b",
+    "c",
+    "d",
+    "safe",
+    "command",
+    "url",
+    "transport",
+    "kind",
+];
+
+/// Keys whose value is one of a few words.
+const WORDS: &[&str] = &[
+    "pins",
+    "mode",
+    "as",
+    "roots",
+    "sampling",
+    "elicitation",
+    "logging",
+    "grant",
+    "url_policy",
+    "inherit_env",
+    "inherit",
+    "scope",
+];
+
+fn config(text: &str) -> Config {
+    let world = Memory::default().with_file("/ws/toolcrib.yaml", text);
+    compile(&Workspace { root: PathBuf::from("/ws"), home: None, named: None }, &world)
+}
+
+/// One member of a map, or one item of a list.
+fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(place, value)| (place.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (key, value) in children {
+        let below = format!("{path}/{key}");
+        found.push(below.clone());
+        paths(value, &below, found);
+    }
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}
+
+/// Values that cannot stand where this one does.
+fn wrong_values(key: &str, value: &Value) -> Vec<Value> {
+    let all =
+        [json!(5.5), json!(true), json!("nope!"), json!([]), json!({"nope!": 5}), Value::Null];
+    let kind = std::mem::discriminant(value);
+    let mut wrong: Vec<Value> =
+        all.into_iter().filter(|other| std::mem::discriminant(other) != kind).collect();
+    match value {
+        Value::String(word) if WORDS.contains(&key) => wrong.push(json!(format!("{word}d"))),
+        // A map without a value is an empty one: somebody removed what was in it.
+        Value::Object(_) => wrong.retain(|other| !other.is_null()),
+        _ => {}
+    }
+    wrong
+}
+
+/// Slips of one letter.
+fn slips(key: &str) -> Vec<String> {
+    let letters: Vec<char> = key.chars().collect();
+    let mut slips = Vec::new();
+    for place in 0..letters.len() {
+        let mut dropped = letters.clone();
+        dropped.remove(place);
+        let mut doubled = letters.clone();
+        doubled.insert(place, letters[place]);
+        let mut swapped = letters.clone();
+        swapped.swap(place, (place + 1).min(letters.len() - 1));
+        slips.extend([dropped, doubled, swapped]);
+    }
+    let written = slips.into_iter().map(String::from_iter);
+    written.filter(|slip: &String| slip != key && !slip.is_empty()).collect()
+}
+
+/// The files that one mistake makes of the good one, each with what the mistake is.
+fn mistakes() -> Vec<(String, String)> {
+    let (good, mut found, mut all) = (good(), Vec::new(), Vec::new());
+    paths(&good, "", &mut all);
+    for path in all {
+        let key = last(&path);
+        if FREE_KEYS.contains(&key) {
+            continue;
+        }
+        for wrong in wrong_values(key, good.pointer(&path).unwrap()) {
+            let mut file = good.clone();
+            *file.pointer_mut(&path).unwrap() = wrong.clone();
+            found.push((format!("{path}: {wrong}"), file.to_string()));
+        }
+        let (above, _) = path.rsplit_once('/').unwrap();
+        if !good.pointer(above).unwrap().is_object() {
+            continue;
+        }
+        for slip in slips(key) {
+            let mut file = good.clone();
+            let map: &mut Map<String, Value> =
+                file.pointer_mut(above).unwrap().as_object_mut().unwrap();
+            let value = map.remove(key).unwrap();
+            if map.insert(slip.clone(), value).is_none() {
+                found.push((format!("{path} as {slip}"), file.to_string()));
+            }
+        }
+    }
+    let text = good.to_string();
+    found.extend((0..text.len()).map(|end| (format!("cut at {end}"), text[..end].to_owned())));
+    found
+}
+
+/// The rights that a configuration gives beyond the good one.
+fn widened(good: &Config, config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut check = |is_wider: bool, what: &str| {
+        if is_wider {
+            found.push(what.to_owned());
+        }
+    };
+    let (protection, invalid) = (config.security.protection, |it| config.security.is_invalid(it));
+    check(protection == Protection::Open, "anonymous callers come in");
+    let same_tokens =
+        config.gateway.tokens == good.gateway.tokens && config.gateway.oauth == good.gateway.oauth;
+    check(protection == Protection::Protected && !same_tokens, "other tokens");
+    check(config.host.pins != Pins::Enforce, "pins");
+    check(!invalid(Section::Secrets) && config.host.secrets != good.host.secrets, "secrets");
+    if !invalid(Section::Grants) {
+        let members = &config.host.grants.members;
+        check(!members.contains_key("default"), "`default` is unrestricted");
+        for (name, member) in members.iter() {
+            let good = good.host.grants.members.get(name).cloned().unwrap_or_default();
+            check(member.toolsets.iter().any(|it| !good.toolsets.contains(it)), "toolsets");
+            let has_more = member.capabilities.iter().any(|it| !good.capabilities.contains(it));
+            check(has_more, "capabilities");
+        }
+    }
+    for spec in config.servers.iter().filter(|spec| spec.policy.enabled) {
+        let permissions = &config.host.permissions;
+        check(permissions.spawn || permissions.network || permissions.docker, "permissions");
+        let before = good.servers.iter().find(|it| it.id == spec.id && it.policy.enabled);
+        let before = before.unwrap_or_else(|| panic!("`{}` was not enabled", spec.id));
+        check(limits(spec) != limits(before), &format!("server {}", spec.id));
+    }
+    found
+}
+
+/// Everything that restricts a server.
+fn limits(spec: &ServerSpec) -> String {
+    let policy = &spec.policy;
+    let transport = match &spec.transport {
+        Transport::Stdio(it) => {
+            let inherited = ["PATH", "HOME", "OTHER"].map(|name| it.env.inherit.admits(name));
+            format!("{:?} {inherited:?}", it.allow_commands)
+        }
+        Transport::StreamableHttp(it) => format!("{:?}", it.remote.url_policy),
+        other => format!("{other:?}"),
+    };
+    format!(
+        "{:?} {:?} {:?} {:?} {transport}",
+        policy.expose, policy.client, policy.access, policy.scope
+    )
+}
+
+#[test]
+fn no_single_mistake_widens_what_anybody_may_do() {
+    let good = config(&good().to_string());
+    assert_eq!(good.problems, [], "the good one is good");
+    assert_eq!(widened(&good, &good), Vec::<String>::new());
+    let mistakes = mistakes();
+    assert!(mistakes.len() > 2000, "{}", mistakes.len());
+    let mut wider = Vec::new();
+    for (mistake, text) in mistakes {
+        let mut config = config(&text);
+        let at_start = widened(&good, &config);
+        config.keep_host_of(&good);
+        let on_reload = widened(&good, &config);
+        let is_kept = config.security.protection == Protection::Protected;
+        if !at_start.is_empty() || !on_reload.is_empty() || !is_kept {
+            wider.push(format!(
+                "{mistake}: at start {at_start:?}, on reload {on_reload:?} {is_kept}"
+            ));
+        }
+    }
+    assert!(wider.is_empty(), "{} mistakes:\n{}", wider.len(), wider.join("\n"));
+}
+
+/// The test can fail: what somebody removes on purpose does widen.
+#[test]
+fn a_removed_section_is_noticed() {
+    let base = config(&good().to_string());
+    for (path, key) in
+        [("", "gateway"), ("/host", "grants"), ("/host", "pins"), ("/servers/a", "expose")]
+    {
+        let mut file = good();
+        file.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(key).unwrap();
+        assert!(!widened(&base, &config(&file.to_string())).is_empty(), "{path}/{key}");
+    }
+}
