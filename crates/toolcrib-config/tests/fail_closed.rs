@@ -268,3 +268,40 @@ fn a_removed_section_is_noticed() {
         assert!(!widened(&base, &config(&file.to_string())).is_empty(), "{path}/{key}");
     }
 }
+
+/// Sections without a value, empty ones, and sections at the wrong level are mistakes: the section is closed.
+#[test]
+fn an_empty_or_misplaced_section_is_closed() {
+    for (text, section) in [
+        ("gateway: {oauth: }", Section::Gateway),
+        ("gateway: {oauth: {}}", Section::Gateway),
+        ("gateway:", Section::Gateway),
+        ("host: {gateway: {tokens: []}}", Section::Gateway),
+        ("tokens: []", Section::Gateway),
+        ("oauth: {issuer: https://issuer.example}", Section::Gateway),
+        ("grants: {members: {}}", Section::Grants),
+        ("pins: enforce", Section::Pins),
+        ("host: {permissions: }", Section::Spawn),
+        ("host: {grants: }", Section::Grants),
+        ("host: {grants: {members: }}", Section::Grants),
+        ("host: {secrets: }", Section::Secrets),
+    ] {
+        let config = config(&format!("version: 1\n{text}\n"));
+        assert!(config.security.is_invalid(section), "{text}: {:?}", config.security);
+        assert!(!config.problems.is_empty(), "{text}");
+    }
+}
+
+/// An empty filter of a server is a mistake: the server does not start.
+#[test]
+fn a_server_with_an_empty_filter_does_not_start() {
+    for filter in
+        ["expose: ", "expose: {tools: }", "expose: {tools: {allow: }}", "client: ", "access: "]
+    {
+        let text =
+            format!("version: 1\nservers: {{a: {{command: x, {filter}}}, b: {{command: y}}}}\n");
+        let config = config(&text);
+        let started: Vec<&str> = config.servers.iter().map(|spec| &*spec.id).collect();
+        assert_eq!(started, ["b"], "{filter}: {:?}", config.problems);
+    }
+}

@@ -113,7 +113,7 @@ host:
 gateway:
   listen: 127.0.0.1:7420
   tokens: []
-  oauth: {}
+  oauth: { issuer: https://issuer.example, audience: toolcrib }
   limits: { body: 64MiB, sessions: 1000, rate: 0, idle: 30m }
 profiles:
   strict: { base: dominds, naming: { validity: reject } }

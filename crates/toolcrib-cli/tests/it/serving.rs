@@ -25,15 +25,27 @@ pub(crate) struct Serving {
     url: String,
 }
 
+const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--json"];
+
 impl Serving {
     pub(crate) async fn start(place: Place) -> Self {
         Self::start_with(place, &[]).await
     }
 
+    /// With variables in its environment.
+    pub(crate) async fn start_in(place: Place, environment: &[(&str, &str)]) -> Self {
+        let mut command = place.command(&SERVE);
+        command.envs(environment.iter().copied());
+        Self::start_command(command, place).await
+    }
+
     /// With more arguments.
     pub(crate) async fn start_with(place: Place, more: &[&str]) -> Self {
-        let args = [&["serve", "--listen", "127.0.0.1:0", "--json"], more].concat();
-        let command = place.command(&args);
+        let args = [&SERVE, more].concat();
+        Self::start_command(place.command(&args), place).await
+    }
+
+    async fn start_command(command: std::process::Command, place: Place) -> Self {
         let mut command = Command::from(command);
         command.env("PATH", PATH).stdin(Stdio::null());
         let (child, line) = first_line(command).await;

@@ -31,18 +31,30 @@ pub(super) fn sections_of(doc: &Doc, nodes: &[NodeId]) -> Vec<(Section, NodeId)>
     nodes.iter().copied().flat_map(of).collect()
 }
 
-/// Keys of security sections that have no value, as after a list whose items are all commented out.
+/// Keys of security sections that have no value, as after a list whose items are all commented out. A section without a
+/// value is such a key, and so is an empty `oauth`.
 pub(super) fn missing_values(doc: &Doc) -> Vec<NodeId> {
     let sections = Sections::of(doc);
-    let single = [(sections.gateway, "tokens"), (sections.host, "pins")];
-    let single = single.into_iter().filter_map(|(map, key)| doc.get(map?, key));
     let oauth = sections.gateway.and_then(|gateway| doc.get(gateway, "oauth"));
+    let empty =
+        oauth.filter(|map| matches!(doc.kind(*map), Kind::Map(entries) if entries.is_empty()));
+    let single = [
+        (sections.gateway, "tokens"),
+        (sections.gateway, "oauth"),
+        (sections.host, "pins"),
+        (sections.host, "permissions"),
+        (sections.host, "grants"),
+        (sections.host, "secrets"),
+        (sections.host.and_then(|host| doc.get(host, "grants")), "members"),
+    ];
+    let single = single.into_iter().filter_map(|(map, key)| doc.get(map?, key));
+    let single = single.chain(sections.gateway);
     let groups = [oauth, sections.permissions].into_iter().flatten();
     let secrets = sections.host.and_then(|host| doc.get(host, "secrets"));
     let stores = secrets.into_iter().flat_map(|map| doc.entries(map)).map(|(_, store)| *store);
     let groups = groups.chain(stores);
     let children = groups.flat_map(|map| doc.entries(map).iter().map(|(_, value)| *value));
-    single.chain(children).filter(|node| is_null(doc, *node)).collect()
+    single.chain(children).filter(|node| is_null(doc, *node)).chain(empty).collect()
 }
 
 /// Reports keys without a value as errors.
@@ -105,17 +117,14 @@ pub(super) fn missing_in_entry(doc: &Doc, entry: NodeId) -> Vec<NodeId> {
             .flatten()
             .flat_map(|map| {
                 let keys = ENTRY_KEYS.iter().chain(&["inherit"]);
-                keys.filter(|key| !ENTRY_GROUPS.contains(key))
-                    .filter_map(move |key| doc.get(map, key))
+                keys.filter_map(move |key| doc.get(map, key))
             })
             .collect();
     for group in ENTRY_GROUPS.iter().filter_map(|group| doc.get(entry, group)) {
         for (key, value) in doc.entries(group) {
-            match key.name.as_str() {
-                "tools" | "prompts" | "resources" => {
-                    found.extend(doc.entries(*value).iter().map(|(_, value)| *value));
-                }
-                _ => found.push(*value),
+            found.push(*value);
+            if let "tools" | "prompts" | "resources" = key.name.as_str() {
+                found.extend(doc.entries(*value).iter().map(|(_, value)| *value));
             }
         }
     }
@@ -172,11 +181,15 @@ impl<'a> Sections<'a> {
                 Some("gateway") => &[Section::Gateway],
                 Some("host") => &Section::HOST,
                 Some("include") => &Section::UNREADABLE,
-                _ => &[],
+                _ => misplaced(&unknown.key),
             };
         }
         if Some(unknown.map) == self.host {
-            return near().map_or(&[], Section::of_host_key);
+            // `gateway` one level too deep protects nothing where it stands.
+            return match text::nearest(&unknown.key, &["gateway"]) {
+                Some(_) => &[Section::Gateway],
+                None => near().map_or(&[], Section::of_host_key),
+            };
         }
         if Some(unknown.map) == self.permissions {
             return near().and_then(Section::of_permission).map_or(&Section::PERMISSIONS, alone);
@@ -194,6 +207,16 @@ impl<'a> Sections<'a> {
         let mut entries = self.doc.entries(map).iter();
         let (key, _) = entries.find(|(_, value)| self.doc.is_within(node, *value))?;
         Some(&key.name)
+    }
+}
+
+/// The sections that a key of the file's first level was meant for, where it belongs one level deeper.
+fn misplaced(key: &str) -> &'static [Section] {
+    let gateway = &["tokens", "oauth", "origins"];
+    let host = &["permissions", "grants", "pins", "secrets"];
+    match text::nearest(key, gateway) {
+        Some(_) => &[Section::Gateway],
+        None => text::nearest(key, host).map_or(&[], Section::of_host_key),
     }
 }
 

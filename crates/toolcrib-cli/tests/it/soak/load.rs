@@ -208,7 +208,9 @@ impl Work {
                     // On a busy machine a lease may have ended in between.
                     let is_new = next == 1 && since.elapsed() > IDLE;
                     if next != value + 1 && !is_new {
-                        return Err(Failure::Told(format!("{next} comes after {value}")));
+                        return Err(Failure::Told(format!(
+                            "{next} comes after {value} in round {round} of {text}"
+                        )));
                     }
                     (value, since) = (next, Instant::now());
                 }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use toolcrib_testkit::processes;
 
+use super::CLIENTS;
 use crate::PROGRAM;
 use crate::serving::within;
 
@@ -62,14 +63,16 @@ impl Scene {
         let shared = json!({"scope": "shared"});
         let lease = json!({"scope": "per_conversation", "max_instances": INSTANCES, "queue": 1024,
             "idle": format!("{}s", IDLE.as_secs())});
+        // All clients are one principal, and each keeps a session with the servers over HTTP.
+        let each = json!({"max_instances": 2 * CLIENTS, "max_per_principal": 2 * CLIENTS});
         let mut servers = json!({
             "steady": self.near(shared.clone(), &json!({})),
             "changing": self.near(shared.clone(), &json!({"VERSION": version.to_string()})),
-            "far": {"url": self.far.url},
+            "far": {"url": self.far.url, "session": each},
             "stateful": self.near(lease.clone(), &json!({})),
             "mortal": self.near(shared.clone(), &json!({"SOAK_VICTIM": self.tag})),
             "mortal_stateful": self.near(lease, &json!({"SOAK_VICTIM": self.tag})),
-            "mortal_far": {"url": self.mortal_far.url},
+            "mortal_far": {"url": self.mortal_far.url, "session": each},
         });
         if version % 2 == 1 {
             servers["guest"] = self.near(shared, &json!({}));
