@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::transport::{self, Transport};
 use toolcrib_wire::handshake::{Initialize, discover_params};
@@ -43,28 +43,89 @@ pub(super) struct Opened {
 pub(super) struct Failed {
     pub(super) failure: Failure,
     pub(super) stderr: Option<StderrTail>,
+    /// The start-up limit passed and the server wrote nothing; it may wait for `Content-Length` (C8 of the dialects).
+    pub(super) may_want_content_length: bool,
+    /// Work that the failure does not wait for.
+    pub(super) closing: Option<Pending<()>>,
+    pub(super) diagnosis: Option<Pending<Failure>>,
 }
 
-/// Opens a session, within its start-up limit, unless it is called off.
-pub(super) async fn connect(
-    setup: Arc<Setup>,
-    called_off: oneshot::Receiver<()>,
-) -> Result<Opened, Failed> {
-    let mut attempt =
-        Attempt { setup, peer: None, framing: None, found: None, mask: SecretMask::default() };
-    let outcome = tokio::select! {
-        outcome = attempt.run_or_explain() => outcome,
-        _ = called_off => Err(Failure::new(FailureKind::Connection, "connecting was called off")),
-    };
-    match outcome {
-        Ok(opened) => Ok(opened),
-        Err(failure) => {
-            let stderr = attempt.peer.as_ref().and_then(|peer| peer.facts().stderr.clone());
-            // What it wrote last may be on its way until it has ended.
-            attempt.close().await;
-            Err(Failed { failure, stderr })
+/// Work that has begun and is to be finished by whoever has it.
+pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Failed {
+            failure,
+            stderr: None,
+            may_want_content_length: false,
+            closing: None,
+            diagnosis: None,
         }
     }
+}
+
+/// Opens a session, within its start-up limit, unless it is called off. `framing` overrides what is remembered.
+pub(super) async fn connect(
+    setup: Arc<Setup>,
+    framing: Option<transport::Framing>,
+    mut called_off: oneshot::Receiver<()>,
+) -> Result<Opened, Failed> {
+    let begun = Instant::now();
+    let mut attempt =
+        Attempt { setup, peer: None, framing, found: None, mask: SecretMask::default() };
+    let outcome = tokio::select! {
+        outcome = attempt.run() => outcome,
+        _ = &mut called_off => {
+            attempt.close().await;
+            return Err(called_off_failure().into());
+        }
+    };
+    let failure = match outcome {
+        Ok(opened) => return Ok(opened),
+        Err(failure) => failure,
+    };
+    let mut failed = attempt.fail(failure);
+    tokio::select! {
+        () = failed.finish_until(begun, &attempt.setup) => {}
+        _ = called_off => {
+            if let Some(closing) = failed.closing.take() {
+                closing.await;
+            }
+        }
+    }
+    Err(failed)
+}
+
+fn called_off_failure() -> Failure {
+    Failure::new(FailureKind::Connection, "connecting was called off")
+}
+
+impl Failed {
+    /// Uses what is left of the limits: a diagnosis that is quick is part of the failure, and what a server that
+    /// ended wrote last is read to its end. A limit that has passed leaves no time (HOL-45).
+    async fn finish_until(&mut self, begun: Instant, setup: &Setup) {
+        if self.failure.kind == FailureKind::Timeout {
+            return;
+        }
+        let connect = Some(setup.spec.policy.timeouts.connect.0).filter(|limit| !limit.is_zero());
+        let limit = setup.startup().into_iter().chain(connect).min();
+        let end = limit.and_then(|limit| begun.checked_add(limit));
+        let (closing, diagnosis) = (&mut self.closing, &mut self.diagnosis);
+        let both = async { tokio::join!(finished(closing), finished(diagnosis)) };
+        let diagnosed = match end {
+            Some(end) => timeout_at(end, both).await.ok().and_then(|(_, diagnosed)| diagnosed),
+            None => both.await.1,
+        };
+        self.failure = diagnosed.unwrap_or_else(|| self.failure.clone());
+    }
+}
+
+/// Waits for work, if there is any, and takes it away once it is done.
+async fn finished<T>(work: &mut Option<Pending<T>>) -> Option<T> {
+    let done = work.as_mut()?.await;
+    *work = None;
+    Some(done)
 }
 
 struct Attempt {
@@ -79,49 +140,59 @@ struct Attempt {
 }
 
 impl Attempt {
-    async fn run_or_explain(&mut self) -> Result<Opened, Failure> {
-        let outcome = match self.run().await {
-            Err(failure) if failure.is_open() => Err(self.explain(failure).await),
-            outcome => outcome,
-        };
-        outcome.map_err(|failure| failure.masked(&self.mask))
-    }
-
-    /// Adds what a look at the address tells.
-    async fn explain(&self, failure: Failure) -> Failure {
-        // Where a secret could not be had nobody has looked for the server yet.
-        let Some(found) = self.found.clone() else { return failure };
-        let find = self.setup.find(&found);
-        let opening = self.setup.opening(&[], &find, &self.mask);
-        let sight = match &opening {
-            Ok(opening) => look(&self.setup.spec.transport, opening).await,
-            Err(_) => None,
-        };
-        let Some(diagnosis) = sight.map(diagnose) else { return failure };
-        let message = format!("{}; likely cause: {}", failure.message, diagnosis.cause);
-        Failure { message, fix: Some(diagnosis.step.to_owned()), ..failure }
-    }
-
     async fn run(&mut self) -> Result<Opened, Failure> {
         let learned = self.setup.world.memory.of(self.setup.spec.hash);
-        self.framing = learned.framing;
-        match self.within_limit().await {
-            Err(failure) if self.may_not_know_lines(&failure) => {
-                self.close().await;
-                self.framing = Some(transport::Framing::ContentLength);
-                self.within_limit().await
+        self.framing = self.framing.or(learned.framing);
+        let outcome = self.within_limit().await;
+        outcome.inspect_err(|failure| self.forget_what_failed(learned, failure))
+    }
+
+    /// What is remembered may be wrong, and without an answer nothing else would tell: the next attempt asks anew.
+    fn forget_what_failed(&self, learned: Learned, failure: &Failure) {
+        let Setup { spec, world, protocol, .. } = &*self.setup;
+        if learned == Learned::default() || *protocol != spec.policy.protocol {
+            return;
+        }
+        let is_local = spec.transport.remote().is_none();
+        match failure.kind {
+            FailureKind::Timeout if self.is_silent() => world.memory.forget(spec.hash),
+            // It may end because it is asked in an era that it no longer speaks.
+            FailureKind::Connection if is_local => {
+                world.memory.learn(spec.hash, Learned { era: None, ..learned });
             }
-            outcome => outcome,
+            _ => {}
         }
     }
 
-    /// A server that wrote nothing in all that time may wait for `Content-Length` (C8 of the dialects).
-    fn may_not_know_lines(&self, failure: &Failure) -> bool {
-        let silent = self.peer.as_ref().is_some_and(|peer| peer.framing().is_none());
-        failure.kind == FailureKind::Timeout
-            && silent
+    fn is_silent(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.framing().is_none())
+    }
+
+    /// The failure, with what is left to do.
+    fn fail(&mut self, failure: Failure) -> Failed {
+        let may_want_content_length = failure.kind == FailureKind::Timeout
+            && self.is_silent()
             && self.framing.is_none()
-            && self.setup.seeks_framing()
+            && self.setup.seeks_framing();
+        let fix = match &failure.fix {
+            Some(fix) if may_want_content_length => {
+                Some(format!("{fix}; if it speaks `Content-Length`, set `framing: content_length`"))
+            }
+            fix => fix.clone(),
+        };
+        let failure = Failure { fix, ..failure }.masked(&self.mask);
+        let peer = self.peer.take();
+        let stderr = peer.as_ref().and_then(|peer| peer.facts().stderr.clone());
+        let closing =
+            peer.map(|peer| -> Pending<()> { Box::pin(async move { peer.close(FAREWELL).await }) });
+        // Where a secret could not be had nobody has looked for the server yet.
+        let found = self.found.clone().filter(|_| failure.is_open());
+        let is_remote = self.setup.spec.transport.remote().is_some();
+        let diagnosis = found.filter(|_| is_remote).map(|found| -> Pending<Failure> {
+            let (setup, mask) = (Arc::clone(&self.setup), self.mask.clone());
+            Box::pin(explain(setup, found, mask, failure.clone()))
+        });
+        Failed { failure, stderr, may_want_content_length, closing, diagnosis }
     }
 
     async fn within_limit(&mut self) -> Result<Opened, Failure> {
@@ -293,6 +364,24 @@ impl Attempt {
             peer.close(FAREWELL).await;
         }
     }
+}
+
+/// Adds what a look at the address tells.
+async fn explain(
+    setup: Arc<Setup>,
+    found: Arc<Found>,
+    mask: SecretMask,
+    failure: Failure,
+) -> Failure {
+    let find = setup.find(&found);
+    let opening = setup.opening(&[], &find, &mask);
+    let sight = match &opening {
+        Ok(opening) => look(&setup.spec.transport, opening).await,
+        Err(_) => None,
+    };
+    let Some(diagnosis) = sight.map(diagnose) else { return failure };
+    let message = format!("{}; likely cause: {}", failure.message, diagnosis.cause);
+    Failure { message, fix: Some(diagnosis.step.to_owned()), ..failure }
 }
 
 /// The same address, as the transport of 2024-11-05.

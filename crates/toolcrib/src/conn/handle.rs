@@ -160,6 +160,14 @@ impl Conn {
         self.wait_for(want, impatient).await
     }
 
+    /// Waits for the end of the attempt with `Content-Length` that follows a silent start; the session, if it is up.
+    pub(crate) async fn content_length_tried(&self) -> Option<Ticket> {
+        let mut view = self.view.clone();
+        // An error means that the task has gone, and the attempt with it.
+        let _ = view.wait_for(|view| !view.life.is_trying_content_length()).await;
+        self.ready_now()
+    }
+
     async fn wait_for(
         &self,
         want: Want,

@@ -1,6 +1,6 @@
 //! What a connection is made of: the server's configuration, the host around it, and who answers its questions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,7 @@ use crate::auth::{Accounts, Protected};
 use crate::process::{Graces, Instance};
 use crate::secrets::{Found, Sources};
 use crate::signals::SecretMask;
+use crate::store::Store;
 use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls, Tokens};
 
 /// Finds what values refer to: variables, inputs, secrets.
@@ -84,7 +85,27 @@ const REMEMBERED: usize = 4096;
 
 /// What has worked with a server before, by the hash of its definition.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<HashMap<Hash, Learned>>);
+pub struct Memory {
+    known: Mutex<Known>,
+    /// Where it is kept for later hosts.
+    store: Option<Store>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    learned: HashMap<Hash, Learned>,
+    /// Definitions that `Content-Length` is being tried with, or was tried with in vain.
+    tried_content_length: HashSet<Hash>,
+}
+
+/// The one attempt to speak `Content-Length` with a silent server. Dropped before its end it counts for nothing, so
+/// that an attempt that was called off can be made again.
+#[derive(Debug)]
+pub(super) struct FramingAttempt {
+    world: Arc<World>,
+    hash: Hash,
+    is_over: bool,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
@@ -110,25 +131,69 @@ impl From<Permissions> for Permits {
 }
 
 impl Memory {
+    /// Begins with what earlier hosts learned, and keeps in the store what this one learns (DIS-52).
+    pub async fn load(store: Store) -> Self {
+        let read = store.learned().await;
+        let read = read.inspect_err(|error| tracing::debug!(%error, "nothing is known of servers"));
+        let learned = read.unwrap_or_default().into_iter().collect();
+        let known = Known { learned, ..Known::default() };
+        Memory { known: Mutex::new(known), store: Some(store) }
+    }
+
     pub fn of(&self, hash: Hash) -> Learned {
-        self.known().get(&hash).copied().unwrap_or_default()
+        self.known().learned.get(&hash).copied().unwrap_or_default()
     }
 
     pub fn learn(&self, hash: Hash, learned: Learned) {
         let mut known = self.known();
-        if known.len() >= REMEMBERED {
+        if known.learned.len() >= REMEMBERED {
             // A definition that changes all the time leaves one behind each time.
-            known.clear();
+            known.learned.clear();
         }
-        known.insert(hash, learned);
+        let before = known.learned.insert(hash, learned);
+        if let Some(store) = self.store.as_ref().filter(|_| before != Some(learned)) {
+            store.keep_learned(hash, learned);
+        }
     }
 
+    /// All is found out anew, the framing as well.
     pub fn forget(&self, hash: Hash) {
-        self.known().remove(&hash);
+        let mut known = self.known();
+        known.tried_content_length.remove(&hash);
+        let before = known.learned.remove(&hash);
+        if let Some(store) = self.store.as_ref().filter(|_| before.is_some()) {
+            store.forget_learned(hash);
+        }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Hash, Learned>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FramingAttempt {
+    /// Nothing where another connection of the same definition makes the attempt, or has made it.
+    pub(super) fn begin(world: &Arc<World>, hash: Hash) -> Option<Self> {
+        let mut known = world.memory.known();
+        if known.tried_content_length.len() >= REMEMBERED {
+            known.tried_content_length.clear();
+        }
+        let is_first = known.tried_content_length.insert(hash);
+        drop(known);
+        is_first.then(|| FramingAttempt { world: Arc::clone(world), hash, is_over: false })
+    }
+
+    /// It failed by itself: it is not made again.
+    pub(super) fn finish(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for FramingAttempt {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.world.memory.known().tried_content_length.remove(&self.hash);
+        }
     }
 }
 
@@ -307,7 +372,7 @@ mod tests {
             memory.learn(hash(number), learned);
             assert_eq!(memory.of(hash(number)), learned, "the newest is known");
         }
-        assert!(memory.known().len() <= REMEMBERED);
+        assert!(memory.known().learned.len() <= REMEMBERED);
         memory.forget(hash(3 * REMEMBERED - 1));
         assert_eq!(memory.of(hash(3 * REMEMBERED - 1)), Learned::default());
     }

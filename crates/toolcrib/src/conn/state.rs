@@ -79,6 +79,13 @@ pub(super) enum Phase {
         changed: bool,
     },
     Up(Up),
+    /// The start-up limit passed in silence and everybody who waited has the failure. The server is started once more
+    /// in the background and spoken to with `Content-Length`; nobody waits for that (DIS-53).
+    TryingContentLength {
+        run: Run,
+        /// Somebody asked for a retry meanwhile: it follows if this attempt fails.
+        retry: bool,
+    },
     Backoff {
         run: Run,
         until: Moment,
@@ -184,7 +191,7 @@ impl Life {
             Phase::Up(up) if up.list_failed || up.missed > 0 => State::Degraded,
             Phase::Up(_) => State::Ready,
             Phase::Backoff { .. } => State::Backoff,
-            Phase::Failed { .. } => State::Failed,
+            Phase::Failed { .. } | Phase::TryingContentLength { .. } => State::Failed,
             Phase::Draining { .. } => State::Draining,
             Phase::Stopped | Phase::Retired => State::Stopped,
         }
@@ -230,7 +237,10 @@ impl Life {
     /// The session that is being opened, serves or drains.
     pub fn link(&self) -> Option<Link> {
         match self.phase {
-            Phase::Connecting { .. } | Phase::Up(_) | Phase::Draining { .. } => Some(self.link),
+            Phase::Connecting { .. }
+            | Phase::TryingContentLength { .. }
+            | Phase::Up(_)
+            | Phase::Draining { .. } => Some(self.link),
             _ => None,
         }
     }
@@ -238,6 +248,11 @@ impl Life {
     /// Whether there is a session, or one is being opened or will be tried again.
     pub(super) fn is_connected_or_coming(&self) -> bool {
         self.link().is_some() || self.outlook() != Outlook::Down
+    }
+
+    /// Whether `Content-Length` is being tried in the background, after a silent start.
+    pub fn is_trying_content_length(&self) -> bool {
+        matches!(self.phase, Phase::TryingContentLength { .. })
     }
 
     /// Nothing more will happen: whoever runs this life may end.
@@ -248,7 +263,9 @@ impl Life {
     /// Tries that failed since the last success.
     pub fn attempts(&self) -> u32 {
         match self.phase {
-            Phase::Connecting { run, .. } | Phase::Backoff { run, .. } => run.failed,
+            Phase::Connecting { run, .. }
+            | Phase::TryingContentLength { run, .. }
+            | Phase::Backoff { run, .. } => run.failed,
             Phase::Failed { attempts, .. } => attempts,
             _ => 0,
         }

@@ -27,6 +27,10 @@ pub enum Event {
     Connected(Link),
     /// It could not be made, or it was lost.
     Down(Link, Failure),
+    /// The start-up limit passed and the server wrote nothing; `Content-Length` has not been tried with it yet.
+    Silent(Link, Failure),
+    /// What a look at the server's address adds to the failure of this session's start.
+    Diagnosed(Link, Failure),
     /// When something was last heard from the server; one sample before a tick is enough.
     Traffic(Link, Moment),
     /// Calls that use the session or wait for it.
@@ -67,6 +71,8 @@ pub enum Want {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Connect(Link),
+    /// The same with `Content-Length` framing, whatever is configured or remembered.
+    ConnectContentLength(Link),
     /// Ends the session in good order, or the attempt to open it; for one that is down already, whatever is
     /// left of it.
     Close(Link),
@@ -122,6 +128,8 @@ impl Turn<'_> {
             Event::Wanted(want) => self.wanted(want),
             Event::Connected(link) if self.is_current(link) => self.connected(),
             Event::Down(link, failure) if self.is_current(link) => self.down(failure),
+            Event::Silent(link, failure) if self.is_current(link) => self.silent(failure),
+            Event::Diagnosed(link, failure) => self.diagnosed(link, failure),
             Event::Traffic(link, at) if self.is_current(link) => self.heard(at),
             Event::Listed(link, outcome) if self.is_current(link) => self.listed(outcome),
             Event::ListChanged(link) if self.is_current(link) => self.list_changed(),
@@ -141,6 +149,7 @@ impl Turn<'_> {
             // Word of a session that is over.
             Event::Connected(_)
             | Event::Down(..)
+            | Event::Silent(..)
             | Event::Traffic(..)
             | Event::Listed(..)
             | Event::ListChanged(_)
@@ -200,8 +209,10 @@ impl Turn<'_> {
     }
 
     fn connected(&mut self) {
-        let Phase::Connecting { run, changed } = self.life.phase else {
-            return;
+        let (run, changed) = match self.life.phase {
+            Phase::Connecting { run, changed } => (run, changed),
+            Phase::TryingContentLength { run, .. } => (run, false),
+            _ => return,
         };
         let mut up = Up::after(run, self.now);
         up.relist_at = changed.then(|| self.now.after(LIST_CHANGE_WINDOW));
@@ -216,6 +227,7 @@ impl Turn<'_> {
                 let failed = run.failed.saturating_add(1);
                 self.failed(Run { failed, ..run }, failure);
             }
+            Phase::TryingContentLength { run, retry } => self.content_length_failed(run, retry),
             Phase::Up(up) => self.lost(up, failure),
             Phase::Draining { .. } => {
                 self.close();
@@ -223,6 +235,41 @@ impl Turn<'_> {
                 self.life.phase = Phase::Retired;
             }
             _ => {}
+        }
+    }
+
+    /// Everybody who waits fails now, after one start-up limit. The attempt with `Content-Length` follows in the
+    /// background, so that nobody waits for a second limit.
+    fn silent(&mut self, failure: Failure) {
+        let Phase::Connecting { run, .. } = self.life.phase else {
+            return self.down(failure);
+        };
+        self.note(failure);
+        self.life.link.0 += 1;
+        let run = Run { failed: run.failed.saturating_add(1), ..run };
+        self.life.phase = Phase::TryingContentLength { run, retry: false };
+        self.effects.push(Effect::ConnectContentLength(self.life.link));
+    }
+
+    /// The first failure stays the known one: a server that fails at `Content-Length` may only not speak it.
+    fn content_length_failed(&mut self, run: Run, retry: bool) {
+        let Some((_, first)) = self.life.last_error.clone() else { return };
+        if retry {
+            self.note(first);
+            self.connect_again();
+        } else {
+            self.failed(run, first);
+        }
+    }
+
+    /// A diagnosis may come late: it belongs to the newest session only, and only while that one is down.
+    fn diagnosed(&mut self, link: Link, failure: Failure) {
+        if self.life.link == link
+            && self.life.link().is_none()
+            && let Some((_, known)) = &mut self.life.last_error
+        {
+            *known = failure;
+            self.effects.push(Effect::Announce);
         }
     }
 
@@ -458,13 +505,18 @@ impl Turn<'_> {
 
     /// A stopped or disabled server stays so: a person said that.
     fn retry(&mut self) {
-        if let Phase::Backoff { .. } | Phase::Failed { .. } = self.life.phase {
-            self.connect_again();
+        match &mut self.life.phase {
+            Phase::Backoff { .. } | Phase::Failed { .. } => self.connect_again(),
+            // Two processes of one connection must not run at once, and the attempt must not be lost.
+            Phase::TryingContentLength { retry, .. } => *retry = true,
+            _ => {}
         }
     }
 
     fn restart(&mut self) {
-        if let Phase::Connecting { .. } | Phase::Up(_) = self.life.phase {
+        if let Phase::Connecting { .. } | Phase::TryingContentLength { .. } | Phase::Up(_) =
+            self.life.phase
+        {
             self.close();
             self.forget_freshness();
             self.life.restarts = self.life.restarts.saturating_add(1);
@@ -477,7 +529,7 @@ impl Turn<'_> {
     /// What is known of the lists stays known: they are not the session's but the server's.
     fn release(&mut self) {
         match self.life.phase {
-            Phase::Connecting { .. } | Phase::Up(_) => {
+            Phase::Connecting { .. } | Phase::TryingContentLength { .. } | Phase::Up(_) => {
                 self.close();
                 self.life.phase = Phase::Idle;
             }

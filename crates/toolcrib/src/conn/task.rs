@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use toolcrib_config::model::transport::Framing;
 use toolcrib_wire::Notification;
 
 use super::catalog::{Catalog, heeds};
 use super::changes::changes;
-use super::connect::{FAREWELL, Failed, Opened, connect};
+use super::connect::{FAREWELL, Failed, Opened, Pending, connect};
 use super::failure::{Failure, FailureKind};
 use super::handle::{Command, Listener, News, View};
 use super::listening::Listening;
@@ -17,7 +18,7 @@ use super::listing;
 use super::peer::{self, Receiver};
 use super::server_limit::Permit;
 use super::session::Session;
-use super::setup::Setup;
+use super::setup::{FramingAttempt, Setup};
 use super::state::{Life, Link, Moment};
 use super::step::{Effect, Event, step};
 use super::usage::Usage;
@@ -34,7 +35,9 @@ pub(super) struct Task {
     jobs: JoinSet<Report>,
     connecting: Option<Connecting>,
     /// A connect that waits until what was before it has ended.
-    next: Option<Link>,
+    next: Option<Connecting>,
+    /// The right to the attempt that a step is about to decide on.
+    framing_attempt: Option<FramingAttempt>,
     /// Sessions, and attempts at one, that are being ended.
     closing: usize,
     live: Option<Live>,
@@ -52,7 +55,10 @@ pub(super) struct Task {
 
 struct Connecting {
     link: Link,
+    /// Nothing before it has begun, and once it is called off.
     call_off: Option<oneshot::Sender<()>>,
+    /// Set where it is the attempt with `Content-Length`.
+    framing_attempt: Option<FramingAttempt>,
 }
 
 /// A session that serves, or drains.
@@ -68,6 +74,7 @@ struct Live {
 /// How a job ended.
 enum Report {
     Connected(Link, Result<Opened, Failed>),
+    Diagnosed(Link, Failure),
     Closed,
     Listed(Link, Result<Catalog, Failure>),
     Compared(Link, Result<Catalog, Failure>),
@@ -94,6 +101,7 @@ impl Task {
             jobs: JoinSet::new(),
             connecting: None,
             next: None,
+            framing_attempt: None,
             closing: 0,
             live: None,
             catalog: None,
@@ -154,11 +162,11 @@ impl Task {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Connect(link) => match self.permit() {
-                Ok(()) if self.closing > 0 => self.next = Some(link),
-                Ok(()) => self.connect(link),
-                Err(failure) => self.refuse(link, failure),
-            },
+            Effect::Connect(link) => self.begin_connect(link, None),
+            Effect::ConnectContentLength(link) => {
+                let attempt = self.framing_attempt.take();
+                self.begin_connect(link, attempt);
+            }
             Effect::Close(link) => self.close(link),
             Effect::Kill(link) => self.kill(link),
             Effect::Ping(link) => self.ping(link),
@@ -168,11 +176,24 @@ impl Task {
         }
     }
 
-    fn connect(&mut self, link: Link) {
+    fn begin_connect(&mut self, link: Link, framing_attempt: Option<FramingAttempt>) {
+        let connecting = Connecting { link, call_off: None, framing_attempt };
+        match self.permit() {
+            Ok(()) if self.closing > 0 => self.next = Some(connecting),
+            Ok(()) => self.connect(connecting),
+            Err(failure) => self.refuse(link, failure),
+        }
+    }
+
+    fn connect(&mut self, connecting: Connecting) {
         let (call_off, called_off) = oneshot::channel();
-        self.connecting = Some(Connecting { link, call_off: Some(call_off) });
+        let link = connecting.link;
+        let framing = connecting.framing_attempt.as_ref().map(|_| Framing::ContentLength);
+        self.connecting = Some(Connecting { call_off: Some(call_off), ..connecting });
         let setup = Arc::clone(&self.setup);
-        self.jobs.spawn(async move { Report::Connected(link, connect(setup, called_off).await) });
+        self.jobs.spawn(async move {
+            Report::Connected(link, connect(setup, framing, called_off).await)
+        });
     }
 
     /// Takes one of the host's places for connected servers, unless the server has one.
@@ -187,15 +208,13 @@ impl Task {
     /// A connect that is not even tried ends like any other that failed.
     fn refuse(&mut self, link: Link, failure: Failure) {
         let (call_off, _) = oneshot::channel();
-        self.connecting = Some(Connecting { link, call_off: Some(call_off) });
-        let failed = Failed { failure, stderr: None };
-        self.jobs.spawn(async move { Report::Connected(link, Err(failed)) });
+        self.connecting =
+            Some(Connecting { link, call_off: Some(call_off), framing_attempt: None });
+        self.jobs.spawn(async move { Report::Connected(link, Err(failure.into())) });
     }
 
     fn close(&mut self, link: Link) {
-        if self.next == Some(link) {
-            self.next = None;
-        }
+        self.next.take_if(|next| next.link == link);
         if let Some(connecting) = self.connecting.as_mut().filter(|it| it.link == link)
             && let Some(call_off) = connecting.call_off.take()
         {
@@ -274,16 +293,16 @@ impl Task {
                 }
                 self.take(Event::Compared(link));
             }
+            Report::Diagnosed(link, failure) => self.take(Event::Diagnosed(link, failure)),
             Report::Closed => self.closed(),
             Report::Done => {}
         }
     }
 
     fn connected(&mut self, link: Link, outcome: Result<Opened, Failed>) {
-        let was_called_off = match self.connecting.take_if(|it| it.link == link) {
-            Some(connecting) => connecting.call_off.is_none(),
-            None => true,
-        };
+        let connecting = self.connecting.take_if(|it| it.link == link);
+        let was_called_off = connecting.as_ref().is_none_or(|it| it.call_off.is_none());
+        let framing_attempt = connecting.and_then(|it| it.framing_attempt);
         match outcome {
             Ok(opened) if was_called_off => {
                 // The calling off came too late: it is open, and has to be closed.
@@ -293,12 +312,55 @@ impl Task {
                 });
             }
             Ok(opened) => self.up(link, opened),
-            Err(_) if was_called_off => self.closed(),
-            Err(Failed { failure, stderr }) => {
-                self.stderr = stderr;
-                self.down(link, failure);
-            }
+            Err(failed) if was_called_off => self.called_off(failed.closing),
+            Err(failed) => self.failed(link, failed, framing_attempt),
         }
+    }
+
+    /// What was called off has ended when all that it started has.
+    fn called_off(&mut self, closing: Option<Pending<()>>) {
+        match closing {
+            Some(closing) => self.spawn_closing(closing),
+            None => self.closed(),
+        }
+    }
+
+    fn spawn_closing(&mut self, closing: Pending<()>) {
+        self.jobs.spawn(async move {
+            closing.await;
+            Report::Closed
+        });
+    }
+
+    /// The failure is published first. What is left of the session closes meanwhile, and the next connect waits for
+    /// that; a diagnosis is added when it is there.
+    fn failed(&mut self, link: Link, failed: Failed, framing_attempt: Option<FramingAttempt>) {
+        if let Some(closing) = failed.closing {
+            self.closing += 1;
+            self.spawn_closing(closing);
+        }
+        if let Some(diagnosis) = failed.diagnosis {
+            self.jobs.spawn(async move { Report::Diagnosed(link, diagnosis.await) });
+        }
+        match framing_attempt {
+            Some(attempt) => attempt.finish(),
+            None => self.stderr = failed.stderr,
+        }
+        if failed.may_want_content_length {
+            let Setup { spec, world, .. } = &*self.setup;
+            self.framing_attempt = FramingAttempt::begin(world, spec.hash);
+        }
+        match self.framing_attempt {
+            Some(_) => self.silent(link, failed.failure),
+            None => self.down(link, failed.failure),
+        }
+        self.framing_attempt = None;
+    }
+
+    fn silent(&mut self, link: Link, failure: Failure) {
+        let server = &self.setup.spec.id;
+        tracing::warn!(%server, error = %failure.message, "the server wrote nothing; trying Content-Length");
+        self.take(Event::Silent(link, failure));
     }
 
     fn up(&mut self, link: Link, opened: Opened) {
@@ -338,9 +400,9 @@ impl Task {
     fn closed(&mut self) {
         self.closing = self.closing.saturating_sub(1);
         if self.closing == 0
-            && let Some(link) = self.next.take()
+            && let Some(next) = self.next.take()
         {
-            self.connect(link);
+            self.connect(next);
         }
     }
 

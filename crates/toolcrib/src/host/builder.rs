@@ -209,7 +209,8 @@ impl HostBuilder {
         let folder = self.credentials.unwrap_or_else(|| self.state.join("credentials"));
         let keep = Keep::open(folder, Storage::default());
         let root = self.workspace.root.clone();
-        let world = world(self.env, root, keep, instance, self.graces, self.client);
+        let memory = Memory::load(store.clone()).await;
+        let world = world(self.env, root, keep, instance, self.graces, self.client, memory);
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {
             workspace: self.workspace,
@@ -239,6 +240,7 @@ fn world(
     instance: Instance,
     graces: Graces,
     client: Implementation,
+    memory: Memory,
 ) -> World {
     let tls = Tls::default();
     let means = Means { instance: instance.clone(), env: env.clone(), cwd, tls: tls.clone() };
@@ -250,7 +252,7 @@ fn world(
         tls,
         permissions: Permissions { spawn: false, network: false, docker: false }.into(),
         graces,
-        memory: Memory::default(),
+        memory,
         connections: ServerLimit::default(),
         client,
     }

@@ -77,7 +77,7 @@ fn remembered(row: &Row<'_>) -> Result<Remembered> {
     })
 }
 
-fn era_word(era: Era) -> &'static str {
+pub(super) fn era_word(era: Era) -> &'static str {
     match era {
         Era::Legacy => "legacy",
         Era::Modern => "modern",
@@ -85,18 +85,18 @@ fn era_word(era: Era) -> &'static str {
 }
 
 /// A word that is not known is as good as none: it is found out anew.
-fn era(word: &str) -> Option<Era> {
+pub(super) fn era(word: &str) -> Option<Era> {
     [Era::Legacy, Era::Modern].into_iter().find(|era| era_word(*era) == word)
 }
 
-fn framing_word(framing: Framing) -> &'static str {
+pub(super) fn framing_word(framing: Framing) -> &'static str {
     match framing {
         Framing::Newline => "newline",
         Framing::ContentLength => "content_length",
     }
 }
 
-fn framing(word: &str) -> Option<Framing> {
+pub(super) fn framing(word: &str) -> Option<Framing> {
     let all = [Framing::Newline, Framing::ContentLength];
     all.into_iter().find(|framing| framing_word(*framing) == word)
 }

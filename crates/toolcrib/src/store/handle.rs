@@ -12,16 +12,19 @@ use rusqlite::Connection;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
-use toolcrib_config::Problem;
+use toolcrib_config::{Hash, Problem};
+use tracing::debug;
 
 use super::calls::{self, CallRecord, Recorded};
 use super::catalog::{self, Remembered};
 use super::error::{OpenError, StoreError};
 use super::file::{self, StoreFile};
+use super::learned;
 use super::limits::Limits;
 use super::pins::{self, Pin, PinnedServer};
 use super::settings::{self, Override};
 use super::writer::{Job, Shared, Writer};
+use crate::conn::Learned;
 
 /// Work that waits for the thread at one time; more waits in its callers.
 const QUEUE: usize = 64;
@@ -171,6 +174,23 @@ impl Store {
         self.ask("keep the definitions of tools", write).await
     }
 
+    /// What earlier hosts learned of servers, by the hashes of their definitions.
+    pub async fn learned(&self) -> Result<Vec<(Hash, Learned)>, StoreError> {
+        self.ask("read what is known of servers", learned::read).await
+    }
+
+    /// Keeps what a server speaks. It neither waits nor fails: the next host finds out again what is not kept.
+    pub fn keep_learned(&self, hash: Hash, what: Learned) {
+        let now = SystemTime::now();
+        let doing = "keep what a server speaks";
+        self.do_later(doing, move |db| learned::write(db, hash, what, now));
+    }
+
+    /// The same for what no longer holds.
+    pub fn forget_learned(&self, hash: Hash) {
+        self.do_later("forget what a server speaks", move |db| learned::forget(db, hash));
+    }
+
     /// Writes what is left and closes, for all clones. False if that takes longer than `wait`; it goes on then.
     pub async fn close(&self, wait: Duration) -> bool {
         self.shared.closing.notify_one();
@@ -213,6 +233,21 @@ impl Store {
         work: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.on_thread(doing, move |writer| writer.run_on(doing, work)).await
+    }
+
+    fn do_later(
+        &self,
+        doing: &'static str,
+        work: impl Fn(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    ) {
+        let job: Job = Box::new(move |writer| {
+            if let Err(error) = writer.run_on(doing, work) {
+                debug!(%error, "the store lost a word");
+            }
+        });
+        if self.jobs.try_send(job).is_err() {
+            debug!(doing, "the store has too much to do");
+        }
     }
 
     async fn on_thread<T: Send + 'static>(

@@ -14,6 +14,7 @@ mod catalog;
 mod error;
 mod file;
 mod handle;
+mod learned;
 mod limits;
 mod pins;
 mod ring;

@@ -63,6 +63,14 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE calls ADD COLUMN request_id TEXT;
 ",
+    "
+    CREATE TABLE learned (
+        hash TEXT PRIMARY KEY,
+        era TEXT,
+        framing TEXT,
+        at INTEGER NOT NULL
+    );
+",
 ];
 
 /// The version that this program writes.

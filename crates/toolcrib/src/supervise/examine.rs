@@ -67,7 +67,13 @@ pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, terms: Term
     let begun = Instant::now();
     let server = supervisor.take(spec, terms).await;
     // A look is one try: whoever fails it has failed.
-    let outcome = server.main().first_try(Want::Call).await;
+    let outcome = match server.main().first_try(Want::Call).await {
+        // It may speak `Content-Length`, which is tried after the limit.
+        Err(failure) if server.main().view().life.is_trying_content_length() => {
+            server.main().content_length_tried().await.ok_or(failure)
+        }
+        outcome => outcome,
+    };
     let took = begun.elapsed();
     let view = server.main().view();
     let mut examined = match outcome {

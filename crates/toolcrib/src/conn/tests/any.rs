@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use Event::{
     Begin, Compared, Connected, Disable, Disconnect, Down, Enable, InFlight, ListChanged, Listed,
-    Refresh, Restart, Retire, Tick, Traffic, Used, Wanted,
+    Refresh, Restart, Retire, Silent, Tick, Traffic, Used, Wanted,
 };
 
 fn any_failure() -> impl Strategy<Value = Failure> {
@@ -41,6 +41,8 @@ fn any_event() -> impl Strategy<Value = (bool, Event)> {
         Event::Connect,
         Disconnect,
         Restart,
+        Event::Retry,
+        Event::Release,
         Refresh,
         Enable,
         Disable,
@@ -48,6 +50,8 @@ fn any_event() -> impl Strategy<Value = (bool, Event)> {
     let event = prop_oneof![
         6 => simple,
         3 => any_failure().prop_map(move |failure| Down(link, failure)),
+        1 => any_failure().prop_map(move |failure| Silent(link, failure)),
+        1 => any_failure().prop_map(move |failure| Event::Diagnosed(link, failure)),
         1 => any_failure().prop_map(move |failure| Listed(link, Err(failure))),
         1 => (0u32..3).prop_map(InFlight),
         1 => any::<Duration>().prop_map(|at| Used(Moment(at))),
@@ -60,6 +64,8 @@ fn about(event: Event, link: Link) -> Event {
     match event {
         Connected(_) => Connected(link),
         Down(_, failure) => Down(link, failure),
+        Silent(_, failure) => Silent(link, failure),
+        Event::Diagnosed(_, failure) => Event::Diagnosed(link, failure),
         Traffic(_, at) => Traffic(link, at),
         Listed(_, outcome) => Listed(link, outcome),
         ListChanged(_) => ListChanged(link),
@@ -112,9 +118,11 @@ struct Watch {
 impl Watch {
     /// What has failed is over by itself.
     fn hears(&mut self, life: &Life, event: &Event) {
-        if let Down(link, _) = event
+        let is_opening =
+            matches!(life.phase, Phase::Connecting { .. } | Phase::TryingContentLength { .. });
+        if let Down(link, _) | Silent(link, _) = event
             && self.open == Some(*link)
-            && matches!(life.state(), State::Connecting | State::Reconnecting)
+            && is_opening
         {
             self.open = None;
         }
@@ -123,7 +131,7 @@ impl Watch {
     fn sees(&mut self, effects: &[Effect]) -> Result<(), TestCaseError> {
         for effect in effects {
             match effect {
-                Effect::Connect(link) => {
+                Effect::Connect(link) | Effect::ConnectContentLength(link) => {
                     prop_assert_eq!(self.open, None, "two at a time");
                     prop_assert!(*link > self.newest, "a session is opened once");
                     self.newest = *link;

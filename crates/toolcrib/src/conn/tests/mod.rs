@@ -1,6 +1,7 @@
 //! Lives of connections: events with their times in, states and effects out.
 
 mod any;
+mod content_length;
 mod ending;
 mod lists;
 mod trying;
@@ -42,6 +43,7 @@ fn one(life: Life, event: Event, settings: &Settings, at: Moment, lines: &mut Ve
     for effect in effects {
         let (name, link) = match effect {
             Effect::Connect(link) => ("open", link),
+            Effect::ConnectContentLength(link) => ("framed", link),
             Effect::Close(link) => ("close", link),
             Effect::Kill(link) => ("kill", link),
             Effect::Ping(link) => ("ping", link),
@@ -73,6 +75,8 @@ fn read(text: &str) -> (Moment, Event) {
             Event::Down(link, Failure::from(&fault))
         }
         "timeout" => down(FailureKind::Timeout),
+        "silent" => Event::Silent(link, Failure::new(FailureKind::Timeout, "silent")),
+        "diagnosed" => Event::Diagnosed(link, Failure::new(FailureKind::Timeout, "diagnosed")),
         "config" => down(FailureKind::Config),
         "auth" => down(FailureKind::Authentication),
         "protocol" => down(FailureKind::Protocol),
@@ -88,6 +92,7 @@ fn read(text: &str) -> (Moment, Event) {
         "disconnect" => Event::Disconnect,
         "restart" => Event::Restart,
         "retry" => Event::Retry,
+        "release" => Event::Release,
         "refresh" => Event::Refresh,
         "enable" => Event::Enable,
         "disable" => Event::Disable,

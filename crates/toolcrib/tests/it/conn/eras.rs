@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib::conn::{FailureKind, Learned, Want};
+use toolcrib::conn::{FailureKind, Learned, Outlook, Want};
 use toolcrib_config::model::transport::Framing;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_wire::{Era, Version};
@@ -91,11 +91,37 @@ async fn dis_47_dkr_08_a_server_that_only_knows_content_length_is_spoken_to_in_i
     entry["timeouts"] = json!({"startup": "1500ms"});
     let spec = scene.server(&entry);
     let conn = scene.start(spec.clone());
+    // DIS-53: whoever waits fails at the limit; the server comes up in the background.
+    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Timeout, "{failure:?}");
+    let mut view = conn.watch();
+    within(view.wait_for(|view| view.life.outlook() == Outlook::Up)).await.unwrap();
     let ticket = within(conn.ready(Want::Call)).await.unwrap();
     let said = tool(&ticket.session, "echo", &json!({"word": "größer 🙂"})).await.unwrap();
     assert!(text(&said).contains("größer 🙂"));
     assert_eq!(scene.world.memory.of(spec.hash).framing, Some(Framing::ContentLength));
     drop((ticket, conn));
+    scene.close().await;
+}
+
+/// DIS-52: what is remembered outlives hosts, so that a wrong memory must not.
+#[tokio::test]
+async fn a_remembered_framing_is_forgotten_after_a_silent_start() {
+    let scene = Scene::new();
+    let silent = Script::default()
+        .on("server/discover", [Step::Sleep(600_000)])
+        .on("initialize", [Step::Sleep(600_000)]);
+    let mut entry = scene.scripted(silent, "log");
+    entry["timeouts"] = json!({"startup": "500ms"});
+    let spec = scene.server(&entry);
+    for era in [None, Some(Era::Legacy)] {
+        let learned = Learned { era, framing: Some(Framing::ContentLength) };
+        scene.world.memory.learn(spec.hash, learned);
+        let conn = scene.start(spec.clone());
+        within(conn.ready(Want::Call)).await.unwrap_err();
+        assert_eq!(scene.world.memory.of(spec.hash), Learned::default());
+        drop(conn);
+    }
     scene.close().await;
 }
 

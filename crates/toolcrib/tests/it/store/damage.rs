@@ -88,7 +88,7 @@ async fn a_newer_file_is_refused_and_left_alone() {
     let before = fs::read(db(&folder)).unwrap();
     let error = Store::open(folder.path(), Limits::default()).await.unwrap_err();
     assert_eq!(error.code(), "store.newer");
-    assert!(error.to_string().contains("has version 99, and this program knows versions up to 4"));
+    assert!(error.to_string().contains("has version 99, and this program knows versions up to 5"));
     assert!(error.problem().fix.unwrap().contains("newer program"));
     assert!(fs::read(db(&folder)).unwrap() == before);
     assert!(!folder.path().join("store.damaged.db").exists());

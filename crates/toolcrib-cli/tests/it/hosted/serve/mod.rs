@@ -20,6 +20,7 @@ mod schemas;
 mod sdk;
 mod shares;
 mod signals;
+mod startup_limit;
 mod takeover;
 mod tokens;
 mod trust;
