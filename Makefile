@@ -77,7 +77,7 @@ bench: ## what compiling, planning, a call beside the Rust SDK and the gateway b
 	@scripts/setup bench
 	$(CARGO) bench -p toolcrib-config -p toolcrib
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml
-	$(CARGO) build --release --locked -p toolcrib-cli
+	$(CARGO) build --profile dist --locked -p toolcrib-cli
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml -- gateway
 
 clean: ## remove everything that was built or installed here

@@ -154,7 +154,7 @@ pub fn find(bytes: &[u8], word: &[u8]) -> bool {
 
 /// The product, as `make bench` builds it.
 pub fn toolcrib() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/toolcrib")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/toolcrib")
 }
 
 /// Starts the product on a workspace with these servers; the gateway, and when it was started.
