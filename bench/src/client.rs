@@ -12,10 +12,10 @@ use rmcp::{RoleClient, ServiceExt};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
-use toolcrib::conn::peer::{CallOptions, NoRequests, Patience, Peer, PeerSettings};
-use toolcrib::process::{Graces, Instance};
-use toolcrib::signals::SecretMask;
-use toolcrib::transport::{Credentials, Opening, Permissions, Tls, open};
+use toolcrib_upstream::conn::peer::{CallOptions, NoRequests, Patience, Peer, PeerSettings};
+use toolcrib_upstream::process::{Graces, Instance};
+use toolcrib_upstream::signals::SecretMask;
+use toolcrib_upstream::transport::{Credentials, Opening, Permissions, Tls, open};
 use toolcrib_config::model::choice::{AnyOf, Inherit};
 use toolcrib_config::model::transport::{
     Env, Framing, Plain, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,

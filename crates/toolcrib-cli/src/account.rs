@@ -5,14 +5,14 @@ use std::cell::RefCell;
 
 use serde_json::json;
 use tokio::runtime::Builder;
-use toolcrib::auth::{Accounts, Protected};
-use toolcrib::process::Instance;
-use toolcrib::secrets::{Keep, Means, Sources};
-use toolcrib::signals::chain;
-use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::host;
 use toolcrib_config::{Config, Lookup, Reference, ServerSpec};
 use toolcrib_server::api::shape::{Operated, ServerShape};
+use toolcrib_upstream::auth::{Accounts, Protected};
+use toolcrib_upstream::process::Instance;
+use toolcrib_upstream::secrets::{Keep, Means, Sources};
+use toolcrib_upstream::signals::chain;
+use toolcrib_upstream::transport::{Permissions, Tls};
 
 use crate::Exit;
 use crate::api::{Api, path};

@@ -5,8 +5,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use toolcrib::disk;
-pub(crate) use toolcrib::disk::PRIVATE;
+use toolcrib_upstream::disk;
+
+pub(crate) use toolcrib_upstream::disk::PRIVATE;
 
 /// Writes `content` to `path`. What was there before is kept under a name that was free, which is returned. The file
 /// is the owner's alone.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
-use toolcrib::secrets::Storage;
-use toolcrib::signals::chain;
 use toolcrib::{Host, HostBuilder};
 use toolcrib_server::api::shape::{DialogStatus, Fault, NewDialog, Problems, ServerShape, Servers};
 use toolcrib_server::front::Front;
 use toolcrib_server::identity::Identity;
+use toolcrib_upstream::secrets::Storage;
+use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
 use crate::api::{Answer, Api, path};

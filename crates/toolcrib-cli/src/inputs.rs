@@ -5,10 +5,10 @@ use std::io::{self, IsTerminal};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::task::spawn_blocking;
-use toolcrib::secrets::{Keep, KeepError, input_name};
-use toolcrib::signals::chain;
 use toolcrib_config::model::host::Input;
 use toolcrib_config::{Config, Hidden, Reference, ServerSpec, Value};
+use toolcrib_upstream::secrets::{Keep, KeepError, input_name};
+use toolcrib_upstream::signals::chain;
 
 use crate::out::Out;
 use crate::shown::printable;

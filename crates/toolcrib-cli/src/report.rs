@@ -1,8 +1,8 @@
 //! Problems as a compiler prints them: the place, the excerpt with the caret, the reason, the fix.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use toolcrib::signals::visible_char;
 use toolcrib_config::{Config, Problem, ServerSpec, Severity};
+use toolcrib_upstream::signals::visible_char;
 
 use crate::Exit;
 use crate::out::Out;

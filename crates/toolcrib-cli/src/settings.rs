@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use toolcrib::host::Trust;
-use toolcrib::process::{CgroupParent, Containment};
-use toolcrib::secrets::{Keep, Storage};
 use toolcrib::store::TrustFile;
 use toolcrib_config::{Config, Lookup, Named, Workspace, compile};
+use toolcrib_upstream::process::{CgroupParent, Containment};
+use toolcrib_upstream::secrets::{Keep, Storage};
 
 use crate::args::Common;
 use crate::world::Real;

@@ -1,7 +1,7 @@
 //! How things look: foreign text without its power over terminals, tables, colours.
 
 use anstyle::{AnsiColor, Style};
-use toolcrib::signals::{visible, visible_char};
+use toolcrib_upstream::signals::{visible, visible_char};
 
 /// What a server wrote is shown and never obeyed: control characters lose their meaning.
 pub(crate) fn printable(text: &str) -> String {

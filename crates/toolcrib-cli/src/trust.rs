@@ -1,8 +1,8 @@
 //! Configuration that was found where somebody is: what it would run is shown, and it is asked whether that is trusted.
 
 use serde_json::{Map, Value as Json, json};
-use toolcrib::signals::chain;
 use toolcrib_config::{Launch, Problem, to_yaml};
+use toolcrib_upstream::signals::chain;
 
 use crate::api::Api;
 use crate::out::Out;

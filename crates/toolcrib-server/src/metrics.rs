@@ -13,7 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use toolcrib::host::{BOUNDS, Tallied};
-use toolcrib::{Host, ServerStatus, process};
+use toolcrib::{Host, ServerStatus};
 
 use crate::front::Front;
 
@@ -62,7 +62,7 @@ fn of_host(text: &mut Text, host: &Host) {
     }
     text.family("toolcrib_uptime_seconds", "gauge", "Since the host began.")
         .sample(&[], status.uptime.as_secs_f64());
-    if let Some(memory) = process::memory() {
+    if let Some(memory) = toolcrib_upstream::process::memory() {
         text.family("process_resident_memory_bytes", "gauge", "Memory of the host in use.")
             .sample(&[], memory);
     }

@@ -8,8 +8,8 @@ use crate::ask::{self, AskError};
 pub const FORBIDDEN: &[(&str, &[&str])] = &[
     ("toolcrib-config", &["tokio", "toolcrib-testkit"]),
     ("toolcrib-wire", &["tokio", "toolcrib-testkit"]),
+    ("toolcrib-upstream", &["axum", "clap", "rusqlite", "toolcrib", "toolcrib-testkit"]),
     ("toolcrib", &["axum", "clap", "toolcrib-testkit"]),
-    ("toolcrib-agent", &["axum", "clap", "toolcrib-testkit"]),
     ("toolcrib-server", &["clap", "toolcrib-testkit"]),
     ("toolcrib-cli", &["toolcrib-testkit"]),
 ];

@@ -12,6 +12,7 @@ pub mod processes;
 pub mod provider;
 pub mod scripted;
 pub mod tidy;
+pub mod time_limit;
 pub mod websocket;
 
 use std::path::{Path, PathBuf};

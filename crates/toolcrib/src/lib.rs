@@ -23,20 +23,11 @@
 //! ```
 
 pub mod access;
-pub mod auth;
-pub mod burst;
-pub mod conn;
-pub mod disk;
 pub mod host;
 pub mod lease;
-pub mod process;
 pub mod registry;
-pub mod secrets;
 pub mod shape;
-pub mod signals;
 pub mod store;
-pub mod supervise;
-pub mod transport;
 
 pub use access::Principal;
 pub use host::{CallRequest, Dialog, Event, Host, HostBuilder, Reload, ServerStatus, Turn};

@@ -7,16 +7,18 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
-use toolcrib::auth::Accounts;
-use toolcrib::conn::peer::NoRequests;
-use toolcrib::conn::{Caller, Memory, News, ServerLimit, World};
-use toolcrib::process::{Graces, Held, Instance};
-use toolcrib::secrets::{Keep, KeepError, Means, Sources, Standing};
-use toolcrib::signals::chain;
-use toolcrib::supervise::{Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine};
-use toolcrib::transport::{Permissions, Tls};
 use toolcrib_config::model::host;
 use toolcrib_config::{Config, Problem, ServerSpec};
+use toolcrib_upstream::auth::Accounts;
+use toolcrib_upstream::conn::peer::NoRequests;
+use toolcrib_upstream::conn::{Caller, Memory, News, ServerLimit, World};
+use toolcrib_upstream::process::{Graces, Held, Instance};
+use toolcrib_upstream::secrets::{Keep, KeepError, Means, Sources, Standing};
+use toolcrib_upstream::signals::chain;
+use toolcrib_upstream::supervise::{
+    Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine,
+};
+use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Framing};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Builder;
 use toolcrib::Store;
-use toolcrib::signals::chain;
 use toolcrib::store::Limits;
 use toolcrib_config::{Config, ServerSpec, Show};
+use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
 use crate::args::Explain;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
-use toolcrib::auth::{AuthError, Begun, LoggedIn, Login, Protected};
-use toolcrib::signals::chain;
 use toolcrib_server::api::shape::Operated;
+use toolcrib_upstream::auth::{AuthError, Begun, LoggedIn, Login, Protected};
+use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
 use crate::account::{self, Place, wake};

@@ -1,8 +1,8 @@
 //! `toolcrib logout`: what was given for a server is given back and forgotten.
 
 use serde_json::json;
-use toolcrib::auth::{LoggedOut, Protected};
-use toolcrib::signals::chain;
+use toolcrib_upstream::auth::{LoggedOut, Protected};
+use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
 use crate::account::{self, Place, wake};

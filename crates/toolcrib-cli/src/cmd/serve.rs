@@ -16,13 +16,13 @@ use tokio::time::sleep;
 use toolcrib::Host;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib::host::Answers;
-use toolcrib::signals::chain;
 use toolcrib_config::model::host::Gateway;
 use toolcrib_config::model::security::{Protection, Section};
 use toolcrib_config::{Config, Lookup};
 use toolcrib_server::front::{Front, Loops};
 use toolcrib_server::identity::{Identity, check_listen};
 use toolcrib_server::trace::Traces;
+use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
 use crate::args::{Serve, address};
@@ -187,7 +187,7 @@ fn traces(settings: &Settings, out: &Out, aside: &mut JoinSet<()>) -> Traces {
 async fn forget_start(host: Host) {
     host.settled().await;
     sleep(STARTED).await;
-    if let Err(error) = toolcrib::process::forget_code() {
+    if let Err(error) = toolcrib_upstream::process::forget_code() {
         tracing::debug!(%error, "the memory of the start is kept");
     }
 }

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use anstyle::{AnsiColor, Style};
-use toolcrib::signals::moment;
 use toolcrib_server::api::shape::{ServerShape, Servers};
+use toolcrib_upstream::signals::moment;
 
 use crate::Exit;
 use crate::api::path;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value as Json, json};
 use toolcrib::access::DEFAULT_AGENT;
-use toolcrib::signals::chain;
 use toolcrib_config::model::security::Protection;
 use toolcrib_server::identity::{Issued, Tokens};
+use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
 use crate::args::{NewToken, Token};

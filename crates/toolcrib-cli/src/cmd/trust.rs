@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
-use toolcrib::signals::{chain, timestamp};
 use toolcrib::store::TrustFile;
 use toolcrib_config::Launch;
+use toolcrib_upstream::signals::{chain, timestamp};
 
 use crate::Exit;
 use crate::args::Trust;

@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib::conn::FailureKind;
-use toolcrib::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib::host::{Besides, Execution, OpError};
 use toolcrib::shape::{ErrorKind, Facts, arguments};
 use toolcrib::{CallError, CallRequest, Dialog, Tool};
+use toolcrib_upstream::conn::FailureKind;
+use toolcrib_upstream::conn::peer::{Receiver, Remark, mailbox};
 use toolcrib_wire::{Json, Limits, ObjectWriter, Raw, SseEvent};
 
 use super::asked::{ARGUMENTS_DEPTH, At, Said, Sent, Who};

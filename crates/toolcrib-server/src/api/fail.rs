@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use toolcrib::host::{DialogError, OpError, SwitchError};
 use toolcrib::registry::Refusal;
 use toolcrib::shape::{CallError, ErrorKind};
-use toolcrib::signals::{chain, timestamp};
 use toolcrib::store::StoreError;
+use toolcrib_upstream::signals::{chain, timestamp};
 
 use super::shape::{Fault, Faulted};
 use crate::identity::Refused;
@@ -149,7 +149,7 @@ impl From<OpError> for Fail {
             OpError::NoServer { .. } => (Kind::NotFound, "server.unknown"),
             OpError::NotConnected(_) => (Kind::Conflict, "connection.down"),
             OpError::Failed { cause, .. } => {
-                use toolcrib::conn::FailureKind as F;
+                use toolcrib_upstream::conn::FailureKind as F;
                 let kind = match cause.kind {
                     F::Config => ErrorKind::Config,
                     F::Connection => ErrorKind::Connection,
@@ -264,7 +264,7 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use toolcrib::conn::{Failure, FailureKind};
+    use toolcrib_upstream::conn::{Failure, FailureKind};
 
     use super::*;
 

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::conn;
 use toolcrib::{Dialog, Turn};
+use toolcrib_upstream::conn;
 use toolcrib_wire::{ObjectWriter, Raw};
 
 use super::asked::{At, Header, Said, Sent, Who};

@@ -4,8 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use toolcrib::conn::State;
 use toolcrib::{Dialog, Host, ServerStatus, Turn};
+use toolcrib_upstream::conn::State;
 
 /// How often is looked besides being told.
 const TICK: Duration = Duration::from_secs(1);

@@ -20,8 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use toolcrib::burst::Outlet;
-use toolcrib::process::open_files;
+use toolcrib_upstream::burst::Outlet;
+use toolcrib_upstream::process::open_files;
 
 use super::crowd::Seen;
 use super::loops::{Loops, Seat};

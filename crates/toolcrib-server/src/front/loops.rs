@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use toolcrib::burst::Burst;
+use toolcrib_upstream::burst::Burst;
 
 use super::vigil::Vigil;
 

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
-use toolcrib::burst::Outlet;
+use toolcrib_upstream::burst::Outlet;
 use toolcrib_wire::{Held, Raw};
 
 use super::crowd::Seen;
@@ -228,7 +228,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use toolcrib::Host;
-    use toolcrib::burst::Burst;
+    use toolcrib_upstream::burst::Burst;
 
     use super::*;
     use crate::front::listen::Peer;

@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
-use toolcrib::burst::{Left, Outlet};
+use toolcrib_upstream::burst::{Left, Outlet};
 
 use super::posted::Unread;
 use super::replay::Replay;
@@ -342,7 +342,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use tokio::time::{sleep, timeout};
-    use toolcrib::burst::{Burst, Settled};
+    use toolcrib_upstream::burst::{Burst, Settled};
 
     use super::*;
 

@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OnceCell, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
-use toolcrib::conn::peer::CallOff;
 use toolcrib::host::{DialogRequest, Question, Subscription};
+use toolcrib_upstream::conn::peer::CallOff;
 use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Id, Malformed, Message, Raw, Response, RpcError, build};
 
@@ -203,7 +203,7 @@ impl Client {
         }
         let dialog = Box::pin(self.dialog.get_or_try_init(begin)).await;
         self.began.notify_waiters();
-        dialog.map_err(|error| RpcError::internal(toolcrib::signals::chain(&error)))
+        dialog.map_err(|error| RpcError::internal(toolcrib_upstream::signals::chain(&error)))
     }
 
     /// A client's first list waits a moment for servers that are just starting: many clients list but once.

@@ -34,7 +34,7 @@ use axum::routing::any;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use toolcrib::Host;
-use toolcrib::process::memory_limit;
+use toolcrib_upstream::process::memory_limit;
 use toolcrib_wire::Limits;
 use toolcrib_wire::handshake::Implementation;
 

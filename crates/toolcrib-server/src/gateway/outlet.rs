@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use toolcrib::conn::peer::CallOff;
+use toolcrib_upstream::conn::peer::CallOff;
 use toolcrib_wire::Raw;
 
 use super::QUEUE;

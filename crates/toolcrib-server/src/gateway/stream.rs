@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use toolcrib::conn::peer::CallOff;
+use toolcrib_upstream::conn::peer::CallOff;
 use toolcrib_wire::notice::Cancelled;
 use toolcrib_wire::{
     Id, Message, Notification, ObjectWriter, Raw, Request, RpcError, build, method,

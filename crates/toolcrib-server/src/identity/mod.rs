@@ -22,10 +22,10 @@ use std::time::Duration;
 
 use axum::http::header;
 use toolcrib::access::DEFAULT_AGENT;
-use toolcrib::signals::chain;
 use toolcrib_config::Config;
 use toolcrib_config::model::host::{Gateway, Token};
 use toolcrib_config::model::security::Protection;
+use toolcrib_upstream::signals::chain;
 
 pub use limits::Limits;
 pub use listen::{Unsafe, check_listen};

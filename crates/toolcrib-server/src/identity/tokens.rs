@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use toolcrib::disk::PrivateFile;
-use toolcrib::signals::timestamp;
+use toolcrib_upstream::disk::PrivateFile;
+use toolcrib_upstream::signals::timestamp;
 
 use super::secret::{Hash, fresh, random};
 

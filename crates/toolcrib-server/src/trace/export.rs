@@ -11,8 +11,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
-use toolcrib::signals::chain;
-use toolcrib::transport::{Tls, client};
+use toolcrib_upstream::signals::chain;
+use toolcrib_upstream::transport::{Tls, client};
 use url::Url;
 
 use super::{Ended, Said, Sending, TracesError};

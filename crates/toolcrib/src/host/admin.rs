@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use toolcrib_upstream::signals::chain;
 use toolcrib_wire::view::Content;
 use toolcrib_wire::{ObjectWriter, Raw};
 
@@ -9,7 +10,6 @@ use super::handle::{Host, Shell};
 use crate::registry::{
     Answer, BadDefinition, Definition, NativeCall, NativeError, NativeTool, NativeToolset,
 };
-use crate::signals::chain;
 
 /// The toolset; it is granted by name only, but for the first of its tools.
 pub(super) const TOOLSET: &str = "mcp_admin";

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::{Offer, Roots};
+use toolcrib_upstream::conn::Caller;
+use toolcrib_upstream::conn::peer::{Answering, Asked, Handler};
 use toolcrib_wire::{ObjectWriter, Raw, RpcError, method};
 use url::Url;
 
@@ -16,8 +18,6 @@ use super::desk::Desk;
 use super::dialog::Inner;
 use super::events::Event;
 use super::questions::{AddError, Question};
-use crate::conn::Caller;
-use crate::conn::peer::{Answering, Asked, Handler};
 
 /// A question that nobody answers ends after this time.
 const LONGEST: Duration = Duration::from_secs(600);

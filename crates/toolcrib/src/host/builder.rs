@@ -8,6 +8,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_config::{Named, Workspace};
+use toolcrib_upstream::auth::Accounts;
+use toolcrib_upstream::conn::{Memory, ServerLimit, World};
+use toolcrib_upstream::process::{
+    Containment, Graces, Instance, OpenError as InstanceError, ReapError,
+};
+use toolcrib_upstream::secrets::{Keep, Means, Sources, Storage};
+use toolcrib_upstream::supervise::clear;
+use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
 
 use super::admin::{self, Home};
@@ -18,14 +26,8 @@ use super::resource_tools;
 use super::steward::Steward;
 use super::trust::Trust;
 use crate::access::Reach;
-use crate::auth::Accounts;
-use crate::conn::{Memory, ServerLimit, World};
-use crate::process::{Containment, Graces, Instance, OpenError as InstanceError, ReapError};
 use crate::registry::{BadDefinition, NativeToolset};
-use crate::secrets::{Keep, Means, Sources, Storage};
 use crate::store::{Limits, OpenError, Store, StoreError};
-use crate::supervise::clear;
-use crate::transport::{Permissions, Tls};
 
 /// Orders that wait for the steward; whoever sends more waits.
 const ORDERS: usize = 64;
@@ -209,7 +211,11 @@ impl HostBuilder {
         let folder = self.credentials.unwrap_or_else(|| self.state.join("credentials"));
         let keep = Keep::open(folder, Storage::default());
         let root = self.workspace.root.clone();
-        let memory = Memory::load(store.clone()).await;
+        let learned = store.learned().await;
+        let learned = learned
+            .inspect_err(|error| tracing::debug!(%error, "cannot read what servers speak"))
+            .unwrap_or_default();
+        let memory = Memory::with_store(learned, Arc::new(store.clone()));
         let world = world(self.env, root, keep, instance, self.graces, self.client, memory);
         let (orders, inbox) = mpsc::channel(ORDERS);
         let core = Arc::new(Core::new(Parts {

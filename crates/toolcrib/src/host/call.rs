@@ -6,6 +6,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_config::model::policy::{Results, Timeouts};
+use toolcrib_upstream::auth::{LOGIN_REQUIRED, Protected, words};
+use toolcrib_upstream::conn::peer::{CallOff, Patience, Remark, Sender};
+use toolcrib_upstream::schema::{Verdict, Violation};
 use toolcrib_wire::view::{CallToolResult, ClientCapabilities, Flaw, LogLevel, ResultType};
 use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
 
@@ -15,13 +18,11 @@ use super::restart::Restarted;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
-use crate::auth::{LOGIN_REQUIRED, Protected, words};
-use crate::conn::peer::{CallOff, Patience, Remark, Sender};
 use crate::lease::Reminder;
 use crate::registry::{NativeCall, NativeTool, Server, Tool};
 use crate::shape::{
-    Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, Verdict, Violation,
-    check_output, cut, deliver, judge_input, judge_output, report,
+    Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
+    deliver, judge_input, judge_output, report,
 };
 
 /// The matter that the problems of the program's own tools are.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use toolcrib_config::ServerSpec;
+use toolcrib_upstream::conn::{Catalog, judge_schemas};
 use toolcrib_wire::view::{Item, Page};
 use toolcrib_wire::{Limits, ObjectWriter, Raw};
 
-use crate::conn::{Catalog, judge_schemas};
 use crate::store::{Remembered, Store};
 
 /// What an earlier host kept of a server of just this definition, if it is not too old.

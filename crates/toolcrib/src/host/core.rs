@@ -12,6 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::{Config, Problem, Severity, Workspace};
+use toolcrib_upstream::conn::World;
+use toolcrib_upstream::schema::Checker;
+use toolcrib_upstream::supervise::{Server, Supervisor};
+use toolcrib_upstream::transport::Permissions;
 
 use super::answers::Answers;
 use super::desk::Desk;
@@ -30,12 +34,8 @@ use super::tally::Tally;
 use super::trust::Trust;
 use super::turns::{Reading, Turns};
 use crate::access::{Attached, Grants, Reach};
-use crate::conn::World;
 use crate::registry::NativeToolset;
-use crate::shape::Checker;
 use crate::store::{Override, Store};
-use crate::supervise::{Server, Supervisor};
-use crate::transport::Permissions;
 
 /// How long a removed server waits for turns that have seen it and call nothing, where it has no limit of its own.
 const LONGEST_TURN: Duration = Duration::from_secs(30);

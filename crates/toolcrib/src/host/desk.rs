@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_config::ServerSpec;
+use toolcrib_upstream::conn::Caller;
+use toolcrib_upstream::conn::peer::{Answering, Asked, Handler, Origin};
 
 use super::answers::{Answers, capabilities};
 use super::asking::{self, Cause, Whose};
 use super::dialog::Inner;
 use super::questions::CallEnd;
-use crate::conn::Caller;
-use crate::conn::peer::{Answering, Asked, Handler, Origin};
 
 /// Answers what a server asks on its main connection: for the dialog that has it, or that alone is calling on it.
 pub(super) struct Desk {

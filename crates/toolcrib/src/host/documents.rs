@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
+use toolcrib_upstream::conn::Session;
+use toolcrib_upstream::conn::peer::{CallOptions, Patience};
 use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, Raw, method};
 
@@ -15,8 +17,6 @@ use super::matching;
 use super::send::{Errand, refused, unsent, whole};
 use super::serving::Held;
 use super::turn::Turn;
-use crate::conn::Session;
-use crate::conn::peer::{CallOptions, Patience};
 use crate::registry::{Prompt, Resource, Server, Template};
 use crate::shape::{CallError, ErrorKind};
 

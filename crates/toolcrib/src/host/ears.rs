@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use toolcrib_upstream::conn::{Change, ChangeKind, News, State, View};
+use toolcrib_upstream::supervise::{Watcher, Whose};
 use toolcrib_wire::Notification;
 
 use super::events::{Event, Events};
-use crate::conn::{Change, ChangeKind, News, State, View};
-use crate::supervise::{Watcher, Whose};
 
 /// Hears of all servers.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 use toolcrib_config::Problem;
+use toolcrib_upstream::conn::{Change, State};
 use toolcrib_wire::Raw;
 
 use super::questions::Question;
 use super::reload::Reload;
-use crate::conn::{Change, State};
 use crate::lease::Lease;
 use crate::store::CallRecord;
 

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::model::policy::{Connect, Reload as Taking};
 use toolcrib_config::{Config, Problem};
+use toolcrib_upstream::conn::{Event, Want};
 
 use super::answers::Declared;
 use super::background::Jobs;
@@ -27,7 +28,6 @@ use super::status::{ServerStatus, Status, server_status};
 use super::steward::Order;
 use super::tally::Tallied;
 use crate::access::{DEFAULT_AGENT, Pass, Toolset};
-use crate::conn::{Event, Want};
 use crate::store::{Store, StoreError};
 
 /// What is left to write is written within this time when the host ends.

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use tokio::time::timeout;
 use toolcrib_config::{Dialect, Named, ServerSpec, Workspace, compile};
+use toolcrib_upstream::conn::{CacheState, Event, Failure, MAX_SERVERS, Outlook, State, Want};
 
 use super::core::Core;
 use super::files::{Beside, Files};
@@ -13,7 +14,6 @@ use super::pinning::ChangedDefinition;
 use super::serving::Serving;
 use super::slot::patience;
 use super::steward::Order;
-use crate::conn::{CacheState, Event, Failure, MAX_SERVERS, Outlook, State, Want};
 use crate::registry::Refusal;
 use crate::store::{Override, StoreError};
 

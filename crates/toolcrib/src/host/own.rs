@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 use toolcrib_config::model::host::Pins;
+use toolcrib_upstream::conn::Catalog;
 
 use super::core::Core;
 use super::events::Event;
@@ -15,7 +16,6 @@ use super::published::{Judged, Published};
 use super::serving::Listed;
 use super::slot::Slot;
 use super::steward::{Steward, slots_mut};
-use crate::conn::Catalog;
 
 /// Servers that have tools only for whoever can be asked add them when a session has just been opened, and say so. Until
 /// then what such a session lists is not what it will list.

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::host::Pins;
+use toolcrib_upstream::conn::Catalog;
+use toolcrib_upstream::signals::chain;
 use toolcrib_wire::view::Tool;
 
 use super::core::Core;
@@ -16,9 +18,7 @@ use super::pin_problems::{and_more, problem, too_many, unreadable, unwritten};
 use super::published::Judged;
 use super::slot::Slot;
 use super::steward::{Steward, slots, slots_mut};
-use crate::conn::Catalog;
 use crate::registry::{Compared, Print, compare, definition, difference};
-use crate::signals::chain;
 use crate::store::{Pin, PinnedServer, StoreError};
 
 /// Of so many tools is told how they changed; a server that changed all of thousands is told of by their number.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use toolcrib_config::model::policy::{Connect, Replace, Scope as Sight};
 use toolcrib_config::{Action, ServerSpec};
+use toolcrib_upstream::conn;
+use toolcrib_upstream::supervise::Terms;
 
 use super::catalogs;
 use super::desk::Desk;
@@ -12,9 +14,7 @@ use super::meters::Meter;
 use super::serving::Serving;
 use super::slot::{Slot, must_prove_itself, recalls};
 use super::steward::{Steward, slots, slots_mut};
-use crate::conn;
 use crate::registry::Scope;
-use crate::supervise::Terms;
 
 impl Steward {
     /// One step for one server. The server that is to be watched until it has settled comes along.

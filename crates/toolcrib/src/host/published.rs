@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use toolcrib_config::model::host::Pins;
 use toolcrib_config::{Config, Problem, ServerSpec};
+use toolcrib_upstream::conn::Catalog;
 
 use super::pinning::ChangedDefinition;
 use super::resource_tools;
@@ -12,7 +13,6 @@ use super::serving::Serving;
 use super::slot::{Slot, Standing};
 use super::turns::Reading;
 use crate::access::Grants;
-use crate::conn::Catalog;
 use crate::registry::{
     self, Input, NativeToolset, Offer, Presence, Scope, Snapshot, Upstream, plan,
 };

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
+use toolcrib_upstream::conn::peer::CallOff;
 use toolcrib_wire::{Raw, RpcError};
 
 use super::answers::Answers;
 use super::dialog::Inner;
-use crate::conn::peer::CallOff;
 
 /// Questions that may be open in one dialog.
 const MAX_OPEN: usize = 32;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use toolcrib_upstream::conn::{State, Want};
 
 use super::call::{CallRequest, longest_wait, patience};
 use super::note::Note;
 use super::send::unsent;
 use super::serving::NoSession;
 use super::turn::Turn;
-use crate::conn::{State, Want};
 use crate::registry;
 use crate::shape::CallError;
 

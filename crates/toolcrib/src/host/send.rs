@@ -6,6 +6,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::CallRetry;
+use toolcrib_upstream::conn::peer::{
+    self, CallOff, CallOptions, Hears, Patience, ProgressWish, Remark, Sender,
+};
+use toolcrib_upstream::conn::{Failure, FailureKind, Session};
+use toolcrib_upstream::signals::chain;
 use toolcrib_wire::view::{CallToolResult, ResultType};
 use toolcrib_wire::{Body, Era, Raw, RpcError, code, method};
 
@@ -17,14 +22,9 @@ use super::events::{Event, Events};
 use super::note::Note;
 use super::serving::{NoSession, Serving};
 use super::turn::Turn;
-use crate::conn::peer::{
-    self, CallOff, CallOptions, Hears, Patience, ProgressWish, Remark, Sender,
-};
-use crate::conn::{Failure, FailureKind, Session};
 use crate::lease::{Reminder, TakeError};
 use crate::registry::{Server, Tool};
 use crate::shape::{CallError, ErrorKind, Retry};
-use crate::signals::chain;
 
 /// A call is made this often at most, also if policy lets it be made again.
 const MOST_ATTEMPTS: u32 = 4;

@@ -9,6 +9,11 @@ use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::model::transport::Transport;
+use toolcrib_upstream::conn::peer::Patience;
+use toolcrib_upstream::conn::{
+    Catalog, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want,
+};
+use toolcrib_upstream::supervise::{Other, Server, Spare};
 use toolcrib_wire::{Era, Raw};
 
 use super::asking::{self, During};
@@ -21,12 +26,9 @@ use super::memory::Results;
 use super::meters::Meter;
 use super::reload::Outcome;
 use super::slot::patience;
-use crate::conn::peer::Patience;
-use crate::conn::{Catalog, Conn, Event, Failure, FailureKind, Late, State, Ticket, View, Want};
 use crate::lease::{
     Clerk, Guard, Lease, Leases, Order, Reminder, Sessions, TakeError, Terms, reminder_of,
 };
-use crate::supervise::{Other, Server, Spare};
 
 /// How long a lease that was ended may take to be given back.
 const RETURNING: Duration = Duration::from_secs(5);

@@ -9,15 +9,15 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{Problem, ServerSpec};
+use toolcrib_upstream::conn::{Catalog, Event, Failure, FailureKind, MAX_SERVERS, State, View};
+use toolcrib_upstream::transport::program_files;
 use toolcrib_wire::view::Tool;
 
 use super::own::OwnLists;
 use super::pinning::{ChangedDefinition, Pinned};
 use super::published::Judged;
 use super::serving::Serving;
-use crate::conn::{Catalog, Event, Failure, FailureKind, MAX_SERVERS, State, View};
 use crate::registry::{Presence, Scope};
-use crate::transport::program_files;
 
 /// A server's place.
 pub(super) struct Slot {
@@ -317,7 +317,7 @@ fn oddities(spec: &ServerSpec, view: &View) -> Vec<Problem> {
             "server `{}`, {} `{name}`: {}",
             spec.id,
             oddity.list,
-            crate::signals::chain(&oddity.what)
+            toolcrib_upstream::signals::chain(&oddity.what)
         );
         let mut problem = placed(Problem::warning("list.item", text), spec);
         problem.id = format!("{}:{}:{name}", problem.id, oddity.list);

@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use toolcrib_config::{Dialect, ServerSpec};
+use toolcrib_upstream::conn::{CacheState, FailureKind, Moment, State, View, Words};
+use toolcrib_upstream::supervise::missing_capabilities;
 
 use super::meters::{CallFailure, Counts};
 use super::published::Published;
 use super::serving::Serving;
-use crate::conn::{CacheState, FailureKind, Moment, State, View, Words};
 use crate::registry::{self, Scope};
-use crate::supervise::missing_capabilities;
 
 /// One server as it is now.
 #[derive(Clone, Debug)]

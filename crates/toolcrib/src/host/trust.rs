@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toolcrib_config::{Config, Hash, Problem, Trusted};
+use toolcrib_upstream::signals::chain;
 
-use crate::signals::chain;
 use crate::store::{TrustError, TrustFile};
 
 /// Which folders' configuration a host goes by. By default only its root's, which whoever made the host named: a

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use toolcrib_upstream::conn::State;
+
 use super::admin;
 use super::core::Core;
 use super::dialog::{Dialog, Inner};
@@ -14,7 +16,6 @@ use super::turns::Reading;
 use crate::access::{
     Asked, Attached, Decision, Gates, Pass, Presence, Reach, Standing, Switches, Toolset, decide,
 };
-use crate::conn::State;
 use crate::registry::{self, Snapshot, Tool, View};
 use crate::store::Override;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::OnUnavailable;
+use toolcrib_upstream::schema::InvalidSchema;
 use toolcrib_wire::view::{Prompt, Resource, ResourceTemplate, Tool};
 
 use super::native::NativeToolset;
@@ -49,14 +50,6 @@ pub struct Offer<'a> {
     pub unpinned: Option<&'a HashSet<String>>,
     /// The lists are of an earlier run of the server.
     pub from_cache: bool,
-}
-
-/// A tool whose schema is no JSON Schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidSchema {
-    /// The server's own name for it.
-    pub tool: String,
-    pub reason: String,
 }
 
 /// Whether a server can be called.

@@ -48,7 +48,7 @@ mod tests;
 
 pub use claims::Holder;
 pub use dropped::{Dropped, List, Reason};
-pub use input::{Input, InvalidSchema, Offer, Presence, Scope, Upstream};
+pub use input::{Input, Offer, Presence, Scope, Upstream};
 pub use items::{Document, Prompt, Resource, Template};
 pub use native::{
     Answer, BadDefinition, Definition, NativeCall, NativeError, NativeTool, NativeToolset,

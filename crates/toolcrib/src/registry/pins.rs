@@ -6,9 +6,8 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use toolcrib_config::to_yaml;
+use toolcrib_upstream::signals::visible;
 use toolcrib_wire::view::Tool;
-
-use crate::signals::visible;
 
 /// What of a definition tells a model or a person what a tool is and does.
 const PARTS: [&str; 5] = ["title", "description", "annotations", "inputSchema", "outputSchema"];

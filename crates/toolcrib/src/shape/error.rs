@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use toolcrib_config::model::policy::ErrorMessage;
+use toolcrib_upstream::schema::Violation;
 use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Raw, RpcError};
 
 use super::message;
-use super::schema::Violation;
 
 /// What sort of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,11 +1,11 @@
 //! What follows from a check: a refusal, a problem to show, or nothing.
 
 use toolcrib_config::Problem;
+use toolcrib_upstream::schema::{Checker, Unchecked, Verdict, Violation};
 use toolcrib_wire::Raw;
 use toolcrib_wire::view::{CallToolResult, ResultType};
 
 use super::error::{CallError, listed};
-use super::schema::{Checker, Unchecked, Verdict, Violation};
 
 /// What a violation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

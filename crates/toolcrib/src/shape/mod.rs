@@ -15,7 +15,6 @@ mod message;
 mod outcome;
 mod output;
 mod report;
-pub mod schema;
 mod view;
 
 #[cfg(test)]
@@ -29,5 +28,4 @@ pub use judge::{Strictness, check_output, judge_input, judge_output};
 pub use message::message;
 pub use outcome::{CallResult, Delivered, Facts, deliver};
 pub use report::report;
-pub use schema::{Checker, SchemaJudge, Unchecked, Verdict, Violation};
 pub use view::{Audience, View, view};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use toolcrib_config::model::policy::ErrorMessage;
+use toolcrib_upstream::signals::timestamp;
 use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Json, ObjectWriter, Raw};
 
@@ -10,7 +11,6 @@ use super::content;
 use super::error::{CallError, Retry};
 use super::outcome::Facts;
 use super::view::blocks;
-use crate::signals::timestamp;
 
 /// One JSON object with the same members whatever happened; `null` is what is not known.
 pub fn report(

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use toolcrib_config::Problem;
+use toolcrib_upstream::disk::private_file;
 
 use super::error::OpenError;
 use super::schema::{self, Found};
-use crate::disk::private_file;
 
 const NAME: &str = "store.db";
 const ASIDE: &str = "store.damaged.db";

@@ -13,6 +13,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use toolcrib_config::{Hash, Problem};
+use toolcrib_upstream::conn::{Learned, LearnedStore};
 use tracing::debug;
 
 use super::calls::{self, CallRecord, Recorded};
@@ -24,7 +25,6 @@ use super::limits::Limits;
 use super::pins::{self, Pin, PinnedServer};
 use super::settings::{self, Override};
 use super::writer::{Job, Shared, Writer};
-use crate::conn::Learned;
 
 /// Work that waits for the thread at one time; more waits in its callers.
 const QUEUE: usize = 64;
@@ -179,18 +179,6 @@ impl Store {
         self.ask("read what is known of servers", learned::read).await
     }
 
-    /// Keeps what a server speaks. It neither waits nor fails: the next host finds out again what is not kept.
-    pub fn keep_learned(&self, hash: Hash, what: Learned) {
-        let now = SystemTime::now();
-        let doing = "keep what a server speaks";
-        self.do_later(doing, move |db| learned::write(db, hash, what, now));
-    }
-
-    /// The same for what no longer holds.
-    pub fn forget_learned(&self, hash: Hash) {
-        self.do_later("forget what a server speaks", move |db| learned::forget(db, hash));
-    }
-
     /// Writes what is left and closes, for all clones. False if that takes longer than `wait`; it goes on then.
     pub async fn close(&self, wait: Duration) -> bool {
         self.shared.closing.notify_one();
@@ -262,6 +250,19 @@ impl Store {
         });
         self.jobs.send(job).await.map_err(|_| StoreError::Closed { doing })?;
         answer.await.map_err(|_| StoreError::Closed { doing })?
+    }
+}
+
+/// Neither method fails: the next host finds out again what was not written.
+impl LearnedStore for Store {
+    fn insert(&self, hash: Hash, what: Learned) {
+        let now = SystemTime::now();
+        let doing = "keep what a server speaks";
+        self.do_later(doing, move |db| learned::write(db, hash, what, now));
+    }
+
+    fn remove(&self, hash: Hash) {
+        self.do_later("forget what a server speaks", move |db| learned::forget(db, hash));
     }
 }
 

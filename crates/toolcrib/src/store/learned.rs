@@ -5,11 +5,11 @@ use std::time::SystemTime;
 use rusqlite::{Connection, Result, Row, params};
 use toolcrib_config::Hash;
 use toolcrib_config::model::transport::Framing;
+use toolcrib_upstream::conn::Learned;
 use toolcrib_wire as wire;
 
 use super::catalog::{era, era_word, framing, framing_word};
 use super::time::to_millis;
-use crate::conn::Learned;
 
 /// Definitions that are kept, the newest.
 const ROWS: u32 = 1024;

@@ -8,9 +8,9 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use toolcrib_config::Hash;
+use toolcrib_upstream::disk::PrivateFile;
 
 use super::time::{from_millis, to_millis};
-use crate::disk::PrivateFile;
 
 /// The file. Nothing of it is held: each question reads it anew.
 #[derive(Clone, Debug)]

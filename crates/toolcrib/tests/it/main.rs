@@ -5,22 +5,5 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
-mod auth;
-mod conformance;
-mod conn;
-mod everything;
 mod host;
-mod peer;
-mod peers;
-mod process;
-mod remote;
-mod scene;
-mod secrets;
-mod served;
-mod sse;
 mod store;
-mod streamable_http;
-mod supervise;
-mod tls;
-mod torture;
-mod websocket;

@@ -16,17 +16,17 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use toolcrib::conn::peer::{
-    Answering, Asked, CallError, CallOptions, Event, Handler, Patience, Peer, PeerSettings,
-    ProgressWish, Receiver,
-};
-use toolcrib::process::{Graces, Instance};
-use toolcrib::signals::SecretMask;
-use toolcrib::transport::{Credentials, Opening, Permissions, Tls, open};
 use toolcrib_config::model::choice::{AnyOf, Inherit};
 use toolcrib_config::model::transport::{
     Env, Framing, Plain, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
+use toolcrib_upstream::conn::peer::{
+    Answering, Asked, CallError, CallOptions, Event, Handler, Patience, Peer, PeerSettings,
+    ProgressWish, Receiver,
+};
+use toolcrib_upstream::process::{Graces, Instance};
+use toolcrib_upstream::signals::SecretMask;
+use toolcrib_upstream::transport::{Credentials, Opening, Permissions, Tls, open};
 use toolcrib_wire::{Limits, Raw, RpcError, Version, method};
 
 /// Only bounds a failure.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use toolcrib::conn::peer::{
+use toolcrib_upstream::conn::peer::{
     Answering, Asked, Event, Handler, ProgressWish, Receiver, Remark, mailbox,
 };
 use toolcrib_wire::view::{ElicitAction, elicit_result};

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib::host::Execution;
 use toolcrib::shape::{Audience, View};
-use toolcrib::signals::timestamp;
 use toolcrib::store::Recorded;
+use toolcrib_upstream::signals::timestamp;
 use toolcrib_wire::{Json, ObjectWriter, Raw};
 
 use super::millis;

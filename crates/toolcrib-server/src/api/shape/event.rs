@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolcrib::Event;
-use toolcrib::conn::{Change, ChangeKind};
-use toolcrib::signals::timestamp;
+use toolcrib_upstream::conn::{Change, ChangeKind};
+use toolcrib_upstream::signals::timestamp;
 use toolcrib_wire::{ObjectWriter, Raw};
 
 use super::{Leased, Reloaded, Requested, millis};

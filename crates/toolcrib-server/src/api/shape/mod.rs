@@ -30,7 +30,7 @@ pub use tool::{GateShape, Gates, ToolShape, Tools};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use toolcrib::signals::timestamp;
+use toolcrib_upstream::signals::timestamp;
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

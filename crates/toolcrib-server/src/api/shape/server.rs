@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib::ServerStatus;
-use toolcrib::signals::timestamp;
+use toolcrib_upstream::signals::timestamp;
 
 use super::fault::Fault;
 

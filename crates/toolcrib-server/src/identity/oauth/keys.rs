@@ -7,7 +7,7 @@ use ring::signature::{
     RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 use serde::Deserialize;
-use toolcrib::transport::{FetchError, Tls, fetch};
+use toolcrib_upstream::transport::{FetchError, Tls, fetch};
 use url::Url;
 
 use super::NotVerified;

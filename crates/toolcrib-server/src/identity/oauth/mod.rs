@@ -10,8 +10,8 @@ use arc_swap::ArcSwapOption;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use toolcrib::transport::Tls;
 use toolcrib_config::model::host::GatewayOAuth;
+use toolcrib_upstream::transport::Tls;
 use url::Url;
 
 use jwt::Token;

@@ -9,6 +9,7 @@ mod results;
 use std::time::Duration;
 
 use toolcrib_config::model::policy::{ErrorMessage, ErrorStyle, ResultFormat, Results};
+use toolcrib_upstream::schema::{Checker, Verdict};
 use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Limits, Raw};
 

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 use toolcrib::Host;
-use toolcrib::conn::State;
 use toolcrib::host::{DialogRequest, OpError};
 use toolcrib::registry::Status;
 use toolcrib::shape::ErrorKind;
 use toolcrib_config::{Dialect, Named};
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::State;
 
 use super::stage::{
     Stage, call, counted, counting, dialog, is_alive, kind, names, own, server, text, until,
 };
-use crate::scene::within;
 
 #[tokio::test]
 async fn ext_01_an_agent_that_may_disables_and_restarts_servers() {
@@ -113,7 +113,7 @@ async fn min_26_38_48_65_servers_are_connected_and_disconnected_by_hand() {
     assert_eq!(stage.count("github", "tools/list"), 2);
     // MIN-08: twice is an error.
     let twice = within(host.connect("github")).await.unwrap_err();
-    assert!(toolcrib::signals::chain(&twice).contains("already connected"));
+    assert!(toolcrib_upstream::signals::chain(&twice).contains("already connected"));
     within(host.disconnect("github")).await.unwrap();
     until("its process has ended", || !is_alive(pid)).await;
     // MIN-48: the tools are still listed, and say that they are unavailable.

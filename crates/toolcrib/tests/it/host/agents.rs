@@ -1,11 +1,11 @@
 //! Agents that have credentials of their own for a server.
 
 use serde_json::json;
-use toolcrib::conn::State;
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::State;
 
 use super::address::Address;
 use super::stage::{Stage, dialog, server, text};
-use crate::scene::within;
 
 const AGENTS: [(&str, &str); 3] =
     [("alice", "Bearer of-alice"), ("bob", "of-bob"), ("carol", "Bearer of-all")];

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use toolcrib::host::{Answers, DialogRequest};
 use toolcrib::{Dialog, Event, Host};
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
 use toolcrib_wire::RpcError;
 
 use super::stage::{Stage, dialog, dialog_in, hear, raw, request, text};
-use crate::scene::within;
 
 /// A server that asks its caller something and tells what it heard.
 fn asking(method: &str, params: Value) -> Script {

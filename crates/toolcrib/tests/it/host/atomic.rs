@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use toolcrib::{Dialog, Host, Turn};
 use toolcrib_testkit::scripted::Script;
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, counted, counting, dialog, request, server};
-use crate::scene::within;
 
 const RELOADS: usize = 200;
 const READERS: usize = 8;

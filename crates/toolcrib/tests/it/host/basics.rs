@@ -3,9 +3,9 @@
 use serde_json::json;
 use toolcrib::shape::ErrorKind;
 use toolcrib_testkit::scripted::Script;
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, call, dialog, is_alive, names, server, text, until};
-use crate::scene::within;
 
 #[tokio::test]
 async fn a_host_lists_calls_reloads_and_leaves_nothing() {

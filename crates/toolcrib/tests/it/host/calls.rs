@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib::conn::peer::mailbox;
 use toolcrib::host::Event;
 use toolcrib::shape::{Audience, ErrorKind};
 use toolcrib::{CallRequest, Host};
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::peer::mailbox;
 use toolcrib_wire::Raw;
 
 use super::stage::{Stage, call, dialog, raw, request, server, text, until};
-use crate::scene::within;
 
 /// A host with one server.
 async fn host_of(stage: &Stage, script: Script, policy: &Value) -> Host {

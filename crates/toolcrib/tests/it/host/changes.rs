@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use toolcrib::Host;
 use toolcrib::host::{DialogError, DialogRequest};
 use toolcrib_testkit::scripted::Script;
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, dialog, names, server, until};
-use crate::scene::within;
 
 fn member(toolsets: &[&str]) -> Value {
     json!({"grants": {"members": {"ada": {"toolsets": toolsets}}}})

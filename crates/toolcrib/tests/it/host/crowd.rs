@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolcrib::Host;
 use toolcrib_testkit::scripted::{Script, Step, program};
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, counted, dialog, text, until};
-use crate::scene::within;
 
 const DIALOGS: usize = 1000;
 

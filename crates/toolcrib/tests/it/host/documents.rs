@@ -5,9 +5,9 @@ use toolcrib::host::Event;
 use toolcrib::shape::ErrorKind;
 use toolcrib::{Dialog, Host};
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, dialog, raw, until};
-use crate::scene::within;
 
 fn library() -> Script {
     let content = |text: &str| json!({"contents": [{"uri": "doc://a", "mimeType": "text/plain", "text": text}]});

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use toolcrib::Event;
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, call, counting, dialog, names, request, until};
-use crate::scene::within;
 
 #[tokio::test]
 async fn everything_that_happens_is_told_in_order() {

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 use toolcrib::Dialog;
-use toolcrib::conn::State;
 use toolcrib::host::DialogRequest;
 use toolcrib::shape::ErrorKind;
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::State;
 
 use super::stage::{
     Stage, call, counted, counting, dialog, dialog_in, has_problem, is_alive, kind, names, request,
     text, until, wrongs,
 };
-use crate::scene::within;
 
 #[tokio::test]
 async fn dis_02_10_each_folder_has_its_own_servers() {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib::Event;
-use toolcrib::conn::State;
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::State;
 
 use super::stage::{Stage, counting, dialog, hear, names, server, text, until};
-use crate::scene::within;
 
 #[tokio::test]
 async fn dom_22_the_first_list_has_the_tools_of_a_slow_server() {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use toolcrib::shape::ErrorKind;
 use toolcrib_testkit::scripted::Step;
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{
     Stage, call, counted, counting, dialog, is_alive, kind, names, request, server, text, until,
 };
-use crate::scene::within;
 
 #[tokio::test]
 async fn dom_59_to_63_a_dialog_has_its_own_process_until_it_gives_it_back() {

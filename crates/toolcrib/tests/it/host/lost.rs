@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use toolcrib::Host;
 use toolcrib::shape::ErrorKind;
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, call, dialog, request, server, until};
-use crate::scene::within;
 
 /// A server whose tool ends it the first time.
 async fn frail(stage: &Stage, retry: &str, annotations: Value) -> Host {

@@ -14,6 +14,7 @@ mod events;
 mod folders;
 mod lazy;
 mod leases;
+mod login;
 mod lost;
 mod native;
 mod pins;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::json;
 use toolcrib::registry::{Answer, Definition, NativeCall, NativeError, NativeTool, NativeToolset};
 use toolcrib_testkit::scripted::Script;
+use toolcrib_testkit::time_limit::within;
 use toolcrib_wire::Raw;
 
 use super::stage::{Stage, call, dialog, names, raw, server, text};
-use crate::scene::within;
 
 struct Analyzer;
 

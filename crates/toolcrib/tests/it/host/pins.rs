@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use toolcrib::shape::ErrorKind;
 use toolcrib::{Event, Host, Problem};
+use toolcrib_testkit::time_limit::within;
 
 use super::address::Address;
 use super::stage::{Stage, call, dialog, hear, kind, names, text, until};
-use crate::scene::within;
 
 fn tool(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": {"type": "object"}})

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use toolcrib::registry::Status;
 use toolcrib_config::Severity;
 use toolcrib_testkit::scripted::Script;
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, counted, counting, dialog, has_problem, names, server, until, wrongs};
-use crate::scene::within;
 
 #[tokio::test]
 async fn dom_88_a_host_starts_whatever_is_wrong() {

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use toolcrib::host::{Answers, DialogRequest};
 use toolcrib::{Dialog, Host};
+use toolcrib_testkit::time_limit::within;
 use toolcrib_testkit::{ask, peers};
 
 use super::stage::{Stage, call, dialog, names, raw, server, text, until};
-use crate::scene::within;
 
 fn npm(name: &str) -> Value {
     let package = format!("@modelcontextprotocol/server-{name}");

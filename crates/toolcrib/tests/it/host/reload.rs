@@ -8,12 +8,12 @@ use toolcrib::Event;
 use toolcrib::config::Action;
 use toolcrib::shape::ErrorKind;
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{
     Stage, call, counted, counting, dialog, has_problem, hear, is_alive, kind, names, own, request,
     text, until, wrongs,
 };
-use crate::scene::within;
 
 fn prefixed(names: &[String], prefix: &str) -> usize {
     names.iter().filter(|name| name.starts_with(prefix)).count()

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolcrib::host::{DialogRequest, Listening, Trust};
-use toolcrib::process::Graces;
 use toolcrib::registry::{Answer, Definition, NativeCall, NativeTool, NativeToolset};
 use toolcrib::shape::ErrorKind;
 use toolcrib::{
@@ -15,7 +14,8 @@ use toolcrib::{
 use toolcrib_testkit::scripted::{Script, Step, program};
 use toolcrib_wire::{Limits, Raw};
 
-use crate::scene::{LIMIT, within};
+use toolcrib_testkit::time_limit::{LIMIT, within};
+use toolcrib_upstream::process::Graces;
 
 /// A folder with a root and a state folder in it.
 pub(crate) struct Stage {

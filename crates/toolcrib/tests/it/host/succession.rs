@@ -1,14 +1,14 @@
 //! A changed server and the one before it: who serves when.
 
 use serde_json::{Value, json};
-use toolcrib::conn::State;
 use toolcrib::host::Outcome;
 use toolcrib_testkit::scripted::{Script, Step};
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::State;
 
 use super::stage::{
     Stage, counted, counting, dialog, has_problem, is_alive, names, server, text, until, wrongs,
 };
-use crate::scene::within;
 
 /// A script whose first starts are given, in a file that counts them.
 fn starting(stage: &Stage, turns: Vec<Vec<Step>>, script: Script) -> Script {

@@ -3,9 +3,9 @@
 use serde_json::json;
 use toolcrib::shape::ErrorKind;
 use toolcrib_testkit::scripted::Script;
+use toolcrib_testkit::time_limit::within;
 
 use super::stage::{Stage, call, counting, dialog, kind, names, text, wrongs};
-use crate::scene::within;
 
 #[tokio::test]
 async fn dom_85_86_87_a_member_has_what_it_lists() {

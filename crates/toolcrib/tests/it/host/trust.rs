@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde_json::json;
 use toolcrib::config::{Named, Workspace, compile};
-use toolcrib::conn::State;
 use toolcrib::host::Trust;
 use toolcrib::store::TrustFile;
 use toolcrib::{Host, Problem};
+use toolcrib_testkit::time_limit::within;
+use toolcrib_upstream::conn::State;
 
 use super::stage::{Stage, counted, counting, dialog, dialog_in, names, until};
-use crate::scene::within;
 
 /// The files as they are, for whoever only reads them.
 struct Files;

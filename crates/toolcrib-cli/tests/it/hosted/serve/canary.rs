@@ -4,10 +4,10 @@ use std::fs;
 
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
-use toolcrib::secrets::{Keep, Storage, input_name};
 use toolcrib_config::{Dialect, Hidden, Memory, Named, Workspace, compile};
 use toolcrib_testkit::http::{Asked, HttpServer, Reply};
 use toolcrib_testkit::scripted::Script;
+use toolcrib_upstream::secrets::{Keep, Storage, input_name};
 
 use super::*;
 use crate::hosted::scripted;
