@@ -41,7 +41,7 @@ fn within<'a>(word: &str, known: &[&'a str], most: usize) -> Option<(usize, &'a 
 
 /// Whether two keys differ in nothing but case, `_` and `-`.
 pub(crate) fn is_same_key(a: &str, b: &str) -> bool {
-    fold(a) == fold(b)
+    folded(a).eq(folded(b))
 }
 
 /// `` `a`, `b` and `c` ``.
@@ -79,7 +79,11 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
 }
 
 fn fold(word: &str) -> Vec<char> {
-    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
+    folded(word).collect()
+}
+
+fn folded(word: &str) -> impl Iterator<Item = char> {
+    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn token_mistakes(cx: &mut Cx<'_>, item: NodeId, token: &Token) -> Vec<NodeId> {
             ),
             false => format!("the SHA-256 of a token is {DIGITS} hexadecimal digits"),
         };
-        let fix = "make one with `printf %s TOKEN | sha256sum`, or use `toolcrib token create`";
+        let fix = "make one with `printf %s TOKEN | sha256sum`, or use `toolcrib token new`";
         cx.error(node, "token.hash", text, fix);
         found.push(node);
     }
@@ -78,7 +78,7 @@ fn name_mistake(cx: &mut Cx<'_>, node: NodeId, name: &str, kind: Name) -> Option
             "list each origin as a browser sends it: `https://app.example` or `http://localhost:3000`",
         ),
         Name::Host => (
-            is_host(name),
+            is_authority(name),
             format!("`{shown}` is no host name; patterns are not supported"),
             "list each name without scheme, port and path: `toolcrib.example`",
         ),
@@ -103,10 +103,6 @@ fn is_origin(text: &str) -> bool {
     !scheme.is_empty() && scheme.chars().all(is_scheme) && is_authority(authority)
 }
 
-fn is_host(text: &str) -> bool {
-    is_authority(text)
-}
-
 fn is_authority(text: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || "-_.:[]".contains(c);
     !text.is_empty() && text.chars().all(is_part)
@@ -120,6 +116,10 @@ fn oauth_mistake(cx: &mut Cx<'_>, node: NodeId, oauth: &GatewayOAuthKeys) -> Opt
     // A value of the wrong type has been reported already.
     let is_wrong = |key: &Option<At<String>>| key.as_ref().is_some_and(|at| at.value.is_none());
     if is_wrong(&oauth.issuer) || is_wrong(&oauth.audience) {
+        return None;
+    }
+    // The claim alone asks for no tokens.
+    if oauth.issuer.is_none() && oauth.audience.is_none() {
         return None;
     }
     let (code, text, fix) = match (is_given(&oauth.issuer), is_given(&oauth.audience)) {

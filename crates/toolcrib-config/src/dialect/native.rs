@@ -215,6 +215,7 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     cx.tell_unknown(node, &inside);
     let keys = value.unwrap_or_default();
     let (policy, flat, extras) = policy_and_transport(cx, node, ENTRY);
+    let is_restricted = is_restricted && security::reject_among_variables(cx, node);
     draft.sound &= policy.1 && flat.1 && is_restricted;
     draft.policy = policy.0;
     draft.profile = keys.profile.and_then(|at| at.value).unwrap_or(draft.profile);

@@ -118,12 +118,17 @@ pub(crate) struct Intent {
 }
 
 impl Restricting {
-    /// Whether an unknown key at or below the entry was meant to restrict the server; `known` are the keys that may
-    /// stand in its place.
-    pub(crate) fn intent(
+    /// The maps of an entry in which every unknown key makes the entry invalid.
+    pub(super) fn group_nodes(&self, doc: &Doc, entry: NodeId) -> Vec<NodeId> {
+        self.groups.iter().filter_map(|group| doc.get(entry, group)).collect()
+    }
+
+    /// Whether an unknown key at or below the entry was meant to restrict the server; `groups` are the entry's
+    /// `group_nodes`, and `known` are the keys that may stand in its place.
+    pub(super) fn intent(
         &self,
         doc: &Doc,
-        entry: NodeId,
+        (entry, groups): (NodeId, &[NodeId]),
         unknown: &Unknown,
         known: &[&str],
     ) -> Option<Intent> {
@@ -131,10 +136,7 @@ impl Restricting {
         if key.starts_with("x-") {
             return None;
         }
-        let is_in = |group: &&str| {
-            doc.get(entry, group).is_some_and(|group| doc.is_within(unknown.map, group))
-        };
-        if self.groups.iter().any(is_in) {
+        if groups.iter().any(|group| doc.is_within(unknown.map, *group)) {
             return Some(Intent { meant: self.near_in_group(key, known) });
         }
         if unknown.map != entry {
@@ -145,7 +147,7 @@ impl Restricting {
         self.misspelt(key, known)
             .or_else(|| self.misplaced(key))
             .map(meant)
-            .or_else(|| self.is_of_others(doc, entry, key).then_some(Intent { meant: None }))
+            .or_else(|| Self::is_of_others(doc, entry, key).then_some(Intent { meant: None }))
     }
 
     /// The restricting key of the entry that a key is a misspelling of, unless another key is nearer.
@@ -170,9 +172,12 @@ impl Restricting {
         inner().find(|name| *name == near).or_else(|| self.misplaced(key))
     }
 
-    fn is_of_others(&self, doc: &Doc, entry: NodeId, key: &str) -> bool {
-        let value = doc.get(entry, key).map(|value| doc.kind(value));
+    fn is_of_others(doc: &Doc, entry: NodeId, key: &str) -> bool {
         let is = |other: &str| text::is_same_key(other, key);
+        if !OF_OTHERS.iter().any(|other| is(other)) {
+            return false;
+        }
+        let value = doc.get(entry, key).map(|value| doc.kind(value));
         let restricts_nothing = match value {
             Some(Kind::Bool(true)) => is("enabled"),
             Some(Kind::Bool(false)) => is("disabled"),
@@ -182,7 +187,7 @@ impl Restricting {
             }
             _ => false,
         };
-        OF_OTHERS.iter().any(|other| is(other)) && !restricts_nothing
+        !restricts_nothing
     }
 
     /// Restricting keys of an entry that have no value, as after a list whose items are all commented out.
@@ -208,10 +213,11 @@ pub(crate) fn reject_restricting(
     let restricting = of(cx.dialect);
     let missing = restricting.missing_values(cx.doc, entry);
     super::security::tell_missing(cx, &missing);
+    let groups = restricting.group_nodes(cx.doc, entry);
     let mut others = Vec::new();
     let mut is_sound = missing.is_empty();
     for unknown in unknown {
-        match restricting.intent(cx.doc, entry, &unknown, unknown.known) {
+        match restricting.intent(cx.doc, (entry, &groups), &unknown, unknown.known) {
             Some(Intent { meant }) => {
                 let what = if entry == Doc::ROOT { "the file" } else { "the server's entry" };
                 cx.invalid_key(unknown.map, unknown.entry, what, meant);

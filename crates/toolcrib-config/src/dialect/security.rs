@@ -85,6 +85,7 @@ pub(super) fn reject_restricting(
     let restricting = restricting::of(Dialect::Native);
     let transport = cx.doc.get(entry, "transport");
     let env = transport.and_then(|transport| cx.doc.get(transport, "env"));
+    let groups = restricting.group_nodes(cx.doc, entry);
     let intent = |doc: &Doc, unknown: &Unknown| {
         let is_ours = !unknown.key.starts_with("x-");
         if env.is_some_and(|env| doc.is_within(unknown.map, env)) {
@@ -99,7 +100,7 @@ pub(super) fn reject_restricting(
             }
         }
         let known = if unknown.map == entry { known } else { unknown.known };
-        restricting.intent(doc, entry, unknown, known)
+        restricting.intent(doc, (entry, &groups), unknown, known)
     };
     let (mut others, mut is_sound) = (Vec::new(), true);
     for unknown in unknown {
@@ -112,6 +113,20 @@ pub(super) fn reject_restricting(
         }
     }
     (others, is_sound)
+}
+
+/// Reports restricting keys among the variables of a server: `env` in the long form of a transport has them. Returns
+/// whether there are none.
+pub(super) fn reject_among_variables(cx: &mut Cx<'_>, entry: NodeId) -> bool {
+    let Some(env) = cx.doc.get(entry, "env") else { return true };
+    let is_restricting =
+        |name: &str| matches!(name, "inherit" | "inherit_env" | "allow_commands" | "url_policy");
+    let names = cx.doc.entries(env).iter();
+    let found = names.enumerate().find(|(_, (key, _))| is_restricting(&key.name));
+    let Some((place, (key, _))) = found else { return true };
+    let meant = if key.name == "inherit" { "inherit_env" } else { key.name.as_str() };
+    cx.invalid_key(env, place, "the entry", Some(meant));
+    false
 }
 
 /// Keys without a value among those that restrict the entry.
