@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
 use crate::doc::{self, Doc, NodeId, Reading, Unknown};
 use crate::lookup::Lookup;
 use crate::problem::{Problem, Severity};
@@ -105,6 +105,17 @@ impl<'a> Cx<'a> {
         Entry { value: value.unwrap_or_default(), sound, extras }
     }
 
+    /// The same for a server's entry: mistakes in restricting keys make it unsound.
+    pub(crate) fn server_entry<T: DeserializeOwned + Default>(&mut self, node: NodeId) -> Entry<T> {
+        let Reading { value, wrongs, unknown } = doc::read::<T>(self.doc, node);
+        let mut sound = wrongs.is_empty();
+        self.tell_wrongs(wrongs);
+        let (unknown, is_restricted) = dialect::reject_restricting(self, node, unknown);
+        sound &= is_restricted;
+        let extras = self.tell_unknown(node, &unknown);
+        Entry { value: value.unwrap_or_default(), sound, extras }
+    }
+
     pub(crate) fn tell_wrongs(&mut self, wrongs: Vec<doc::Wrong>) {
         for wrong in wrongs {
             let node = wrong.node.unwrap_or(Doc::ROOT);
@@ -140,12 +151,40 @@ impl<'a> Cx<'a> {
             return;
         };
         self.tell(|cx| {
-            let text = format!("unknown key `{}`; it has no effect", text::clip(&key.name));
-            let fix = match text::nearest(&key.name, known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "remove it, or check its spelling".to_string(),
+            let name = text::clip(&key.name);
+            let (text, fix) = match text::nearest(&key.name, known) {
+                // Another key is missing then, which may well have an effect.
+                Some(near) => (format!("unknown key `{name}`"), format!("did you mean `{near}`?")),
+                None => (
+                    format!("unknown key `{name}`; it has no effect"),
+                    "remove it, or check its spelling".to_string(),
+                ),
             };
             Problem::warning("key.unknown", text)
+                .at(&cx.label, cx.doc.key_place(key), &cx.doc.path(*value))
+                .fix(fix)
+        });
+    }
+
+    /// Reports an unknown key that makes `what` invalid; `meant` is the key that was probably meant.
+    pub(crate) fn invalid_key(
+        &mut self,
+        map: NodeId,
+        entry: usize,
+        what: &str,
+        meant: Option<&str>,
+    ) {
+        let Some((key, value)) = self.doc.entries(map).get(entry) else {
+            return;
+        };
+        self.tell(|cx| {
+            let name = text::clip(&key.name);
+            let text = format!("unknown key `{name}` may be meant to restrict; {what} is not used");
+            let fix = match meant {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "remove it, or check its spelling and its place".to_string(),
+            };
+            Problem::error("key.unknown", text)
                 .at(&cx.label, cx.doc.key_place(key), &cx.doc.path(*value))
                 .fix(fix)
         });

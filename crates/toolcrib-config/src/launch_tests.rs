@@ -97,7 +97,7 @@ fn what_is_shown_is_all_that_counts_and_no_secret() {
 #[test]
 fn a_persons_own_files_need_no_trust_and_are_not_changed_by_what_is_found() {
     let own = "version: 1\nprofiles: { p: { transport: { env: { set: { A: mine } } } } }\nservers: { mine: { command: x, profile: p } }\nhost: { pins: enforce, permissions: { docker: false } }\n";
-    let found = "version: 1\nprofiles: { p: { transport: { env: { set: { A: theirs } } } } }\nservers: { theirs: { command: x } }\nhost: { pins: off, secrets: { s: { kind: command, command: [evil] } } }\ngateway: { tokens: [{ sha256: x, agent: a, owner: true }] }\n";
+    let found = "version: 1\nprofiles: { p: { transport: { env: { set: { A: theirs } } } } }\nservers: { theirs: { command: x } }\nhost: { pins: off, secrets: { s: { kind: command, command: [evil] } } }\ngateway: { tokens: [{ sha256: 860a5f6de411e2c46b14b8491994ac8f4eb4ca378cf1107fa8254de5179442dd, agent: a, owner: true }] }\n";
     let world = Memory::default().with_file(HOME, own).with_file(FILE, found);
     let alone = discovered(&Memory::default().with_file(HOME, own), "/ws");
     assert!(alone.launches().is_empty());
@@ -220,10 +220,13 @@ fn a_found_file_that_cannot_be_read_opens_nothing_that_the_persons_own_closes() 
 
 #[test]
 fn a_gateway_that_only_an_untrusted_file_protects_lets_nobody_in() {
-    let text = "version: 1\ngateway: { tokens: [{ sha256: ab, agent: ci }] }\n";
+    let text = "version: 1\ngateway: { tokens: [{ sha256: 860a5f6de411e2c46b14b8491994ac8f4eb4ca378cf1107fa8254de5179442dd, agent: ci }] }\n";
     let found = discovered(&Memory::default().with_file(FILE, text), "/ws");
     assert_eq!(found.security.protection, Protection::Protected);
-    let changed = discovered(&Memory::default().with_file(FILE, text.replace("ci", "me")), "/ws");
+    let changed = discovered(
+        &Memory::default().with_file(FILE, text.replace("agent: ci", "agent: me")),
+        "/ws",
+    );
     for known in [Trusted::Nothing, trusted(&found)] {
         let left = withheld(changed.clone(), &Config::default(), &known);
         assert_eq!(left.security.protection, Protection::Invalid);

@@ -22,13 +22,26 @@ pub(crate) fn word(text: &str) -> String {
 
 /// The known word nearest to `word`, when it is near enough to be a slip.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).clamp(1, 3);
+    within(word, known, 3).map(|(_, candidate)| candidate)
+}
+
+/// The known word of which `word` is a misspelling, with the number of mistakes: at most two.
+pub(crate) fn slip<'a>(word: &str, known: &[&'a str]) -> Option<(usize, &'a str)> {
+    within(word, known, 2)
+}
+
+fn within<'a>(word: &str, known: &[&'a str], most: usize) -> Option<(usize, &'a str)> {
+    let limit = (word.chars().count() / 3).clamp(1, most);
     known
         .iter()
         .map(|candidate| (distance(word, candidate, limit), *candidate))
         .filter(|(d, _)| *d <= limit)
         .min_by_key(|(d, _)| *d)
-        .map(|(_, candidate)| candidate)
+}
+
+/// Whether two keys differ in nothing but case, `_` and `-`.
+pub(crate) fn is_same_key(a: &str, b: &str) -> bool {
+    folded(a).eq(folded(b))
 }
 
 /// `` `a`, `b` and `c` ``.
@@ -66,7 +79,11 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
 }
 
 fn fold(word: &str) -> Vec<char> {
-    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
+    folded(word).collect()
+}
+
+fn folded(word: &str) -> impl Iterator<Item = char> {
+    word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase)
 }
 
 #[cfg(test)]

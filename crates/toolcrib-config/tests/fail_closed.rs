@@ -2,9 +2,11 @@
 //! neither at a start nor on a reload.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod mistakes;
+
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolcrib_config::model::host::Pins;
 use toolcrib_config::model::security::{Protection, Section};
 use toolcrib_config::model::transport::Transport;
@@ -19,6 +21,7 @@ fn good() -> Value {
             "listen": "127.0.0.1:1",
             "tokens": [{"sha256": hash, "agent": "ci", "owner": false}],
             "oauth": {"issuer": "https://issuer.example", "audience": "a", "agent_claim": "sub"},
+            "origins": ["https://app.example"],
             "limits": {"rate": 5, "sessions": 3, "idle": "5m"},
         },
         "host": {
@@ -95,26 +98,6 @@ fn config(text: &str) -> Config {
     compile(&Workspace { root: PathBuf::from("/ws"), home: None, named: None }, &world)
 }
 
-/// One member of a map, or one item of a list.
-fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
-    let children: Vec<(String, &Value)> = match value {
-        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
-        Value::Array(items) => {
-            items.iter().enumerate().map(|(place, value)| (place.to_string(), value)).collect()
-        }
-        _ => Vec::new(),
-    };
-    for (key, value) in children {
-        let below = format!("{path}/{key}");
-        found.push(below.clone());
-        paths(value, &below, found);
-    }
-}
-
-fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap()
-}
-
 /// Values that cannot stand where this one does.
 fn wrong_values(key: &str, value: &Value) -> Vec<Value> {
     let all =
@@ -131,29 +114,11 @@ fn wrong_values(key: &str, value: &Value) -> Vec<Value> {
     wrong
 }
 
-/// Slips of one letter.
-fn slips(key: &str) -> Vec<String> {
-    let letters: Vec<char> = key.chars().collect();
-    let mut slips = Vec::new();
-    for place in 0..letters.len() {
-        let mut dropped = letters.clone();
-        dropped.remove(place);
-        let mut doubled = letters.clone();
-        doubled.insert(place, letters[place]);
-        let mut swapped = letters.clone();
-        swapped.swap(place, (place + 1).min(letters.len() - 1));
-        slips.extend([dropped, doubled, swapped]);
-    }
-    let written = slips.into_iter().map(String::from_iter);
-    written.filter(|slip: &String| slip != key && !slip.is_empty()).collect()
-}
-
 /// The files that one mistake makes of the good one, each with what the mistake is.
-fn mistakes() -> Vec<(String, String)> {
-    let (good, mut found, mut all) = (good(), Vec::new(), Vec::new());
-    paths(&good, "", &mut all);
-    for path in all {
-        let key = last(&path);
+fn all_mistakes() -> Vec<(String, String)> {
+    let (good, mut found) = (good(), Vec::new());
+    for path in mistakes::paths(&good) {
+        let (_, key) = mistakes::split(&path);
         if FREE_KEYS.contains(&key) {
             continue;
         }
@@ -162,19 +127,9 @@ fn mistakes() -> Vec<(String, String)> {
             *file.pointer_mut(&path).unwrap() = wrong.clone();
             found.push((format!("{path}: {wrong}"), file.to_string()));
         }
-        let (above, _) = path.rsplit_once('/').unwrap();
-        if !good.pointer(above).unwrap().is_object() {
-            continue;
-        }
-        for slip in slips(key) {
-            let mut file = good.clone();
-            let map: &mut Map<String, Value> =
-                file.pointer_mut(above).unwrap().as_object_mut().unwrap();
-            let value = map.remove(key).unwrap();
-            if map.insert(slip.clone(), value).is_none() {
-                found.push((format!("{path} as {slip}"), file.to_string()));
-            }
-        }
+        let keys = mistakes::misspelt(&good, &path).into_iter();
+        let keys = keys.chain(mistakes::moved(&good, &path, &["requires"]));
+        found.extend(keys.map(|(mistake, file)| (mistake, file.to_string())));
     }
     let text = good.to_string();
     found.extend((0..text.len()).map(|end| (format!("cut at {end}"), text[..end].to_owned())));
@@ -238,7 +193,7 @@ fn no_single_mistake_widens_what_anybody_may_do() {
     let good = config(&good().to_string());
     assert_eq!(good.problems, [], "the good one is good");
     assert_eq!(widened(&good, &good), Vec::<String>::new());
-    let mistakes = mistakes();
+    let mistakes = all_mistakes();
     assert!(mistakes.len() > 2000, "{}", mistakes.len());
     let mut wider = Vec::new();
     for (mistake, text) in mistakes {
@@ -279,6 +234,15 @@ fn an_empty_or_misplaced_section_is_closed() {
         ("host: {gateway: {tokens: []}}", Section::Gateway),
         ("tokens: []", Section::Gateway),
         ("oauth: {issuer: https://issuer.example}", Section::Gateway),
+        ("gateway: {oauth: {issuer: https://issuer.example}}", Section::Gateway),
+        ("gateway: {tokens: [{sha256: ab, agent: ci}]}", Section::Gateway),
+        ("gateway: {origins: ['*']}", Section::Gateway),
+        ("servers: {gateway: {tokens: []}}", Section::Gateway),
+        ("profiles: {host: {grants: {members: {}}}}", Section::Grants),
+        ("host: {members: {default: {}}}", Section::Grants),
+        ("host: {spawn: false}", Section::Spawn),
+        ("host: {reload: {pins: enforce}}", Section::Pins),
+        ("host: {secrets: {pins: enforce}}", Section::Pins),
         ("grants: {members: {}}", Section::Grants),
         ("pins: enforce", Section::Pins),
         ("host: {permissions: }", Section::Spawn),

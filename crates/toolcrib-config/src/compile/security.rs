@@ -19,10 +19,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// Nothing is known of the security settings in a native file that cannot be read.
+    /// Nothing is known of the security settings in a native file that cannot be read, nor of the agents in a Minion
+    /// file.
     pub(super) fn close_unreadable(&mut self, label: &Arc<str>, dialect: Dialect) {
-        if dialect == Dialect::Native {
-            self.config.security.mark(Section::UNREADABLE, label, Place::START);
+        match dialect {
+            Dialect::Native => {
+                self.config.security.mark(Section::UNREADABLE, label, Place::START);
+            }
+            Dialect::Minion => {
+                self.config.security.mark([Section::Grants], label, Place::START);
+            }
+            _ => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::Draft;
+use super::restricting::{reject_neighbours_of_misplaced_keys, reject_restricting};
 use crate::cx::Cx;
 use crate::doc::{self, At, Kind, NodeId, describe};
 use crate::model::policy::{ExposeKeys, FilterMode, PolicyKeys, TimeoutsKeys, ToolFilterKeys};
@@ -42,6 +43,7 @@ pub(crate) fn servers<T: DeserializeOwned + Default>(
         drafts.push(draft);
         cx.leave();
     }
+    reject_neighbours_of_misplaced_keys(cx, &mut drafts);
     drafts
 }
 
@@ -64,6 +66,8 @@ fn entry<T: DeserializeOwned + Default>(
         let key = &unknown.key.as_str();
         unknown.map == node && (foreign.passed.contains(key) || foreign.unsupported.contains(key))
     });
+    let (unknown, is_restricted) = reject_restricting(cx, node, unknown);
+    draft.sound &= is_restricted;
     draft.extras = cx.tell_unknown(node, &unknown);
     for key in listed.into_iter().map(|unknown| unknown.key) {
         let Some(value) = cx.doc.get(node, &key) else {
@@ -107,9 +111,6 @@ pub(crate) fn filter(
     let Some(node) = allow.as_ref().or(deny.as_ref()).map(|at| at.node) else {
         return;
     };
-    // To the native filter an empty list is the same as none.
-    let nothing = allow.as_ref().filter(|at| at.value == Some(Vec::new()));
-    let deny = nothing.map(|at| At::new(at.node, vec!["*".to_string()])).or(deny);
     let tools = ToolFilterKeys {
         allow,
         deny,

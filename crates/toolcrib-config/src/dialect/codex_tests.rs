@@ -82,7 +82,7 @@ fn tables_read_as_codex_reads_them() {
 fn a_list_of_no_tools_offers_none() {
     let config = codex("[mcp_servers.s]\ncommand = 'x'\nenabled_tools = []\n");
     let tools = &config.servers[0].policy.expose.tools;
-    assert_eq!(tools.verdict("any"), Verdict::Denied("*"));
+    assert_eq!(tools.verdict("any"), Verdict::NotAllowed);
 }
 
 #[test]

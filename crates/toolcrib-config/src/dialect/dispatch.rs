@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::lower::{Texts, env, plains, values};
+use super::restricting::reject_neighbours_of_misplaced_keys;
 use super::{Dialect, Draft, Loaded};
 use crate::cx::Cx;
 use crate::doc::{At, Doc, NodeId};
@@ -45,6 +46,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         loaded.servers.push(server(cx, &id, node));
         cx.leave();
     }
+    reject_neighbours_of_misplaced_keys(cx, &mut loaded.servers);
     loaded
 }
 
@@ -54,7 +56,7 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
         draft.sound = false;
         return draft;
     }
-    let entry = cx.entry::<Server>(node);
+    let entry = cx.server_entry::<Server>(node);
     let server = entry.value;
     draft.extras = entry.extras;
     draft.policy.enabled = server.disabled.map(|at| at.map(|disabled| !disabled));

@@ -65,7 +65,7 @@ enum Backoff {
 }
 
 pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let entry = cx.entry::<Root>(Doc::ROOT);
+    let entry = cx.server_entry::<Root>(Doc::ROOT);
     let mut loaded = Loaded::new();
     for At { node, .. } in given(entry.value.mcp_servers) {
         loaded.servers.push(server(cx, node));
@@ -77,7 +77,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
 fn server(cx: &mut Cx<'_>, node: NodeId) -> Draft {
     let namespace = peek(cx, node, &["namespace"]).unwrap_or_else(|| NAMESPACE.to_string());
     cx.enter(&namespace);
-    let mut entry = cx.entry::<Server>(node);
+    let mut entry = cx.server_entry::<Server>(node);
     cx.leave();
     let mut draft = Draft::new(&namespace, node, Dialect::Docker);
     draft.sound = entry.sound;
@@ -195,13 +195,7 @@ fn tools(namespace: &str, enabled: At<Vec<String>>) -> At<ToolFilterKeys> {
     };
     let node = enabled.node;
     let allow = enabled.map(|names| names.into_iter().map(raw).collect::<Vec<_>>());
-    let none = allow.value.as_ref().is_some_and(Vec::is_empty);
-    let keys = ToolFilterKeys {
-        allow: Some(allow),
-        // To a filter an empty list is no list; here it enables nothing.
-        deny: none.then(|| At::new(node, vec!["*".to_string()])),
-        ..ToolFilterKeys::default()
-    };
+    let keys = ToolFilterKeys { allow: Some(allow), ..ToolFilterKeys::default() };
     At::new(node, keys)
 }
 

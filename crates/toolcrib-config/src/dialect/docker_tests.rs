@@ -155,7 +155,7 @@ fn a_list_is_run_as_it_is() {
 #[test]
 fn an_empty_list_enables_nothing() {
     let none = one("enabledTools: []");
-    assert_eq!(none.policy.expose.tools.verdict("x"), Verdict::Denied("*"));
+    assert_eq!(none.policy.expose.tools.verdict("x"), Verdict::NotAllowed);
     let some = one("allow: [x]");
     assert_eq!(some.policy.expose.tools.verdict("x"), Verdict::Offered);
     assert_eq!(some.policy.expose.tools.verdict("y"), Verdict::NotAllowed);

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::native::version_is_one;
+use super::restricting::reject_neighbours_of_misplaced_keys;
 use super::{Dialect, Draft, Loaded};
 use crate::cx::Cx;
 use crate::doc::{At, Doc, Either, NodeId};
@@ -105,6 +106,7 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
         loaded.servers.push(server(cx, &id, node));
         cx.leave();
     }
+    reject_neighbours_of_misplaced_keys(cx, &mut loaded.servers);
     loaded
 }
 
@@ -114,7 +116,7 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
         draft.sound = false;
         return draft;
     }
-    let entry = cx.entry::<Server>(node);
+    let entry = cx.server_entry::<Server>(node);
     let server = entry.value;
     draft.sound = entry.sound;
     draft.extras = entry.extras;
@@ -203,7 +205,7 @@ fn expose(
     ExposeKeys {
         tools: tools.map(|at| {
             at.map(|lists| ToolFilterKeys {
-                allow: lists.whitelist,
+                allow: nonempty_list(lists.whitelist),
                 deny: lists.blacklist,
                 ..ToolFilterKeys::default()
             })
@@ -217,14 +219,14 @@ fn expose(
                         if enabled { PromptsAs::Skill } else { PromptsAs::Snippet },
                     ))
                 }),
-                allow: prompts.whitelist,
+                allow: nonempty_list(prompts.whitelist),
                 deny: prompts.blacklist,
                 transforms: prompts.transform,
             })
         }),
         resources: resources.map(|at| {
             at.map(|resources| ResourceFilterKeys {
-                allow: resources.whitelist,
+                allow: nonempty_list(resources.whitelist),
                 deny: resources.blacklist,
                 mime: resources.mime_types,
                 max_bytes: resources.max_bytes.map(|at| at.map(Size)),
@@ -233,6 +235,11 @@ fn expose(
             })
         }),
     }
+}
+
+/// To Dominds an empty whitelist is the same as none (DOM-30).
+fn nonempty_list(list: Option<At<Vec<String>>>) -> Option<At<Vec<String>>> {
+    list.filter(|at| at.value.as_ref().is_none_or(|names| !names.is_empty()))
 }
 
 #[cfg(test)]

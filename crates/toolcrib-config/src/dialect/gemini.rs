@@ -6,10 +6,11 @@ use super::clients::{self, Foreign};
 use super::expand::{self, Expander, Headers, Reached, Variables};
 use super::{Draft, Loaded};
 use crate::cx::Cx;
-use crate::doc::{At, Doc, NodeId};
+use crate::doc::{At, Doc, Kind, NodeId};
 use crate::lookup::Lookup;
 use crate::model::transport::TransportKind;
 use crate::model::units::Period;
+use crate::text;
 use crate::value::{Hidden, Part, Value, is_variable};
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,16 +66,57 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     let mut loaded = Loaded::new();
     let list = cx.doc.get(Doc::ROOT, "mcpServers");
     loaded.servers = clients::servers(cx, list, &FOREIGN, server);
+    let mut is_sound = !is_misplaced(cx);
     if let Some(node) = cx.doc.get(Doc::ROOT, "mcp") {
-        disable(cx, node, &mut loaded.servers);
+        is_sound &= disable(cx, node, &mut loaded.servers);
+    }
+    if !is_sound {
+        // Nobody can tell which servers were to be left out.
+        loaded.servers.iter_mut().for_each(|draft| draft.sound = false);
     }
     loaded
 }
 
-/// A server that the settings leave out stays visible and is not started.
-fn disable(cx: &mut Cx<'_>, node: NodeId, drafts: &mut [Draft]) {
+/// Whether `mcp`, or what belongs into it, stands under another name or in another place; reports that.
+fn is_misplaced(cx: &mut Cx<'_>) -> bool {
+    let doc = cx.doc;
+    let lists = |node: NodeId| USED.iter().any(|key| doc.get(node, key).is_some());
+    let at_root = doc.entries(Doc::ROOT).iter().position(|(key, value)| {
+        let name = key.name.as_str();
+        let is_mcp = name != "mcp" && text::slip(name, &["mcp"]).is_some() && lists(*value);
+        is_mcp || USED.contains(&name)
+    });
+    let servers = doc.get(Doc::ROOT, "mcpServers");
+    let among_servers = servers.and_then(|servers| {
+        let mut entries = doc.entries(servers).iter();
+        let place = entries.position(|(key, value)| {
+            let is_mcp = key.name == "mcp" && lists(*value);
+            is_mcp || USED.contains(&key.name.as_str()) && !matches!(doc.kind(*value), Kind::Map(_))
+        })?;
+        Some((servers, place))
+    });
+    let found = at_root.map(|place| (Doc::ROOT, place)).or(among_servers);
+    if let Some((map, place)) = found {
+        cx.invalid_key(map, place, WHAT, Some("mcp.allowed` or `mcp.excluded"));
+    }
+    found.is_some()
+}
+
+/// The keys of `mcp` that leave servers out.
+const USED: &[&str] = &["allowed", "excluded"];
+const WHAT: &str = "the file's list of servers";
+
+/// A server that the settings leave out stays visible and is not started. Returns whether the settings can be relied on.
+fn disable(cx: &mut Cx<'_>, node: NodeId, drafts: &mut [Draft]) -> bool {
     let reading = crate::doc::read::<Used>(cx.doc, node);
+    let mut is_sound = reading.wrongs.is_empty();
     cx.tell_wrongs(reading.wrongs);
+    for unknown in &reading.unknown {
+        if let Some((_, near)) = text::slip(&unknown.key, USED) {
+            cx.invalid_key(unknown.map, unknown.entry, WHAT, Some(near));
+            is_sound = false;
+        }
+    }
     let used = reading.value.unwrap_or_default();
     let names = |list: Option<At<Vec<String>>>| Some((list.as_ref()?.node, list?.value?));
     // To Gemini an empty list of the allowed is the same as none.
@@ -87,6 +129,7 @@ fn disable(cx: &mut Cx<'_>, node: NodeId, drafts: &mut [Draft]) {
             draft.policy.enabled = Some(At::new(*node, false));
         }
     }
+    is_sound
 }
 
 fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {

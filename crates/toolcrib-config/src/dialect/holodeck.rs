@@ -167,7 +167,7 @@ fn is_first(cx: &mut Cx<'_>, node: NodeId, before: &[NodeId]) -> bool {
 
 fn lower(cx: &mut Cx<'_>, draft: &mut Draft, list: List) {
     let node = draft.node;
-    let entry = cx.entry::<Tool>(node);
+    let entry = cx.server_entry::<Tool>(node);
     let mut tool = entry.value;
     draft.extras = entry.extras;
     draft.extras.extend(KEPT.iter().filter_map(|key| {
@@ -181,7 +181,9 @@ fn lower(cx: &mut Cx<'_>, draft: &mut Draft, list: List) {
     let transport = reach::lower(cx, node, &mut tool, &folder);
     draft.sound = entry.sound && named && served && described && transport.is_some();
     draft.transport = transport.unwrap_or_default();
-    draft.policy = policy(cx, tool, &folder);
+    let allow = tool.config.as_ref().map_or(Ok(None), |config| allowed_tools(cx, config));
+    draft.sound &= allow.is_ok();
+    draft.policy = policy(tool, allow.unwrap_or_default(), &folder);
 }
 
 fn has_name(cx: &mut Cx<'_>, node: NodeId, name: Option<&At<String>>) -> bool {
@@ -233,8 +235,7 @@ fn is_described(cx: &mut Cx<'_>, node: NodeId, tool: &Tool) -> bool {
     described
 }
 
-fn policy(cx: &mut Cx<'_>, tool: Tool, folder: &Folder) -> PolicyKeys {
-    let allow = tool.config.as_ref().and_then(|at| allowed_tools(cx, at));
+fn policy(tool: Tool, allow: Option<At<Vec<String>>>, folder: &Folder) -> PolicyKeys {
     let expose = |allow: At<Vec<String>>| {
         let node = allow.node;
         let tools = ToolFilterKeys { allow: Some(allow), ..ToolFilterKeys::default() };
@@ -272,18 +273,36 @@ fn policy(cx: &mut Cx<'_>, tool: Tool, folder: &Folder) -> PolicyKeys {
     }
 }
 
-/// `config.allowed_tools`: HoloDeck itself offers no other tools of the server.
-fn allowed_tools(cx: &mut Cx<'_>, config: &At<Map<String, Json>>) -> Option<At<Vec<String>>> {
-    let node = cx.doc.get(config.node, "allowed_tools")?;
-    let given = config.value.as_ref()?.get("allowed_tools")?;
+/// An `allowed_tools` that cannot be relied on; it has been reported.
+struct Invalid;
+
+const ALLOWED_TOOLS: &str = "allowed_tools";
+
+/// `config.allowed_tools`: HoloDeck itself offers no other tools of the server. Other keys of `config` are the server's
+/// own, but for one that is nearly this one.
+fn allowed_tools(
+    cx: &mut Cx<'_>,
+    config: &At<Map<String, Json>>,
+) -> Result<Option<At<Vec<String>>>, Invalid> {
+    let is_misspelt = |name: &str| {
+        name != ALLOWED_TOOLS && text::slip(name, &[ALLOWED_TOOLS]).is_some_and(|(far, _)| far <= 1)
+    };
+    let mut entries = cx.doc.entries(config.node).iter();
+    if let Some(entry) = entries.position(|(key, _)| is_misspelt(&key.name)) {
+        cx.invalid_key(config.node, entry, "the server's entry", Some("config.allowed_tools"));
+        return Err(Invalid);
+    }
+    let Some(node) = cx.doc.get(config.node, ALLOWED_TOOLS) else { return Ok(None) };
+    let given = config.value.as_ref().and_then(|config| config.get(ALLOWED_TOOLS));
     let name = |name: &Json| name.as_str().map(str::to_string);
     let names: Option<Vec<String>> =
-        given.as_array().and_then(|names| names.iter().map(name).collect());
-    if names.is_none() {
-        let text = "`config.allowed_tools` is no list of names; every tool is offered";
-        cx.warning(node, "config.allowed_tools", text, "write the names of tools as texts");
-    }
-    names.map(|names| At::new(node, names))
+        given.and_then(Json::as_array).and_then(|names| names.iter().map(name).collect());
+    let Some(names) = names else {
+        let text = "`config.allowed_tools` must be a list of names; the server's entry is not used";
+        cx.error(node, "config.allowed_tools", text, "write the names of tools as texts");
+        return Err(Invalid);
+    };
+    Ok(Some(At::new(node, names)))
 }
 
 #[cfg(test)]

@@ -508,6 +508,7 @@ fn ext_16_relative_arguments_and_allowed_tools() {
     for odd in ["[1]", "read"] {
         let config = agent(&tool(&format!("command: npx, config: {{ allowed_tools: {odd} }}")));
         assert_eq!(codes(&config), ["config.allowed_tools"], "{odd}");
+        assert_eq!(config.servers.len(), 0, "{odd}");
     }
 }
 

@@ -16,6 +16,7 @@ use crate::model::host::{GrantsKeys, HostKeys, MemberKeys};
 use crate::model::policy::{
     ExposeKeys, InitKeys, LifecycleKeys, ReconnectKeys, RetryKeys, TimeoutsKeys, ToolFilterKeys,
 };
+use crate::model::security::Section;
 use crate::model::transport::{EnvKeys, Plain, TransportKeys, TransportKind};
 use crate::model::units::Period;
 use crate::text;
@@ -112,7 +113,9 @@ struct Agent {
 }
 
 pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let entry = cx.entry::<Root>(Doc::ROOT);
+    let misspelt = misspelt_agents(cx);
+    let entry = cx.server_entry::<Root>(Doc::ROOT);
+    let agents_node = entry.value.agents.as_ref().map(|at| at.node).or(misspelt);
     let manager = given(entry.value.manager);
     let mut loaded = Loaded::new();
     for At { node, .. } in given(entry.value.servers) {
@@ -120,8 +123,11 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     }
     loaded.tell_duplicates(cx);
     let agents = entry.value.agents.filter(|_| entry.sound);
-    let Some(grants) = grants(cx, agents).filter(|_| entry.sound) else {
-        return loaded.failed();
+    let is_sound = entry.sound && misspelt.is_none();
+    let Some(grants) = grants(cx, agents).filter(|_| is_sound) else {
+        // The agents may be those that restrict the servers of other files.
+        let invalid = agents_node.map(|node| (Section::Grants, node)).into_iter().collect();
+        return Loaded { invalid, ..loaded.failed() };
     };
     let host = HostKeys {
         max_servers: manager.max_servers,
@@ -130,6 +136,21 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     };
     loaded.host = Some(At::new(Doc::ROOT, host));
     loaded
+}
+
+/// Finds and reports a misspelt `Agents`, or one that stands in `Manager`.
+fn misspelt_agents(cx: &mut Cx<'_>) -> Option<NodeId> {
+    let is_misspelt =
+        |key: &str| !matches!(key, "Agents" | "agents") && text::slip(key, &["Agents"]).is_some();
+    let position = |map: NodeId, is_meant: &dyn Fn(&str) -> bool| {
+        let place = cx.doc.entries(map).iter().position(|(key, _)| is_meant(&key.name))?;
+        Some((map, place))
+    };
+    let manager = ["Manager", "manager"].into_iter().find_map(|key| cx.doc.get(Doc::ROOT, key));
+    let (map, place) = position(Doc::ROOT, &is_misspelt)
+        .or_else(|| position(manager?, &|key| text::is_same_key(key, "Agents")))?;
+    cx.invalid_key(map, place, "the file", Some("Agents"));
+    cx.doc.entries(map).get(place).map(|(_, value)| *value)
 }
 
 /// The agents' capabilities; nothing where one of them has no name of its own.
@@ -162,7 +183,7 @@ fn server(cx: &mut Cx<'_>, node: NodeId, manager: &Manager) -> Draft {
     // Without a name, its place in the list is what people can find it by.
     let id = name.clone().unwrap_or_else(|| cx.doc.path(node));
     cx.enter(&id);
-    let mut entry = cx.entry::<Server>(node);
+    let mut entry = cx.server_entry::<Server>(node);
     let mut draft = Draft::new(&id, node, Dialect::Minion);
     draft.sound = entry.sound;
     draft.extras = entry.extras;

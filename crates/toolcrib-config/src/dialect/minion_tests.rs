@@ -4,6 +4,7 @@ use crate::model::auth::{Auth, OAuthGrant};
 use crate::model::choice::Inherit;
 use crate::model::host::{Member, capability_layers};
 use crate::model::policy::{CallRetry, Grant, OnConfigError, Reconnect, Retry, Timeouts};
+use crate::model::security::Section;
 use crate::model::transport::{Stdio, Transport};
 use crate::model::units::Period;
 use crate::testing::{codes, compiled, compiled_in};
@@ -375,7 +376,12 @@ fn a_mistake_outside_the_servers_fails_the_file_too() {
         ("agents: [{ Name: a }, { Name: a, Capabilities: [mcp_s] }]", "agent.name"),
     ] {
         let config = minion(&format!("{text}\n{server}\n"));
-        assert_eq!(codes(&config), [code], "{text}");
+        // Agents of an invalid list have no grants; servers of other files may depend on that.
+        let has_agents = text.starts_with("agents");
+        let closed = has_agents.then_some("security.closed");
+        let expected: Vec<&str> = [Some(code), closed].into_iter().flatten().collect();
+        assert_eq!(codes(&config), expected, "{text}");
+        assert_eq!(config.security.is_invalid(Section::Grants), has_agents, "{text}");
         assert_eq!(config.sources[0].outcome, Outcome::Failed, "{text}");
         assert_eq!((config.servers.len(), config.rejected.len()), (0, 1), "{text}");
         assert!(config.host.grants.members.is_empty(), "{text}");

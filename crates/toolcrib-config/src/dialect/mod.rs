@@ -9,6 +9,7 @@ mod docker;
 mod dominds;
 mod editor;
 mod expand;
+mod gateway;
 mod gemini;
 mod go;
 mod holodeck;
@@ -19,6 +20,7 @@ mod native;
 #[cfg(test)]
 mod native_tests;
 mod opencode;
+mod restricting;
 mod security;
 mod team;
 mod vscode;
@@ -274,4 +276,5 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
 }
 
 pub(crate) use native::{EntryKeys, Root};
+pub(crate) use restricting::reject_restricting;
 pub(crate) use team::read as read_team;

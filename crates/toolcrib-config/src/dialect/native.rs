@@ -8,7 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::{Dialect, Draft, Include, Loaded, ProfileDraft, given, peek, security};
+use super::{
+    Dialect, Draft, Include, Loaded, ProfileDraft, gateway, given, peek, restricting, security,
+};
 use crate::cx::Cx;
 use crate::doc::{self, At, Doc, Either, Kind, NodeId, Reading, describe};
 use crate::model::Outcome;
@@ -107,7 +109,8 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     let missing = security::missing_values(cx.doc);
     security::tell_missing(cx, &missing);
     invalid.extend(security::sections_of(cx.doc, &missing));
-    invalid.extend(root.gateway.as_ref().and_then(|gateway| oauth_without_issuer(cx, gateway)));
+    let mistakes = root.gateway.as_ref().map(|keys| gateway::mistakes(cx, keys));
+    invalid.extend(mistakes.into_iter().flatten().map(|node| (Section::Gateway, node)));
     let mut loaded = Loaded::new();
     loaded.includes = root.include.map(|list| includes(cx, list, &mut invalid)).unwrap_or_default();
     loaded.invalid = invalid;
@@ -116,8 +119,28 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     loaded.inputs =
         given(root.inputs).into_iter().filter_map(|(id, input)| Some((id, input.value?))).collect();
     loaded.profiles = nodes(root.profiles).map(|(name, node)| profile(cx, &name, node)).collect();
+    reject_neighbours_of_misplaced_policies(cx, &mut loaded.profiles);
     loaded.servers = nodes(root.servers).map(|(id, node)| server(cx, &id, node)).collect();
+    restricting::reject_neighbours_of_misplaced_keys(cx, &mut loaded.servers);
     loaded
+}
+
+/// Makes the neighbours of restricting keys invalid that stand among the profiles.
+fn reject_neighbours_of_misplaced_policies(cx: &mut Cx<'_>, profiles: &mut [ProfileDraft]) {
+    let has_known_key = |doc: &Doc, node: NodeId| {
+        let known = entry_keys(&["base", "transport"]);
+        doc.entries(node).iter().any(|(key, _)| known.contains(&key.name.as_str()))
+    };
+    let found = restricting::neighbours(profiles, |profile| {
+        let is_key = restricting::is_restricting(Dialect::Native, &profile.name);
+        is_key && !has_known_key(cx.doc, profile.node)
+    });
+    for [key, profile] in found {
+        let key = profiles.get(key).map(|profile| profile.name.clone()).unwrap_or_default();
+        let Some(profile) = profiles.get_mut(profile) else { continue };
+        restricting::tell_misplaced(cx, profile.node, &key, "profile");
+        profile.sound = false;
+    }
 }
 
 fn nodes<T>(map: Option<At<IndexMap<String, At<T>>>>) -> impl Iterator<Item = (String, NodeId)> {
@@ -137,18 +160,6 @@ pub(crate) fn version_is_one(cx: &mut Cx<'_>, version: Option<&At<u64>>) -> bool
     let node = version.map_or(Doc::ROOT, |at| at.node);
     cx.error(node, "version.unsupported", text, "write `version: 1` at the top of the file");
     false
-}
-
-/// `gateway.oauth` protects nothing without an issuer, whatever else it says.
-fn oauth_without_issuer(cx: &mut Cx<'_>, gateway: &At<GatewayKeys>) -> Option<(Section, NodeId)> {
-    let oauth = gateway.value.as_ref()?.oauth.as_ref()?;
-    let keys = oauth.value.as_ref()?;
-    if keys.issuer.is_some() || keys.audience.is_none() {
-        return None;
-    }
-    let text = "`gateway.oauth` names an audience and no issuer";
-    cx.error(oauth.node, "oauth.no_issuer", text, "add `issuer`, or remove `oauth`");
-    Some((Section::Gateway, oauth.node))
 }
 
 fn includes(
@@ -195,12 +206,17 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
         cx.leave();
         return draft;
     }
-    let Reading { value, wrongs, unknown: _ } = doc::read::<EntryKeys>(cx.doc, node);
+    let Reading { value, wrongs, unknown } = doc::read::<EntryKeys>(cx.doc, node);
     draft.sound = wrongs.is_empty();
     cx.tell_wrongs(wrongs);
+    // Those beside the keys of this type may be policies, or keys of the transport.
+    let inside: Vec<_> = unknown.into_iter().filter(|unknown| unknown.map != node).collect();
+    let (inside, is_restricted) = security::reject_restricting(cx, node, inside, &[]);
+    cx.tell_unknown(node, &inside);
     let keys = value.unwrap_or_default();
     let (policy, flat, extras) = policy_and_transport(cx, node, ENTRY);
-    draft.sound &= policy.1 && flat.1;
+    let is_restricted = is_restricted && security::reject_among_variables(cx, node);
+    draft.sound &= policy.1 && flat.1 && is_restricted;
     draft.policy = policy.0;
     draft.profile = keys.profile.and_then(|at| at.value).unwrap_or(draft.profile);
     draft.extras = extras;
@@ -254,9 +270,9 @@ fn policy_and_transport(
     let missing = security::missing_in_entry(cx.doc, node);
     security::tell_missing(cx, &missing);
     let known = entry_keys(others);
-    let is_restricted = missing.is_empty()
-        && !inside.iter().any(|unknown| security::restricts(cx.doc, node, unknown))
-        && !unknown.iter().any(|it| security::is_entry_key_misspelt(&it.key, &known));
+    let (inside, is_inside_sound) = security::reject_restricting(cx, node, inside, &known);
+    let (unknown, is_entry_sound) = security::reject_restricting(cx, node, unknown, &known);
+    let is_restricted = missing.is_empty() && is_inside_sound && is_entry_sound;
     let sound = (policy.wrongs.is_empty() && is_restricted, flat_wrongs.is_empty() && long.1);
     cx.tell_wrongs(policy.wrongs);
     cx.tell_wrongs(flat_wrongs);
@@ -296,7 +312,7 @@ fn long_transport(cx: &mut Cx<'_>, node: NodeId) -> Read<TransportKeys> {
     };
     let Kind::Text(word) = cx.doc.kind(at) else {
         let Reading { value, wrongs, unknown } = doc::read::<TransportKeys>(cx.doc, at);
-        let is_restricted = !unknown.iter().any(|it| security::restricts(cx.doc, node, it));
+        let (unknown, is_restricted) = security::reject_restricting(cx, node, unknown, &[]);
         let sound = wrongs.is_empty() && is_restricted;
         cx.tell_wrongs(wrongs);
         cx.tell_unknown(at, &unknown);

@@ -3,8 +3,12 @@
 //! A wrong value, an unknown key and a key without a value would each be ignored elsewhere. In a security section
 //! that would open what the person meant to close.
 
+use super::Dialect;
+use super::restricting::{self, Intent};
 use crate::cx::Cx;
 use crate::doc::{Doc, Kind, NodeId, Unknown, Wrong};
+use crate::model::host::{GatewayKeys, HostKeys};
+use crate::model::policy::PolicyKeys;
 use crate::model::security::Section;
 use crate::text;
 
@@ -17,10 +21,15 @@ pub(super) fn invalid_sections(
     let sections = Sections::of(doc);
     let wrongs: Vec<NodeId> = wrongs.iter().map(|wrong| wrong.node.unwrap_or(Doc::ROOT)).collect();
     let mut found = sections_of(doc, &wrongs);
+    let mut mistakes = wrongs;
     for unknown in unknown.iter().filter(|unknown| !unknown.key.starts_with("x-")) {
         let node = doc.entries(unknown.map).get(unknown.entry).map_or(unknown.map, |(_, v)| *v);
-        found.extend(sections.of_unknown(unknown).iter().map(|section| (*section, node)));
+        let closed = sections.of_unknown(unknown).iter().chain(sections_of_key(&unknown.key));
+        found.extend(closed.map(|section| (*section, node)));
+        mistakes.push(node);
     }
+    found.extend(sections_among_names(doc, &mistakes));
+    found.extend(misplaced_sections(doc));
     found
 }
 
@@ -65,71 +74,127 @@ pub(super) fn tell_missing(cx: &mut Cx<'_>, nodes: &[NodeId]) {
     }
 }
 
-/// The keys of a server's entry, or of its `transport`, that decide who may use it and what it may do.
-const ENTRY_KEYS: &[&str] = &[
-    "enabled",
-    "scope",
-    "profile",
-    "base",
-    "expose",
-    "client",
-    "access",
-    "auth_per_agent",
-    "allow_commands",
-    "url_policy",
-    "inherit_env",
-    "agents",
-    "groups",
-];
-
-/// The groups among them; every key in them counts.
-const ENTRY_GROUPS: &[&str] = &["expose", "client", "access"];
-
-/// Whether a key that an entry does not have was meant for one of the keys that restrict it.
-pub(super) fn is_entry_key_misspelt(key: &str, known: &[&str]) -> bool {
-    // A key such as `inherit_env` may be known elsewhere and not here.
-    let near = text::nearest(key, known).or_else(|| text::nearest(key, ENTRY_KEYS));
-    !key.starts_with("x-") && near.is_some_and(|near| ENTRY_KEYS.contains(&near))
+/// Reports the mistakes in the restricting keys of a native entry or profile. Returns the other unknown keys, and whether
+/// there was no mistake. `known` are the keys that the entry may have.
+pub(super) fn reject_restricting(
+    cx: &mut Cx<'_>,
+    entry: NodeId,
+    unknown: Vec<Unknown>,
+    known: &[&str],
+) -> (Vec<Unknown>, bool) {
+    let restricting = restricting::of(Dialect::Native);
+    let transport = cx.doc.get(entry, "transport");
+    let env = transport.and_then(|transport| cx.doc.get(transport, "env"));
+    let groups = restricting.group_nodes(cx.doc, entry);
+    let intent = |doc: &Doc, unknown: &Unknown| {
+        let is_ours = !unknown.key.starts_with("x-");
+        if env.is_some_and(|env| doc.is_within(unknown.map, env)) {
+            return is_ours.then(|| Intent { meant: text::nearest(&unknown.key, unknown.known) });
+        }
+        if transport == Some(unknown.map) && is_ours {
+            // Some restricting keys belong into `transport` as well as beside it.
+            let own = text::nearest(&unknown.key, unknown.known).filter(|near| *near == "env");
+            let meant = own.or_else(|| restricting.misspelt(&unknown.key, unknown.known));
+            if meant.is_some() {
+                return Some(Intent { meant });
+            }
+        }
+        let known = if unknown.map == entry { known } else { unknown.known };
+        restricting.intent(doc, (entry, &groups), unknown, known)
+    };
+    let (mut others, mut is_sound) = (Vec::new(), true);
+    for unknown in unknown {
+        match intent(cx.doc, &unknown) {
+            Some(Intent { meant }) => {
+                cx.invalid_key(unknown.map, unknown.entry, "the entry", meant);
+                is_sound = false;
+            }
+            None => others.push(unknown),
+        }
+    }
+    (others, is_sound)
 }
 
-/// Whether an unknown key below the entry makes the entry invalid.
-pub(super) fn restricts(doc: &Doc, entry: NodeId, unknown: &Unknown) -> bool {
-    if unknown.key.starts_with("x-") {
-        return false;
-    }
-    let is_in = |map: NodeId, key: &str| {
-        doc.get(map, key).is_some_and(|group| doc.is_within(unknown.map, group))
-    };
-    let transport = doc.get(entry, "transport");
-    ENTRY_GROUPS.iter().any(|group| is_in(entry, group))
-        || transport.is_some_and(|transport| is_in(transport, "env"))
-        || (transport == Some(unknown.map)
-            && (is_entry_key_misspelt(&unknown.key, unknown.known)
-                || text::nearest(&unknown.key, unknown.known) == Some("env")))
+/// Reports restricting keys among the variables of a server: `env` in the long form of a transport has them. Returns
+/// whether there are none.
+pub(super) fn reject_among_variables(cx: &mut Cx<'_>, entry: NodeId) -> bool {
+    let Some(env) = cx.doc.get(entry, "env") else { return true };
+    let is_restricting =
+        |name: &str| matches!(name, "inherit" | "inherit_env" | "allow_commands" | "url_policy");
+    let names = cx.doc.entries(env).iter();
+    let found = names.enumerate().find(|(_, (key, _))| is_restricting(&key.name));
+    let Some((place, (key, _))) = found else { return true };
+    let meant = if key.name == "inherit" { "inherit_env" } else { key.name.as_str() };
+    cx.invalid_key(env, place, "the entry", Some(meant));
+    false
 }
 
 /// Keys without a value among those that restrict the entry.
 pub(super) fn missing_in_entry(doc: &Doc, entry: NodeId) -> Vec<NodeId> {
+    let restricting = restricting::of(Dialect::Native);
     let transport = doc.get(entry, "transport");
-    let mut found: Vec<NodeId> =
-        [Some(entry), transport, transport.and_then(|t| doc.get(t, "env"))]
-            .into_iter()
-            .flatten()
-            .flat_map(|map| {
-                let keys = ENTRY_KEYS.iter().chain(&["inherit"]);
-                keys.filter_map(move |key| doc.get(map, key))
-            })
-            .collect();
-    for group in ENTRY_GROUPS.iter().filter_map(|group| doc.get(entry, group)) {
-        for (key, value) in doc.entries(group) {
-            found.push(*value);
-            if let "tools" | "prompts" | "resources" = key.name.as_str() {
-                found.extend(doc.entries(*value).iter().map(|(_, value)| *value));
-            }
-        }
-    }
-    found.retain(|node| is_null(doc, *node));
+    let env = transport.and_then(|transport| doc.get(transport, "env"));
+    let inherit = env.and_then(|env| doc.get(env, "inherit"));
+    let of_transport = transport.map(|transport| restricting.missing_values(doc, transport));
+    let mut found = restricting.missing_values(doc, entry);
+    found.extend(of_transport.unwrap_or_default());
+    found.extend(inherit.filter(|node| is_null(doc, *node)));
     found
+}
+
+/// The names among servers and profiles that are sections of the file, one level too deep.
+fn misplaced_sections(doc: &Doc) -> Vec<(Section, NodeId)> {
+    let of = |list: &str| doc.get(Doc::ROOT, list).map_or(&[][..], |list| doc.entries(list));
+    let servers = of("servers").iter().filter(|(_, node)| !restricting::is_server(doc, *node));
+    let profiles = of("profiles").iter().filter(|(key, node)| {
+        let names = if key.name == "gateway" { GatewayKeys::NAMES } else { HostKeys::NAMES };
+        let is_own = |name: &str| names.contains(&name) && !PolicyKeys::NAMES.contains(&name);
+        doc.entries(*node).iter().any(|(key, _)| is_own(&key.name))
+    });
+    let sections = servers.chain(profiles).flat_map(|(key, node)| match key.name.as_str() {
+        name @ ("gateway" | "host" | "include") => {
+            sections_of_key(name).iter().map(|section| (*section, *node)).collect()
+        }
+        _ => Vec::new(),
+    });
+    sections.collect()
+}
+
+/// Names in maps of the person's own names (stores, members, inputs) that are keys of sections, and whose values have
+/// mistakes: they were meant for those sections.
+fn sections_among_names(doc: &Doc, mistakes: &[NodeId]) -> Vec<(Section, NodeId)> {
+    let at = |path: &[&str]| path.iter().try_fold(Doc::ROOT, |node, key| doc.get(node, key));
+    let maps = [at(&["host", "secrets"]), at(&["host", "grants", "members"]), at(&["inputs"])];
+    let names = maps.into_iter().flatten().flat_map(|map| doc.entries(map));
+    let wrong = names.filter(|(_, value)| mistakes.iter().any(|it| doc.is_within(*it, *value)));
+    wrong
+        .flat_map(|(key, value)| {
+            sections_of_key(&key.name).iter().map(move |section| (*section, *value))
+        })
+        .collect()
+}
+
+/// The sections that a key belongs to wherever it stands.
+fn sections_of_key(key: &str) -> &'static [Section] {
+    let is = |names: &[&str]| names.iter().any(|name| text::is_same_key(name, key));
+    if is(&["gateway", "tokens", "oauth", "origins", "issuer", "audience"]) {
+        return &[Section::Gateway];
+    }
+    if is(&["host"]) {
+        return &Section::HOST;
+    }
+    if is(&["include"]) {
+        return &Section::UNREADABLE;
+    }
+    if is(&["members"]) {
+        return &[Section::Grants];
+    }
+    let permission = ["spawn", "network", "docker"].into_iter().find(|name| is(&[name]));
+    if let Some(section) = permission.and_then(Section::of_permission) {
+        return alone(section);
+    }
+    let of_host = ["permissions", "grants", "pins", "secrets"].into_iter().find(|name| is(&[name]));
+    of_host.map_or(&[], Section::of_host_key)
 }
 
 fn is_null(doc: &Doc, node: NodeId) -> bool {

@@ -14,25 +14,25 @@ pub enum Verdict<'a> {
 
 impl ToolFilter {
     pub fn verdict(&self, name: &str) -> Verdict<'_> {
-        verdict(&self.allow, &self.deny, self.mode, name)
+        verdict(self.allow.as_deref(), &self.deny, self.mode, name)
     }
 }
 
-/// Decides over one name; an empty list is the same as none.
+/// Decides over one name. An empty allow list allows nothing; without one, everything is allowed.
 pub fn verdict<'a>(
-    allow: &'a [String],
+    allow: Option<&[String]>,
     deny: &'a [String],
     mode: FilterMode,
     name: &str,
 ) -> Verdict<'a> {
-    let allowed = allow.iter().any(|pattern| matches(pattern, name));
+    let allowed = allow.is_some_and(|allow| allow.iter().any(|pattern| matches(pattern, name)));
     let denied = deny.iter().find(|pattern| matches(pattern, name));
     match (denied, mode) {
         (Some(pattern), FilterMode::DenyWins) => Verdict::Denied(pattern),
         (Some(pattern), FilterMode::Dominds) if !allowed => Verdict::Denied(pattern),
         // Beside a deny list, an allow list only excepts from it.
         (_, FilterMode::Dominds) if !deny.is_empty() => Verdict::Offered,
-        _ if allow.is_empty() || allowed => Verdict::Offered,
+        _ if allow.is_none() || allowed => Verdict::Offered,
         _ => Verdict::NotAllowed,
     }
 }
@@ -88,26 +88,35 @@ mod tests {
         }
     }
 
-    fn offered(allow: &[&str], deny: &[&str], name: &str) -> bool {
+    fn offered(allow: Option<&[&str]>, deny: &[&str], name: &str) -> bool {
         let own = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        verdict(&own(allow), &own(deny), FilterMode::Dominds, name) == Verdict::Offered
+        let allow = allow.map(own);
+        verdict(allow.as_deref(), &own(deny), FilterMode::Dominds, name) == Verdict::Offered
     }
 
     #[test]
     fn dom_29_an_allow_list_alone_offers_nothing_else() {
         let tools = ["open", "openAll", "shut", "zoom", "pan"];
-        let left: Vec<_> = tools.iter().filter(|t| offered(&["open*"], &[], t)).collect();
+        let left: Vec<_> = tools.iter().filter(|t| offered(Some(&["open*"]), &[], t)).collect();
         assert_eq!(left, [&"open", &"openAll"]);
     }
 
     #[test]
     fn dom_30_no_list_offers_everything() {
-        assert!(offered(&[], &[], "anything"));
+        assert!(offered(None, &[], "anything"));
+    }
+
+    #[test]
+    fn an_empty_allow_list_offers_nothing() {
+        assert!(!offered(Some(&[]), &[], "anything"));
+        let by = |mode| verdict(Some(&[]), &[], mode, "anything");
+        assert_eq!(by(FilterMode::Dominds), Verdict::NotAllowed);
+        assert_eq!(by(FilterMode::DenyWins), Verdict::NotAllowed);
     }
 
     #[test]
     fn dom_31_and_32_beside_a_deny_list_an_allow_list_only_excepts() {
-        let seed = |name| offered(&["browser_*"], &["*_unsafe"], name);
+        let seed = |name| offered(Some(&["browser_*"]), &["*_unsafe"], name);
         assert!(seed("browser_unsafe")); // DOM-31
         assert!(!seed("other_unsafe")); // DOM-31
         assert!(seed("zoom")); // DOM-32
@@ -116,7 +125,7 @@ mod tests {
     #[test]
     fn deny_wins_where_the_mode_says_so() {
         let (allow, deny) = (["a*".to_string()], ["*z".to_string()]);
-        let by = |name| verdict(&allow, &deny, FilterMode::DenyWins, name);
+        let by = |name| verdict(Some(&allow), &deny, FilterMode::DenyWins, name);
         assert_eq!(by("abz"), Verdict::Denied("*z"));
         assert_eq!(by("ab"), Verdict::Offered);
         assert_eq!(by("b"), Verdict::NotAllowed);

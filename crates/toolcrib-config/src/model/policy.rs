@@ -302,7 +302,8 @@ words! {
 group! {
     /// Which tools are offered; patterns are of the server's own names, `*` stands for any text.
     ToolFilter, ToolFilterKeys {
-        allow: Vec<String> = Vec::new(),
+        /// Nothing else is offered; an empty list offers nothing. Left out, there is no such limit.
+        allow: Option<Vec<String>> = None,
         deny: Vec<String> = Vec::new(),
         mode: FilterMode = FilterMode::Dominds,
         /// Capabilities that a tool needs besides: tool name to list.
@@ -325,7 +326,8 @@ group! {
     PromptFilter, PromptFilterKeys {
         /// What an agent runtime makes of them. Clients of the gateway and the API have them as prompts, unless `off`.
         r#as: PromptsAs = PromptsAs::Snippet,
-        allow: Vec<String> = Vec::new(),
+        /// Nothing else is offered; an empty list offers nothing. Left out, there is no such limit.
+        allow: Option<Vec<String>> = None,
         deny: Vec<String> = Vec::new(),
         /// Where given, instead of `naming.transforms`.
         transforms: Option<super::naming::Transforms> = None,
@@ -338,7 +340,8 @@ group! {
         /// `tools`: agents have them by the tools `list_resources` and `read_resource`, too. `context`: an agent runtime
         /// puts them into the context. Clients of the gateway and the API have them as resources, unless `off`.
         r#as: ResourcesAs = ResourcesAs::Context,
-        allow: Vec<String> = Vec::new(),
+        /// Nothing else is offered; an empty list offers nothing. Left out, there is no such limit.
+        allow: Option<Vec<String>> = None,
         deny: Vec<String> = Vec::new(),
         /// Media types that may be read; none means all.
         mime: Vec<String> = Vec::new(),

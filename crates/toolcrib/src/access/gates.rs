@@ -67,7 +67,7 @@ impl Asked<'_> {
 
     fn exposure_rule(&self, spec: &ServerSpec) -> Rule {
         let filter = &spec.policy.expose.tools;
-        let allowed = filter.allow.iter().find(|pattern| matches(pattern, self.tool));
+        let allowed = filter.allow.iter().flatten().find(|pattern| matches(pattern, self.tool));
         let (rule, key) = match (self.filtered(), allowed) {
             (Filtered::Denied(pattern), _) => {
                 (format!("`deny` has the pattern `{pattern}`"), "deny")

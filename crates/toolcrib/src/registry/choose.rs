@@ -115,8 +115,12 @@ impl<'s> Chooser<'s> {
         let naming = prompt_naming(self.spec);
         let mut chosen = Vec::with_capacity(prompts.len());
         for prompt in prompts {
-            let by_name =
-                filter::verdict(&rules.allow, &rules.deny, FilterMode::Dominds, prompt.name());
+            let by_name = filter::verdict(
+                rules.allow.as_deref(),
+                &rules.deny,
+                FilterMode::Dominds,
+                prompt.name(),
+            );
             let off = (rules.r#as == PromptsAs::Off).then_some(Reason::Off);
             let name = named(&naming, self.spec, prompt.name());
             match off.or_else(|| reason(by_name)) {
@@ -138,8 +142,12 @@ impl<'s> Chooser<'s> {
         let transforms = rules.transforms.as_ref().unwrap_or(&spec.policy.naming.transforms);
         let mut chosen = Vec::with_capacity(items.len());
         for item in items {
-            let by_uri =
-                filter::verdict(&rules.allow, &rules.deny, FilterMode::Dominds, item.address());
+            let by_uri = filter::verdict(
+                rules.allow.as_deref(),
+                &rules.deny,
+                FilterMode::Dominds,
+                item.address(),
+            );
             let off = (rules.r#as == ResourcesAs::Off).then_some(Reason::Off);
             let out = off.or_else(|| reason(by_uri)).or_else(|| wrong_type(&rules.mime, item));
             match out {

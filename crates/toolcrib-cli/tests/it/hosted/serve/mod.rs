@@ -11,6 +11,7 @@ mod front;
 mod full_disk;
 mod life;
 mod logged;
+mod misspelt_keys;
 mod one_host;
 mod per_call;
 mod pipe;

@@ -67,8 +67,8 @@ fn ext_04_prompts_and_resources_have_lists_of_their_own() {
     let expose = &config.servers[0].policy.expose;
     assert_eq!(expose.prompts.r#as, PromptsAs::Skill);
     assert_eq!(
-        (&expose.prompts.allow[..], &expose.prompts.deny[..]),
-        (&["p*".to_string()][..], &["q".to_string()][..])
+        (expose.prompts.allow.as_deref(), &expose.prompts.deny[..]),
+        (Some(&["p*".to_string()][..]), &["q".to_string()][..])
     );
     let own = expose.prompts.transforms.as_ref().unwrap();
     assert_eq!(own.apply("x".to_string()), "x_p", "it stands instead of the other, not after it");

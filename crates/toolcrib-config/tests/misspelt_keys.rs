@@ -1,0 +1,269 @@
+//! Misspelt and misplaced restricting keys in the files of every format that has such keys: none widens what is offered.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
+mod mistakes;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use toolcrib_config::model::security::Section;
+use toolcrib_config::{Config, Dialect, Memory, Named, Severity, Workspace, compile};
+
+/// A good file, and the keys in it that restrict.
+struct Case {
+    dialect: Dialect,
+    path: &'static str,
+    good: Value,
+    keys: &'static [&'static str],
+}
+
+fn cases() -> Vec<Case> {
+    let case = |dialect, path, good, keys| Case { dialect, path, good, keys };
+    vec![
+        case(
+            Dialect::Dominds,
+            ".minds/mcp.yaml",
+            json!({"version": 1, "servers": {
+                "white": {"transport": "stdio", "command": "x",
+                    "tools": {"whitelist": ["safe"]},
+                    "prompts": {"whitelist": ["p"]},
+                    "resources": {"whitelist": ["r"], "mimeTypes": ["text/plain"], "maxBytes": 5}},
+                "black": {"transport": "stdio", "command": "x",
+                    "tools": {"blacklist": ["danger"]},
+                    "prompts": {"blacklist": ["p"]},
+                    "resources": {"blacklist": ["r"]}},
+                "off": {"transport": "stdio", "command": "x", "enabled": false,
+                    "tools": {"whitelist": ["safe"]}},
+            }}),
+            &[
+                "tools",
+                "prompts",
+                "resources",
+                "whitelist",
+                "blacklist",
+                "mimeTypes",
+                "maxBytes",
+                "enabled",
+            ],
+        ),
+        case(
+            Dialect::Dispatch,
+            ".dispatch/mcp.json",
+            json!({"servers": {"a": {"command": "x"}, "off": {"command": "x", "disabled": true}}}),
+            &["disabled"],
+        ),
+        case(
+            Dialect::Opencode,
+            "opencode.json",
+            json!({"mcp": {
+                "a": {"type": "local", "command": ["x"], "enabled": false},
+                "b": {"command": "x", "disabled": true},
+            }}),
+            &["enabled", "disabled"],
+        ),
+        case(
+            Dialect::Holodeck,
+            "agent.yaml",
+            json!({"tools": [{"name": "t", "description": "d", "type": "mcp", "server": "p",
+                "command": "npx", "load_tools": false, "load_prompts": false,
+                "config": {"allowed_tools": ["safe"], "other": 1}}]}),
+            &["allowed_tools", "config", "load_tools", "load_prompts"],
+        ),
+        case(
+            Dialect::Minion,
+            "minion.yaml",
+            json!({"Manager": {"MaxServers": 5},
+                "Servers": [{"ServerName": "s", "Transport": "stdio", "Command": "x",
+                    "RequiredCapabilities": {"rm": ["admin"]}}],
+                "Agents": [{"Name": "default", "Capabilities": []}]}),
+            &["RequiredCapabilities", "Agents"],
+        ),
+        case(
+            Dialect::Docker,
+            "docker.json",
+            json!({"mcpServers": [{"namespace": "n", "image": "i", "enabledTools": ["safe"],
+                "restart": {"maxAttempts": 3}}]}),
+            &["enabledTools"],
+        ),
+        case(
+            Dialect::Codex,
+            ".codex/config.toml",
+            json!({"mcp_servers": {
+                "a": {"command": "x", "enabled_tools": ["safe"], "oauth": {"client_id": "c"}},
+                "b": {"command": "x", "disabled_tools": ["danger"]},
+                "off": {"command": "x", "enabled": false},
+            }}),
+            &["enabled_tools", "disabled_tools", "enabled"],
+        ),
+        case(
+            Dialect::Gemini,
+            ".gemini/settings.json",
+            json!({
+                "mcpServers": {
+                    "a": {"command": "x", "includeTools": ["safe"]},
+                    "b": {"command": "x", "excludeTools": ["danger"]},
+                    "c": {"command": "x"},
+                    "d": {"command": "x"},
+                },
+                "mcp": {"allowed": ["a", "b", "c"], "excluded": ["c"]},
+            }),
+            &["includeTools", "excludeTools", "mcp", "allowed", "excluded"],
+        ),
+    ]
+}
+
+fn config(dialect: Dialect, path: &str, files: &[(&str, &str)]) -> Config {
+    let mut world = Memory::default();
+    for (path, text) in files {
+        world = world.with_file(format!("/ws/{path}"), *text);
+    }
+    let named = Named { path: PathBuf::from("/ws").join(path), dialect: Some(dialect) };
+    compile(&Workspace { root: PathBuf::from("/ws"), home: None, named: Some(named) }, &world)
+}
+
+fn written(dialect: Dialect, file: &Value) -> String {
+    match (dialect, file) {
+        (Dialect::Codex, Value::Object(map)) => {
+            map.iter().map(|(key, value)| format!("{key:?} = {}\n", toml(value))).collect()
+        }
+        _ => file.to_string(),
+    }
+}
+
+fn toml(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let entry = |(key, value): (&String, &Value)| format!("{key:?} = {}", toml(value));
+            format!("{{ {} }}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The servers that can be used otherwise than in the good file, and missing grants.
+fn widened(good: &Config, config: &Config) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for spec in config.servers.iter().filter(|spec| spec.policy.enabled) {
+        let is_same = good.servers.iter().any(|it| {
+            it.id == spec.id
+                && it.policy.enabled
+                && it.policy.expose == spec.policy.expose
+                && it.policy.discovery == spec.policy.discovery
+        });
+        if !is_same {
+            found.push(spec.id.clone());
+        }
+    }
+    let members = |config: &Config| config.host.grants.members.clone();
+    if !config.security.is_invalid(Section::Grants) && members(config) != members(good) {
+        found.push("grants".to_owned());
+    }
+    found
+}
+
+#[test]
+fn no_misspelt_or_misplaced_key_widens_what_a_file_offers() {
+    let (mut wider, mut count) = (Vec::new(), 0);
+    for Case { dialect, path, good, keys } in cases() {
+        let compiled = |file: &Value| config(dialect, path, &[(path, &written(dialect, file))]);
+        let base = compiled(&good);
+        assert_eq!(base.problems, [], "{dialect}: the good file is good");
+        assert!(!base.servers.is_empty(), "{dialect}");
+        for path in mistakes::paths(&good) {
+            if !keys.contains(&mistakes::split(&path).1) {
+                continue;
+            }
+            let mistakes = mistakes::misspelt(&good, &path).into_iter();
+            for (mistake, file) in mistakes.chain(mistakes::moved(&good, &path, FREE)) {
+                count += 1;
+                let config = compiled(&file);
+                let is_told = config.problems.iter().any(|it| it.severity == Severity::Error);
+                let found = widened(&base, &config);
+                if !found.is_empty() || !is_told {
+                    wider.push(format!("{dialect} {mistake}: {found:?}, told: {is_told}"));
+                }
+            }
+        }
+    }
+    assert!(count > 500, "{count}");
+    assert!(wider.is_empty(), "{} mistakes:\n{}", wider.len(), wider.join("\n"));
+}
+
+/// Maps whose keys are names of the person's own.
+const FREE: &[&str] = &["RequiredCapabilities", "config"];
+
+#[test]
+fn a_misspelt_or_misplaced_list_of_team_members_gives_no_grants() {
+    let mcp = r#"{"version": 1, "servers": {"s": {"transport": "stdio", "command": "x"}}}"#;
+    let files = |team: &Value| {
+        let files = [(".minds/mcp.yaml", mcp), (".minds/team.yaml", &team.to_string())];
+        config(Dialect::Dominds, ".minds/mcp.yaml", &files)
+    };
+    let good = json!({
+        "member_defaults": {"toolsets": ["x"]},
+        "default_responder": "alice",
+        "members": {"default": {"toolsets": []}, "alice": {"toolsets": ["s"]}},
+    });
+    let base = files(&good);
+    assert_eq!(base.problems, []);
+    for path in ["/members", "/members/default"] {
+        let misspelt = match path {
+            "/members" => mistakes::misspelt(&good, path),
+            _ => Vec::new(),
+        };
+        for (mistake, team) in misspelt.into_iter().chain(mistakes::moved(&good, path, &["alice"]))
+        {
+            let mut config = files(&team);
+            assert!(config.security.is_invalid(Section::Grants), "{mistake}");
+            assert!(config.problems.iter().any(|it| it.code == "key.unknown"), "{mistake}");
+            config.keep_host_of(&base);
+            assert_eq!(config.host.grants, base.host.grants, "{mistake}");
+        }
+    }
+    assert!(files(&json!({"members": null})).security.is_invalid(Section::Grants));
+}
+
+#[test]
+fn filters_of_other_clients_stop_an_entry_and_unrelated_keys_do_not() {
+    for (keys, is_used) in [
+        (json!({"disabled": true}), false),
+        (json!({"disabled": false}), true),
+        (json!({"enabled": false}), false),
+        (json!({"includeTools": ["a"]}), false),
+        (json!({"disabled_tools": ["a"]}), false),
+        (json!({"tools": ["*"]}), true),
+        (json!({"tools": ["a"]}), false),
+        (json!({"alwaysAllow": ["a"], "color": "red"}), true),
+    ] {
+        for (dialect, path, list) in [
+            (Dialect::Claude, ".mcp.json", "mcpServers"),
+            (Dialect::Cursor, ".cursor/mcp.json", "mcpServers"),
+            (Dialect::VsCode, ".vscode/mcp.json", "servers"),
+        ] {
+            let mut entry = json!({"command": "x"});
+            entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+            let file = json!({list: {"s": entry, "other": {"command": "x"}}}).to_string();
+            let config = config(dialect, path, &[(path, &file)]);
+            assert_eq!(config.servers.len(), 1 + usize::from(is_used), "{dialect} {keys}");
+            assert_eq!(config.has_errors(), !is_used, "{dialect} {keys}: {:?}", config.problems);
+        }
+    }
+}
+
+#[test]
+fn the_problem_names_the_key_that_was_meant() {
+    for (keys, meant) in [
+        (r#""tools": {"whitelst": ["a"]}"#, "whitelist"),
+        (r#""tolls": {"whitelist": ["a"]}"#, "tools"),
+        (r#""whitelist": ["a"]"#, "tools.whitelist"),
+    ] {
+        let file = format!(
+            r#"{{"version": 1, "servers": {{"s": {{"transport": "stdio", "command": "x", {keys}}}}}}}"#
+        );
+        let path = ".minds/mcp.yaml";
+        let config = config(Dialect::Dominds, path, &[(path, &file)]);
+        let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
+        assert_eq!(problem.fix.as_deref(), Some(format!("did you mean `{meant}`?").as_str()));
+        assert!(problem.text.contains("is not used"), "{}", problem.text);
+    }
+}
