@@ -68,7 +68,13 @@ async fn begin_and_work(
     out: &Out,
     work: impl AsyncFnOnce(&Hosted<'_>) -> Result<Exit, String>,
 ) -> Result<Exit, String> {
-    let running = running::find(settings).await;
+    let running = match running::find_reachable(settings).await {
+        Ok(running) => running,
+        Err(unreachable) => {
+            out.error(&lines(&unreachable));
+            return Ok(Exit::Unreached);
+        }
+    };
     // Before signals are watched: they end a question as they end any program.
     let is_news = trust::ask(settings, out, running.as_ref())?;
     let mut stop = Stop::new()?;

@@ -30,7 +30,7 @@ impl RootLock {
     /// Tries to lock the root whose state is in `state`. `folder` is the same for all processes of this user and
     /// exists.
     pub(crate) fn try_lock(folder: &Path, state: &Path) -> io::Result<Attempt> {
-        let path = folder.join(format!("{}.lock", digits(state)));
+        let path = lock_path(folder, state);
         for _ in 0..ATTEMPTS {
             let mut open = OpenOptions::new();
             open.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -49,6 +49,17 @@ impl RootLock {
         Err(io::Error::other("the lock file is replaced all the time"))
     }
 
+    /// The announcement of the host that holds the lock of this root; `None` if nobody holds the lock.
+    pub(crate) fn holder(folder: &Path, state: &Path) -> Option<Vec<u8>> {
+        let path = lock_path(folder, state);
+        let file = File::open(&path).ok()?;
+        // A shared lock is no obstacle to other readers. A host that starts meanwhile tries again.
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => fs::read(&path).ok(),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+
     pub(crate) fn announce(&mut self, text: &[u8]) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all(text)
@@ -60,6 +71,10 @@ impl Drop for RootLock {
         // A file that cannot be removed is locked again by the next host.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+fn lock_path(folder: &Path, state: &Path) -> PathBuf {
+    folder.join(format!("{}.lock", digits(state)))
 }
 
 fn is_at(file: &File, path: &Path) -> bool {
@@ -82,6 +97,9 @@ mod tests {
         lock.announce(b"first").unwrap();
         let Attempt::Held(text) = attempt("/state/a") else { panic!("it is held") };
         assert_eq!(text, b"first");
+        let holder = |state: &str| RootLock::holder(folder.path(), Path::new(state));
+        assert_eq!(holder("/state/a").as_deref(), Some(&b"first"[..]));
+        assert_eq!(holder("/state/b"), None);
         assert!(matches!(attempt("/state/b"), Attempt::Locked(_)), "another root");
         drop(lock);
         assert!(matches!(attempt("/state/a"), Attempt::Locked(_)));

@@ -64,8 +64,36 @@ pub(crate) struct Claim {
 
 /// The host that runs for this root and reads what is asked for, if there is one.
 pub(crate) async fn find(settings: &Settings) -> Option<Running> {
-    let running = read(&settings.state()?.join(LOCK))?;
-    (running.is_of(settings) && running.answers().await).then_some(running)
+    let state = settings.state()?;
+    let running = read(&state.join(LOCK)).filter(|running| running.is_of(settings));
+    if let Some(running) = running
+        && running.answers().await
+    {
+        return Some(running);
+    }
+    // The state folder may have been deleted, and the socket may be elsewhere.
+    let running = root_lock_holder(&state).filter(|running| running.is_of(settings))?;
+    running.answers().await.then_some(running)
+}
+
+/// The same for a command that would start a host of its own. Fails if a host runs whose socket was deleted: a second
+/// host must not start beside it.
+pub(crate) async fn find_reachable(settings: &Settings) -> Result<Option<Running>, String> {
+    let begun = Instant::now();
+    loop {
+        if let Some(running) = find(settings).await {
+            return Ok(Some(running));
+        }
+        let state = settings.state();
+        let holder = state.and_then(|state| root_lock_holder(&state));
+        let holder = holder.filter(|it| it.is_of(settings) && it.is_alive() && it.lost_socket());
+        match holder {
+            None => return Ok(None),
+            Some(_) if begun.elapsed() > GONE => return Err(unreachable(settings, holder)),
+            // The holder may be ending.
+            Some(_) => sleep(TICK).await,
+        }
+    }
 }
 
 /// Takes the place of the root's host, or tells who has it. One that is just starting or ending is waited for.
@@ -106,7 +134,7 @@ pub(crate) async fn claim(settings: &Settings) -> Result<Place, String> {
 
 /// The lock of the root, or the host that holds it, as far as it has announced itself.
 fn lock_root(state: &Path) -> Result<Option<RootLock>, Option<Running>> {
-    let folder = PathBuf::from(format!("/tmp/toolcrib-{}", rustix::process::getuid().as_raw()));
+    let folder = root_locks();
     let attempt = private(&folder).and_then(|()| RootLock::try_lock(&folder, state));
     match attempt {
         Ok(Attempt::Locked(lock)) => Ok(Some(lock)),
@@ -118,10 +146,23 @@ fn lock_root(state: &Path) -> Result<Option<RootLock>, Option<Running>> {
     }
 }
 
+/// The host that holds the lock of the root, if there is one and it has announced itself.
+fn root_lock_holder(state: &Path) -> Option<Running> {
+    serde_json::from_slice(&RootLock::holder(&root_locks(), state)?).ok()
+}
+
+/// The folder of the locks of all roots of this user.
+fn root_locks() -> PathBuf {
+    PathBuf::from(format!("/tmp/toolcrib-{}", rustix::process::getuid().as_raw()))
+}
+
 fn unreachable(settings: &Settings, holder: Option<Running>) -> String {
-    let who = holder.map_or_else(|| "it has not said where".to_owned(), |holder| holder.told());
+    let who = holder.as_ref().map_or_else(|| "pid unknown".to_owned(), Running::told);
+    let end =
+        holder.map_or_else(|| "end it".to_owned(), |it| format!("end it (`kill {}`)", it.pid));
     format!(
-        "a host of {} runs already: {who}; its state folder was deleted, so it cannot be reached: end it first",
+        "a host of {} runs already: {who}; its socket is gone because its state folder was deleted, so it cannot be \
+         reached: {end}, then start it again",
         settings.root().display()
     )
 }
@@ -173,6 +214,11 @@ impl Running {
         pid.is_some_and(|pid| {
             rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
         })
+    }
+
+    /// Whether its socket was deleted. A host removes its socket itself only right before its locks.
+    fn lost_socket(&self) -> bool {
+        fs::symlink_metadata(&self.socket).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
     async fn answers(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Fixtures and hygiene checks that every crate's tests share.
 
 pub mod ask;
+pub mod cgroup;
 pub mod conformance;
 pub mod directions;
 pub mod engine;

@@ -1,6 +1,7 @@
 //! How things are told: one way to write an error with its causes, one to mask secrets, and one to write a time.
 
 mod mask;
+mod secret_forms;
 
 pub use mask::{Said, SecretMask};
 

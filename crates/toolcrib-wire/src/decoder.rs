@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::frame::{Frame, FrameError, Framing};
 use crate::json::Json;
 use crate::limits::Limits;
+use crate::malformed::Shape;
 use crate::outline::Outline;
 
 /// Takes a stream in chunks of any size and gives its messages. Each byte is searched once however the
@@ -21,6 +22,20 @@ pub struct Decoder {
     state: State,
     /// Of a message that is being dropped, until it has been told.
     outline: Option<Box<Outline>>,
+    /// Whether [`Decoder::take_overrun`] has told of that message.
+    is_overrun_told: bool,
+}
+
+/// A message that is over the limit and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overrun {
+    pub limit: usize,
+    /// The beginning of the message.
+    pub head: Vec<u8>,
+    /// What is known of the message so far.
+    pub shape: Shape,
+    /// Whether it begins as messages do. Anything else never tells whose it is.
+    pub is_message: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +74,7 @@ impl Decoder {
             searched: 0,
             state: State::Line,
             outline: None,
+            is_overrun_told: false,
         }
     }
 
@@ -117,8 +133,18 @@ impl Decoder {
             State::Body(length) => State::SkipBytes(length),
             State::Headers(_) | State::SkipLine | State::SkipBytes(_) => return,
         };
-        self.outline = Some(Box::default());
+        self.begin_outline();
         self.state = state;
+    }
+
+    /// The message that [`Decoder::next`] is dropping because it is over the limit; once for each message. A message
+    /// without an end is told of in no other way.
+    pub fn take_overrun(&mut self) -> Option<Overrun> {
+        let outline = self.outline.as_ref().filter(|_| !self.is_overrun_told)?;
+        let head = outline.head().to_vec();
+        let (shape, is_message) = (outline.shape(), looks_like_message(trim(&head)));
+        self.is_overrun_told = true;
+        Some(Overrun { limit: self.limits.size, head, shape, is_message })
     }
 
     /// The stream has ended and [`Decoder::next`] has nothing more: what is left over. A whole message
@@ -209,8 +235,13 @@ impl Decoder {
 
     /// What comes is over the limit.
     fn skip(&mut self, state: State) -> Step {
-        self.outline = Some(Box::default());
+        self.begin_outline();
         Step::GoOn(state)
+    }
+
+    fn begin_outline(&mut self) {
+        self.outline = Some(Box::default());
+        self.is_overrun_told = false;
     }
 
     fn skip_line(&mut self) -> Step {

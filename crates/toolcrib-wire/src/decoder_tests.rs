@@ -85,6 +85,31 @@ fn noise_is_reported_in_short_and_what_follows_is_read() {
 }
 
 #[test]
+fn a_line_without_an_end_is_told_once_when_it_passes_the_limit_and_is_not_kept() {
+    for (start, shape, is_message) in [
+        ("x", Shape::Unknown, false),
+        ("{\"x\":\"", Shape::Unknown, true),
+        ("{\"result\":\"", Shape::Response, true),
+        ("{\"method\":\"m\",\"params\":\"", Shape::Notification, true),
+    ] {
+        let mut decoder = Decoder::new(&limits(1000));
+        decoder.push(start.as_bytes());
+        let mut told = Vec::new();
+        for round in 0..100 {
+            decoder.push(&[b'y'; 100]);
+            assert_eq!(decoder.next(), None);
+            told.extend(decoder.take_overrun().map(|overrun| (round, overrun)));
+            assert!(decoder.buffer.capacity() < 10_000);
+        }
+        let [(round, overrun)] = &told[..] else { panic!("{told:?}") };
+        assert!((9..=10).contains(round), "{round}");
+        assert_eq!((overrun.limit, overrun.shape), (1000, shape));
+        assert_eq!(overrun.is_message, is_message);
+        assert!(overrun.head.starts_with(start.as_bytes()));
+    }
+}
+
+#[test]
 fn a_message_over_the_limit_is_dropped_and_the_next_one_read() {
     let line = format!("{{\"id\":1,\"x\":\"{}\"}}\n{{}}\n", "y".repeat(50));
     assert_eq!(shown(line.as_bytes(), 20), ["a message is over the limit of 20 bytes", "n:{}"]);

@@ -61,7 +61,7 @@ pub mod subscription;
 pub mod view;
 
 pub use again::said_again;
-pub use decoder::Decoder;
+pub use decoder::{Decoder, Overrun};
 pub use envelope::{Body, Message, Notification, Packet, Request, Response};
 pub use frame::{Frame, FrameError, Framing};
 pub use id::{BadId, Id, ProgressToken};

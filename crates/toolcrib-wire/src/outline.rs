@@ -60,6 +60,10 @@ impl Outline {
         }
     }
 
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
     pub(crate) fn into_parts(self) -> (Vec<u8>, Option<Id>) {
         (self.head, self.id)
     }

@@ -121,7 +121,8 @@ async fn look(
     }
     // Before anything is started: questions end as any program does.
     let mut stop = Stop::new()?;
-    let cleared = clear(&state, CLEARING).await.map_err(|error| error.to_string())?;
+    let cleared = clear(&state, &settings.containment(), CLEARING).await;
+    let cleared = cleared.map_err(|error| error.to_string())?;
     if !cleared.processes.killed.is_empty() {
         let count = plural(cleared.processes.killed.len(), "process");
         out.note(&format!("ended {count} that a killed host had left"));

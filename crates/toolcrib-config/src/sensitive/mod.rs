@@ -2,6 +2,7 @@
 
 mod display;
 mod name;
+mod random;
 mod text;
 
 pub(crate) use display::{masked_args, masked_in_line, masked_text};
@@ -17,17 +18,22 @@ type Find<'a> = dyn Fn(&Reference) -> Option<String> + 'a;
 impl ServerSpec {
     /// Every secret that the server is given: by its variables, of which it may inherit some from the host, its headers,
     /// its address, its arguments, its credentials and its free settings. What cannot be resolved is not given either.
+    ///
+    /// A value is a secret if its key or the variable that it comes from has the name of a secret, or if the value looks
+    /// like a credential. Any other value (`true`, a path, `production`) is not, however it is given: to mask it would
+    /// make the server's text unreadable. Values of secret sources are added by whoever resolves them.
     pub fn secrets(&self, host: &[(String, String)], find: &Find<'_>) -> Vec<Hidden> {
         let mut found = Vec::new();
         self.transport.env().into_iter().for_each(|env| of_env(env, host, find, &mut found));
         of_args(args(&self.transport), find, &mut found);
         if let Some(remote) = self.transport.remote() {
-            let headers = remote.headers.iter().map(|(name, value)| (name.as_str(), value));
-            for (name, value) in headers.chain([("", &remote.url.0)]) {
+            for (name, value) in &remote.headers {
                 resolved(value, find)
                     .iter()
-                    .for_each(|it| text::secrets(name, it.reveal(), &mut found));
+                    .for_each(|it| text::given(name, it.reveal(), &mut found));
             }
+            let url = resolved(&remote.url.0, find);
+            url.iter().for_each(|it| text::secrets("", it.reveal(), &mut found));
         }
         let credentials =
             credentials(&self.policy.auth).into_iter().filter_map(|it| resolved(it, find));
@@ -51,7 +57,7 @@ impl Hidden {
 
 fn of_env(env: &Env, host: &[(String, String)], find: &Find<'_>, found: &mut Vec<Hidden>) {
     let variables = env.variables(host.iter().cloned(), find).unwrap_or_default();
-    variables.iter().for_each(|(name, value)| text::secrets(name, value.reveal(), found));
+    variables.iter().for_each(|(name, value)| text::given(name, value.reveal(), found));
 }
 
 /// An argument may have its name before it: `--token abc`.
@@ -87,7 +93,7 @@ fn of_variables(value: &Value, find: &Find<'_>, found: &mut Vec<Hidden>) {
     let mut seek = |name: &str, default: Option<&Hidden>| {
         let text = find(&Reference::Env(name.to_owned())).map(Hidden::new);
         let text = text.as_ref().or(default);
-        text.iter().for_each(|text| text::secrets(name, text.reveal(), found));
+        text.iter().for_each(|text| text::given(name, text.reveal(), found));
     };
     match value {
         Value::FromEnv { name, .. } => seek(name, None),

@@ -73,10 +73,8 @@ const MEASURES: [&str; 5] = ["max", "min", "num", "maximum", "minimum"];
 /// Whether what has this name is a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
     let words = words(name);
-    let is_about = words.last().is_some_and(|last| ABOUT.contains(&last.as_str()))
-        || words.iter().any(|word| MEASURES.contains(&word.as_str()));
     // On its own it is the working directory, which everybody has.
-    !is_about && words != ["pwd"] && has_secret_word(&words)
+    !are_about(&words, &[]) && words != ["pwd"] && has_secret_word(&words)
 }
 
 /// Whether what stands below a key of this name in a file may be a secret: in doubt it is.
@@ -84,6 +82,16 @@ pub(crate) fn may_be_secret(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
     let has = |part: &&str| lower.contains(*part);
     ENDINGS.iter().any(has) || ["auth", "key"].iter().any(has) || is_secret(key)
+}
+
+/// Whether the name ends with one of `more`, or is that of something that no secret is: an address, a place, a count.
+pub(super) fn is_about(name: &str, more: &[&str]) -> bool {
+    are_about(&words(name), more)
+}
+
+fn are_about(words: &[String], more: &[&str]) -> bool {
+    let ends = |last: &String| ABOUT.contains(&last.as_str()) || more.contains(&last.as_str());
+    words.last().is_some_and(ends) || words.iter().any(|word| MEASURES.contains(&word.as_str()))
 }
 
 fn has_secret_word(words: &[String]) -> bool {

@@ -67,6 +67,22 @@ fn whatever_way_a_secret_takes_to_a_server_it_is_known() {
 }
 
 #[test]
+fn values_that_look_generated_are_secrets_whatever_their_names_and_harmless_values_are_not() {
+    let (key, other) = ("9f86d081884c7d659a2feaa0c55ad015", "kJ8sPq2LmZ0xWv4T");
+    check(
+        &format!("{{ command: x, env: {{ V: {key}, W: \"${{NONE:-{other}}}\" }} }}"),
+        &[key, other],
+    );
+    check(&format!("{{ command: x, args: [\"${{NONE:-{key}}}\"] }}"), &[key]);
+    check(&format!("{{ url: \"https://a.test/\", headers: {{ X-Any: {key} }} }}"), &[key]);
+    check(&format!("{{ command: x, env: {{ PROJECT_ID: {key}, COMMIT: {key} }} }}"), &[]);
+    check(
+        "{ command: x, env: { A: 'true', B: /srv/someone, C: production, D: '7420', E: claude-sonnet-4-20250514 } }",
+        &[],
+    );
+}
+
+#[test]
 fn what_a_server_inherits_is_known_and_what_it_does_not_is_not() {
     check("{ command: x, inherit_env: all }", &["not-given", "of-the-host"]);
     check("{ command: x, inherit_env: [GITHUB_TOKEN, REGION] }", &["of-the-host"]);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde_json::{Map, Value as Json};
 
 use super::name::is_secret;
+use super::random::looks_generated;
 use crate::value::Hidden;
 
 /// What is shorter is a common word, a number, a switch.
@@ -83,6 +84,14 @@ const DEPTH: u8 = 4;
 /// What must not be shown of a text that has this name; an empty name is none.
 pub(super) fn secrets(name: &str, text: &str, found: &mut Vec<Hidden>) {
     seek(name, text, Search::VALUES, DEPTH, &mut |secret| found.push(Hidden::new(secret)));
+}
+
+/// The same for a value that a server is given under a name, which may be a credential by its looks alone.
+pub(super) fn given(name: &str, text: &str, found: &mut Vec<Hidden>) {
+    secrets(name, text, found);
+    if looks_generated(name, text.trim()) {
+        whole(text, found);
+    }
 }
 
 /// What must not be shown of a text that is a secret, whatever it is called and however short it is.

@@ -11,6 +11,7 @@ use toolcrib_wire::{Raw, RpcError, code, method};
 
 use super::failure::FailureKind;
 use crate::schema::InvalidSchema;
+use crate::signals::SecretMask;
 
 /// The lists that a server may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +36,7 @@ pub struct Catalog {
     pub cache: Option<Cache>,
 }
 
-/// Something wrong with one item. What is bad, double or asks for impossible headers is not in the catalogue, everything else is.
+/// Something wrong with one item. What is bad, double, repeats a secret or asks for impossible headers is not in the catalogue, everything else is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oddity {
     pub list: List,
@@ -55,6 +56,8 @@ pub enum Odd {
     Double,
     #[error("it asks for headers that must not be sent")]
     Headers(#[source] BadParamHeader),
+    #[error("its definition repeats a secret that the server was given, so it is not offered")]
+    Secret,
 }
 
 impl Catalog {
@@ -69,6 +72,22 @@ impl Catalog {
             && same(&self.prompts, &other.prompts, Prompt::raw)
             && same(&self.resources, &other.resources, Resource::raw)
             && same(&self.templates, &other.templates, ResourceTemplate::raw)
+    }
+
+    /// Takes out what repeats a secret where it cannot be masked: a tool with another name, another key in its schema or
+    /// another `$ref` could not be called. It is told without the secret.
+    pub fn without_secrets(mut self, mask: &SecretMask) -> Self {
+        for oddity in &mut self.oddities {
+            oddity.name = oddity.name.take().map(|name| mask.mask_text(name));
+        }
+        let found = [
+            take_secret(&mut self.tools, mask),
+            take_secret(&mut self.prompts, mask),
+            take_secret(&mut self.resources, mask),
+            take_secret(&mut self.templates, mask),
+        ];
+        self.oddities.extend(found.into_iter().flatten());
+        self
     }
 
     /// Takes out the tools whose arguments would have to travel in headers that cannot be. Only Streamable
@@ -90,6 +109,17 @@ impl Catalog {
         }));
         self
     }
+}
+
+fn take_secret<T: Entry>(items: &mut Vec<T>, mask: &SecretMask) -> Vec<Oddity> {
+    let taken = items.extract_if(.., |item| mask.is_left_in(item.text()));
+    let told = taken.map(|item| Oddity {
+        list: T::OF,
+        at: (0, None),
+        name: Some(mask.mask_text(item.key().to_owned())),
+        what: Odd::Secret,
+    });
+    told.collect()
 }
 
 fn same<T>(some: &[T], others: &[T], raw: fn(&T) -> &Raw) -> bool {

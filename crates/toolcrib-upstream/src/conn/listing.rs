@@ -40,6 +40,7 @@ pub(super) async fn gather(session: &Session) -> Result<Catalog, Failure> {
         }
     }
     let catalog = gathering.finish(&policy.discovery).map_err(|error| Failure::from(&error))?;
+    let catalog = catalog.without_secrets(&session.peer().facts().mask);
     Ok(match session.has_param_headers() {
         true => catalog.without_impossible_headers(),
         false => catalog,

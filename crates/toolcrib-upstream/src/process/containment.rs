@@ -44,6 +44,17 @@ pub struct Held {
     pub why: Option<String>,
 }
 
+impl CgroupParent {
+    /// The folder of the cgroup; an error says why there is none.
+    pub(crate) fn folder(&self) -> io::Result<PathBuf> {
+        match self {
+            Self::Current => sys::current_cgroup(),
+            Self::Folder(folder) => Ok(folder.clone()),
+            Self::Never => Err(io::Error::other("cgroups are switched off")),
+        }
+    }
+}
+
 impl Held {
     /// The best that can be had, and what stands in the way of a better one.
     pub(crate) fn by(cgroup: Result<&Cgroup, &io::Error>, adopts: bool) -> Self {

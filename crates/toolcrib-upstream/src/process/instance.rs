@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::child::Child;
-use super::containment::{CgroupParent, Containment, Held};
+use super::containment::{Containment, Held};
 use super::error::SpawnError;
 use super::guest::{Ending, Home, Lodging};
 use super::keeper::{Keeper, Newborn, Request, Tools};
@@ -59,11 +59,7 @@ impl Instance {
 
     /// The same with a say in how the children are held.
     pub fn open_with(state: &Path, containment: &Containment) -> Result<Self, OpenError> {
-        let parent = match &containment.cgroup {
-            CgroupParent::Current => sys::current_cgroup(),
-            CgroupParent::Folder(folder) => Ok(folder.clone()),
-            CgroupParent::Never => Err(io::Error::other("cgroups are switched off")),
-        };
+        let parent = containment.cgroup.folder();
         let host = sys::identity(std::process::id());
         let cgroups = parent.as_deref().ok();
         let ledger = host.and_then(|host| Ledger::create(state, host, cgroups));

@@ -22,6 +22,7 @@ mod mark;
 mod minder;
 mod orphans;
 mod reap;
+mod reap_cgroups;
 mod spawn;
 mod stderr;
 mod sys;
@@ -37,6 +38,7 @@ pub use ladder::Means;
 pub use launch::{Graces, Launch};
 pub use mark::{InstanceId, Mark, OWNER_VARIABLE};
 pub use reap::{Orphan, ReapError, Reaped, reap};
+pub use reap_cgroups::reap_cgroups;
 pub use stderr::StderrTail;
 
 /// The memory that this process has in use, in bytes; none where the system does not tell.

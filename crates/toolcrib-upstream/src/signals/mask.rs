@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolcrib_config::{Hidden, MASK};
 use toolcrib_wire::{Raw, RpcError, StringKind, base64};
-use url::Url;
 
-/// A shorter text stands in any text by chance.
-const SHORTEST: usize = 4;
+use super::secret_forms::{SHORTEST, forms_of};
 
 /// A shorter secret may be a word of the protocol.
 const SHORTEST_WORD: usize = 8;
@@ -33,6 +31,29 @@ const WORDS: [&str; 9] = [
     "resultType",
     "protocolVersion",
 ];
+
+/// Words that `type` has in schemas and in content; a short secret may be equal to one.
+const TYPES: [&str; 16] = [
+    "array",
+    "audio",
+    "boolean",
+    "elicitation",
+    "image",
+    "integer",
+    "null",
+    "number",
+    "object",
+    "ref/prompt",
+    "ref/resource",
+    "resource",
+    "resource_link",
+    "string",
+    "text",
+    "tool_use",
+];
+
+/// A secret of at least this length is in no name by chance.
+const SURELY_SECRET: usize = 16;
 
 /// Members by which tools, prompts and resources are asked for.
 const NAMES: [&str; 4] = ["name", "uri", "uriTemplate", "required"];
@@ -112,11 +133,34 @@ impl SecretMask {
             StringKind::Key => masked(text, &forms, SHORTEST_WORD),
             StringKind::Value { key } if is_kept(key, said) => None,
             StringKind::Value { key: "blob" } if said == Said::Result => masked_blob(text, &forms),
+            StringKind::Value { key: "type" } if !TYPES.contains(&text) => {
+                masked(text, &forms, SHORTEST)
+            }
             StringKind::Value { key } if WORDS.contains(&key) => {
                 masked(text, &forms, SHORTEST_WORD)
             }
             StringKind::Value { .. } => masked(text, &forms, SHORTEST),
         })
+    }
+
+    /// Whether a definition that was masked still has a secret in it: in a name, a key or a reference, which would lead
+    /// nowhere if it was masked. A short secret of letters alone, such as `postgres`, may be a word of that name.
+    pub fn is_left_in(&self, definition: &Raw) -> bool {
+        let forms = self.forms();
+        let certain = |form: &&Hidden| {
+            let form = form.reveal();
+            let is_word = form.chars().all(|c| c.is_alphabetic() || "-_".contains(c));
+            form.len() >= if is_word { SURELY_SECRET } else { SHORTEST_WORD }
+        };
+        let certain: Vec<Hidden> = forms.iter().filter(certain).cloned().collect();
+        let mut is_left = false;
+        if may_hold(definition.text(), &certain, Said::Listing) {
+            let _ = definition.map_strings(|_, text| {
+                is_left |= certain.iter().any(|form| text.contains(form.reveal()));
+                None
+            });
+        }
+        is_left
     }
 
     /// An error that a server answered with, without secrets; none where nothing is masked.
@@ -220,30 +264,6 @@ fn all_forms(given: &[Hidden], learned: &VecDeque<Hidden>) -> Arc<[Hidden]> {
     forms.into()
 }
 
-/// A secret as it is, in a JSON text inside of a text (also twice), and in an address.
-fn forms_of(secret: &str) -> Vec<Hidden> {
-    // A short secret stays short enough to be ignored, however it is written.
-    if secret.len() < SHORTEST {
-        return Vec::new();
-    }
-    let once = escaped(secret);
-    let twice = escaped(&once);
-    let form = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>();
-    let component = form.replace('+', "%20");
-    let query = Url::parse("http://h/").ok().map(|mut url| {
-        url.set_query(Some(secret));
-        url.query().unwrap_or_default().to_owned()
-    });
-    let forms = [secret.to_owned(), once, twice, form, component].into_iter().chain(query);
-    forms.map(Hidden::new).collect()
-}
-
-fn escaped(text: &str) -> String {
-    let quoted = Raw::string(text);
-    let inner = quoted.text().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    inner.unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,6 +342,25 @@ mod tests {
             let masked = mask.mask_json(&raw(text), said);
             assert_eq!(masked.as_ref().map(Raw::text), shown, "{text}");
         }
+    }
+
+    #[test]
+    fn a_secret_in_a_name_a_key_or_a_reference_of_a_definition_is_left_unless_it_may_be_a_word() {
+        let mask = mask(&["c4nary-1", "postgres", "s3cr", "averylongpassphrase"]);
+        for (text, is_left) in [
+            (r#"{"name":"x_c4nary-1"}"#, true),
+            (r#"{"name":"x","inputSchema":{"properties":{"c4nary\u002d1":{}}}}"#, true),
+            (r##"{"name":"x","inputSchema":{"$ref":"#/$defs/c4nary-1"}}"##, true),
+            (r#"{"name":"x_YzRuYXJ5LTE"}"#, true),
+            (r#"{"name":"averylongpassphrase"}"#, true),
+            (r#"{"name":"postgres_query","uri":"s3cr"}"#, false),
+            (r#"{"name":"x","description":"***"}"#, false),
+        ] {
+            assert_eq!(mask.is_left_in(&raw(text)), is_left, "{text}");
+        }
+        let schema = raw(r#"{"type":"s3cr","items":{"type":["string","s3cr"]}}"#);
+        let masked = mask.mask_json(&schema, Said::Listing).unwrap();
+        assert_eq!(masked.text(), r#"{"type":"***","items":{"type":["string","***"]}}"#);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::notice::Cancelled;
-use toolcrib_wire::{Channel, FrameError, Framing, Id, Malformed, Packet, Raw, Version, method};
+use toolcrib_wire::{
+    Channel, FrameError, Framing, Id, Malformed, Overrun, Packet, Raw, Version, method,
+};
 
 use super::exchange::{Direct, Exchange, Work};
 use super::http_fault::HttpFault;
@@ -130,6 +132,8 @@ pub enum Incoming {
     Malformed { fault: Malformed, on: Option<Id> },
     /// Something on a byte stream that is no message at all; excerpts are short.
     Unframed(FrameError),
+    /// A message that is over the limit, and its end has not come yet. It may never come.
+    Overrun(Overrun),
     /// The server's way of setting off messages has become known, or changed.
     Framing(Framing),
     /// A request that will not be answered while the link goes on: it could not be delivered, or its answer

@@ -184,6 +184,9 @@ async fn read(
             let item = found.map_or_else(Incoming::Unframed, |frame| message(frame, &settings));
             deliver(&incoming, item).await;
         }
+        if let Some(overrun) = decoder.take_overrun() {
+            deliver(&incoming, Incoming::Overrun(overrun)).await;
+        }
     };
     if let Some(rest) = decoder.finish() {
         let item = rest.map_or_else(Incoming::Unframed, |frame| message(frame, &settings));

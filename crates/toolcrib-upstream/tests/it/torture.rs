@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_testkit::processes::marked;
 use toolcrib_testkit::scripted::{Script, program};
+use toolcrib_upstream::process::Containment;
 use toolcrib_upstream::supervise::clear;
 
 use crate::scene::{until, within};
@@ -32,7 +33,8 @@ async fn a_host_that_is_killed_again_and_again_leaves_nothing() {
     for round in 0..rounds() {
         let host = Host::start(folder.path(), &state);
         host.kill_at(round);
-        let cleared = within(clear(&state, Duration::from_secs(20))).await.unwrap();
+        let cleared =
+            within(clear(&state, &Containment::default(), Duration::from_secs(20))).await.unwrap();
         assert!(cleared.processes.left.is_empty(), "round {round}: {cleared:?}");
         assert!(cleared.containers.left.is_empty(), "round {round}: {cleared:?}");
         until("no process is left", || marked(&format!("TORTURE={tag}")).is_empty()).await;

@@ -189,7 +189,8 @@ impl HostBuilder {
     /// Starts the host: ends what killed ones left, reads the configuration, starts servers. It does not wait for
     /// them; [`Host::ready`] does.
     pub async fn start(self) -> Result<Host, StartError> {
-        let cleared = clear(&self.state, CLEARING).await.map_err(StartError::Reap)?;
+        let cleared = clear(&self.state, &self.containment, CLEARING).await;
+        let cleared = cleared.map_err(StartError::Reap)?;
         if !cleared.processes.killed.is_empty() {
             let count = cleared.processes.killed.len();
             tracing::info!(count, "ended processes that a killed host had left");

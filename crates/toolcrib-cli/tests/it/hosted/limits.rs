@@ -38,3 +38,23 @@ fn a_timeout_names_the_server_and_the_time_that_passed() {
     let passed = message.rsplit('(').next().unwrap().trim_end_matches(" s passed)");
     assert!(passed.parse::<f64>().unwrap() >= 0.3, "{error}");
 }
+
+/// Writes this, and then a line that has no end.
+fn endless(begins: &str) -> Value {
+    let script = "printf %s \"$0\"; exec tr '\\0' y </dev/zero";
+    json!({"command": "/bin/sh", "args": ["-c", script.replace('$', "$$"), begins],
+        "limits": {"message": 65_536}, "timeouts": {"startup": "10m"}})
+}
+
+#[test]
+fn a_line_without_an_end_at_startup_names_the_server_and_the_limit_at_once() {
+    for begins in
+        ["", "{\"jsonrpc\":\"2.0\",\"result\":\"", "{\"x\":\"", "Content-Length: 99999999\r\n\r\n"]
+    {
+        let place = native(&json!({"endless": endless(begins)}));
+        let ran = place.run_with(&["tools"], &[PATH]);
+        assert_eq!(ran.code, 3, "{begins}: {ran:?}");
+        let told = "server `endless` is failed: failed to connect: the answer is over the limit of 65536 bytes";
+        assert!(ran.err.contains(told), "{begins}: {ran:?}");
+    }
+}

@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use toolcrib_testkit::cgroup::TestCgroup;
 use toolcrib_testkit::scripted::{Script, program};
 
 use super::{PATH, is_alive, native, until};
@@ -20,10 +21,19 @@ const DOUBLE_FORK: &str = "( setsid env -i /bin/sh -c 'echo $$ >> \"$0\"; exec s
 struct Scene {
     place: Place,
     cgroup: Option<String>,
+    /// Removed after the hosts have ended.
+    _own: Option<TestCgroup>,
 }
 
 impl Scene {
+    /// Without a cgroup that is named, hosts have one that no other test uses, where the machine allows it.
     fn new(cgroup: Option<&str>) -> Self {
+        let own = TestCgroup::create().filter(|_| cgroup.is_none());
+        let path = own.as_ref().map(|own| own.path().display().to_string());
+        Self { _own: own, ..Self::below(cgroup.or(path.as_deref())) }
+    }
+
+    fn below(cgroup: Option<&str>) -> Self {
         let place = native(&json!({}));
         let args = [
             json!("-c"),
@@ -35,7 +45,7 @@ impl Scene {
         let file = json!({"version": 1, "servers": {"s": {"command": "/bin/sh", "args": args}}});
         let place = place.file("toolcrib.yaml", &file.to_string());
         let cgroup = cgroup.map(|it| it.replace("TMP", &place.beside("").display().to_string()));
-        Self { place, cgroup }
+        Self { place, cgroup, _own: None }
     }
 
     fn host(&self) -> Child {
@@ -140,6 +150,31 @@ fn double_forked_grandchildren_end_with_the_host_where_cgroups_are_off() {
 fn double_forked_grandchildren_end_with_the_host_where_no_cgroup_can_be_made() {
     check(Some("TMP"), Some("subreaper"));
     check(Some("TMP/nothing-here"), Some("subreaper"));
+}
+
+#[test]
+fn double_forked_grandchildren_of_a_killed_host_end_although_its_state_folder_was_deleted() {
+    let scene = Scene::new(None);
+    let neighbour = Scene::below(scene.cgroup.as_deref());
+    let living = neighbour.host();
+    let kept = neighbour.grandchildren(1)[0];
+    let host = scene.host();
+    let orphan = scene.grandchildren(1)[0];
+    end(host, Signal::KILL);
+    fs::remove_dir_all(scene.place.home().join(".local/state/toolcrib")).unwrap();
+    assert!(is_alive(orphan), "it needs the next start");
+    // The start of any host below the same cgroup.
+    let next = Scene::below(scene.cgroup.as_deref());
+    let said = next.doctor();
+    next.grandchildren(1);
+    let is_left = is_alive(orphan);
+    if is_left {
+        kill(orphan);
+    }
+    assert_eq!(said["all_end_after_kill"], !is_left, "{said}");
+    assert!(is_alive(kept), "a living host's");
+    end(living, Signal::TERM);
+    assert!(!is_alive(kept));
 }
 
 /// Two servers: the orphan of the one that ends may be the other's, so it ends at the latest with the host.

@@ -131,6 +131,13 @@ impl Calls {
         self.under_way.keys().copied().collect()
     }
 
+    /// The only call that an answer can be for, if there is only one.
+    pub(super) fn only(&self) -> Option<i64> {
+        let mut under_way = self.under_way.keys().copied();
+        let first = under_way.next().filter(|_| self.given_up.is_empty())?;
+        under_way.next().is_none().then_some(first)
+    }
+
     pub(super) fn candidates(&self) -> Candidates {
         self.under_way.values().map(Waiting::candidate).collect()
     }

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use toolcrib_wire::notice::{Cancelled, Progress};
 use toolcrib_wire::subscription::subscription_of;
 use toolcrib_wire::{
-    Body, FrameError, Id, Malformed, Message, Notification, Packet, Raw, Request, Response,
-    RpcError, Shape, Version, build, code, method,
+    Body, FrameError, Id, Malformed, Message, Notification, Overrun, Packet, Raw, Request,
+    Response, RpcError, Shape, Version, build, code, method,
 };
 
 use super::asks::{Asks, Origin, Taken, Ticket};
@@ -29,11 +29,13 @@ pub(super) struct Dispatch {
     events: mailbox::Sender<Event>,
     /// Calls that the link ended before.
     unsent: Vec<Id>,
+    /// Whether a message that is over the limit was counted before its end.
+    is_overrun: bool,
 }
 
 impl Dispatch {
     pub(super) fn new(shared: Arc<Shared>, asks: Asks, events: mailbox::Sender<Event>) -> Self {
-        Dispatch { shared, asks, events, unsent: Vec::new() }
+        Dispatch { shared, asks, events, unsent: Vec::new(), is_overrun: false }
     }
 
     /// Until the link is closed.
@@ -59,6 +61,7 @@ impl Dispatch {
             Incoming::Packet { packet, on } => self.packet(packet, on.as_ref()),
             Incoming::Malformed { fault, on } => self.malformed(fault, None, on.as_ref()),
             Incoming::Unframed(error) => self.unframed(&error),
+            Incoming::Overrun(overrun) => self.overrun(&overrun),
             Incoming::Framing(framing) => self.shared.state().framing = Some(framing),
             // Told with the end of the link, which follows: whoever tries again must know of it.
             Incoming::Failed { request, fault } if fault.is_unsent() => {
@@ -239,15 +242,34 @@ impl Dispatch {
         }
     }
 
-    fn unframed(&self, error: &FrameError) {
+    fn unframed(&mut self, error: &FrameError) {
         match error {
             FrameError::Noise { excerpt, .. } => self.odd(Odd::Noise, excerpt),
             FrameError::BadHeader { excerpt } => self.odd(Odd::BadHeader, excerpt),
             FrameError::Truncated { excerpt, .. } => self.odd(Odd::Truncated, excerpt),
             FrameError::TooLarge { limit, head, id, shape } => {
-                self.odd(Odd::TooLarge, &clip(&String::from_utf8_lossy(head)));
+                if !std::mem::take(&mut self.is_overrun) {
+                    self.odd(Odd::TooLarge, &clip(&String::from_utf8_lossy(head)));
+                }
                 self.too_large(*limit, id.as_ref(), *shape);
             }
+        }
+    }
+
+    /// Fails calls whose answer is over the limit, before the answer ends: a line without a newline has no end. A message
+    /// whose id may follow fails nobody yet, except during the handshake, when no call can go on without it.
+    fn overrun(&mut self, overrun: &Overrun) {
+        self.odd(Odd::TooLarge, &clip(&String::from_utf8_lossy(&overrun.head)));
+        self.is_overrun = true;
+        let mut state = self.shared.state();
+        let failed = match overrun.shape {
+            Shape::Request | Shape::Notification => Vec::new(),
+            _ if state.version.is_none() => state.calls.numbers(),
+            Shape::Unknown if overrun.is_message => Vec::new(),
+            Shape::Response | Shape::Unknown => state.calls.only().into_iter().collect(),
+        };
+        for number in failed {
+            state.calls.settle(number, Err(CallError::TooLarge { limit: overrun.limit }));
         }
     }
 

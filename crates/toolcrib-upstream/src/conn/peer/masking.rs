@@ -65,9 +65,12 @@ impl Shared {
     }
 
     pub(super) fn masked_notification(&self, notification: Notification) -> Notification {
-        // The URI of a resource that changed has to stay usable.
+        // The URI of a resource that changed has to stay usable, unless the resource is not offered for its secret.
+        let is_left = |params: Raw| self.facts.mask.is_left_in(&params);
         let said = match notification.method.as_str() {
-            method::RESOURCE_UPDATED => Said::Listing,
+            method::RESOURCE_UPDATED if !notification.params.raw().is_some_and(is_left) => {
+                Said::Listing
+            }
             _ => Said::Message,
         };
         let Some(params) = self.masked_params(&notification.params, said) else {

@@ -1,21 +1,33 @@
 //! Cgroups (version 2): the kernel itself keeps the list of all processes that a server has started, whatever
 //! they do to their environment, session and parents.
 //!
-//! A host has one cgroup, `toolcrib-<instance>`, below its own, and in it one for each child. No controller is
+//! A host has one cgroup, `toolcrib-<instance>.locked`, below its own, and in it one for each child. No controller is
 //! switched on, so that the host may stay where it is, and no process is ever moved but a new child by itself.
+//!
+//! The host holds an exclusive lock on the folder of its cgroup. The kernel releases the lock when the host dies, so
+//! that any later host can tell that the cgroup is abandoned, without the ledger. A pid and a start time could not:
+//! they mean nothing in another pid namespace, which may share the cgroup file system.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 
 use super::cgroup_path::own_cgroup;
 use super::{Process, linux};
 use crate::process::mark::InstanceId;
 
 const PREFIX: &str = "toolcrib-";
+
+/// Tells that the host of a cgroup holds a lock on it. Earlier versions made cgroups without a lock.
+const LOCKED: &str = ".locked";
+
+/// How often a new cgroup may be removed by another host before it is locked.
+const ATTEMPTS: usize = 16;
 
 /// A server may make cgroups in its own; more than this are not looked into at a time.
 const MOST_FOLDERS: usize = 4096;
@@ -24,9 +36,11 @@ const MOST_FOLDERS: usize = 4096;
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
 /// A cgroup that was made by this or an earlier host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cgroup {
     path: PathBuf,
+    /// The lock of an instance's cgroup, held for as long as this lives; none for a child's.
+    _lock: Option<Arc<File>>,
 }
 
 /// The folder of the cgroup that this process is in.
@@ -37,8 +51,40 @@ pub(crate) fn current_cgroup() -> io::Result<PathBuf> {
     own_cgroup(&mountinfo, &cgroup).ok_or_else(none)
 }
 
-/// Removes empty cgroups of instances that nobody can tell of any more: their state folders are gone. One that is
-/// in use does not go, since it has processes; one of a living host that has no children at the moment is made anew.
+/// The cgroups below `parent` that hosts of this user left behind when they died. Each is locked, so that two starts at
+/// once do not end the same one.
+pub(crate) fn abandoned_cgroups(parent: &Path) -> io::Result<Vec<(InstanceId, Cgroup)>> {
+    let mut found = Vec::new();
+    for path in subfolders(parent)?.into_iter().take(MOST_FOLDERS) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let instance = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(LOCKED));
+        let Some(instance) = instance.and_then(InstanceId::parse) else { continue };
+        match lock_folder(&path) {
+            Ok(Some(lock)) if lock.metadata()?.uid() == geteuid().as_raw() => {
+                found.push((instance, Cgroup { path, _lock: Some(Arc::new(lock)) }));
+            }
+            // Its host lives, or it is another user's, or it is gone.
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Locks a folder; `None` if another process holds the lock or has removed the folder.
+fn lock_folder(path: &Path) -> io::Result<Option<File>> {
+    let lock = File::open(path)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let held = identity(lock.metadata()?);
+    Ok(fs::symlink_metadata(path).is_ok_and(|there| identity(there) == held).then_some(lock))
+}
+
+/// Removes empty cgroups of instances of earlier versions, which did not lock them. One that is in use does not go,
+/// since it has processes; one of a living host that has no children at the moment is made anew by that host.
 fn sweep(parent: &Path) {
     let old = |path: &Path| {
         let made = fs::metadata(path).and_then(|it| it.modified());
@@ -61,7 +107,7 @@ fn sweep(parent: &Path) {
 impl Cgroup {
     /// Where an instance's cgroup is or was, below `parent`.
     pub(crate) fn path_of(parent: &Path, instance: InstanceId) -> PathBuf {
-        parent.join(format!("{PREFIX}{instance}"))
+        parent.join(format!("{PREFIX}{instance}{LOCKED}"))
     }
 
     /// Makes an instance's cgroup, and clears away what others left there. It fails where children could not be put into it.
@@ -69,8 +115,7 @@ impl Cgroup {
         if let Some(parent) = path.parent() {
             sweep(parent);
         }
-        fs::create_dir(path)?;
-        let cgroup = Self { path: path.to_owned() };
+        let cgroup = Self { path: path.to_owned(), _lock: Some(Arc::new(create_locked(path)?)) };
         match cgroup.check() {
             Ok(()) => Ok(cgroup),
             Err(error) => {
@@ -85,8 +130,10 @@ impl Cgroup {
     /// other can have it.
     pub(crate) fn existing(path: &Path, instance: InstanceId) -> Option<Self> {
         let parent = path.parent()?;
-        let cgroup = Self { path: path.to_owned() };
-        (Self::path_of(parent, instance) == path && cgroup.is_cgroup()).then_some(cgroup)
+        let cgroup = Self { path: path.to_owned(), _lock: None };
+        let unlocked = parent.join(format!("{PREFIX}{instance}"));
+        let is_ours = Self::path_of(parent, instance) == path || unlocked == path;
+        (is_ours && cgroup.is_cgroup()).then_some(cgroup)
     }
 
     /// Whether this very process is in it or below: then it must not be killed as a whole.
@@ -94,18 +141,20 @@ impl Cgroup {
         current_cgroup().is_ok_and(|own| own.starts_with(&self.path))
     }
 
-    /// Makes the cgroup of one child. The instance's own may have been swept away while it was empty.
+    /// Makes the cgroup of one child. It fails if somebody has removed the instance's own: one that is made anew would
+    /// not be locked, and another host would take it for abandoned.
     pub(crate) fn create_child(&self, session: u64) -> io::Result<Self> {
         let path = self.path.join(session.to_string());
-        fs::create_dir_all(&path)?;
-        Ok(Self { path })
+        fs::create_dir(&path)?;
+        Ok(Self { path, _lock: None })
     }
 
     /// The cgroups of the children, with their sessions.
     pub(crate) fn children(&self) -> io::Result<Vec<(u64, Self)>> {
         let folders = subfolders(&self.path)?;
         let session = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
-        Ok(folders.into_iter().filter_map(|path| Some((session(&path)?, Self { path }))).collect())
+        let child = |path: PathBuf| Some((session(&path)?, Self { path, _lock: None }));
+        Ok(folders.into_iter().filter_map(child).collect())
     }
 
     /// A process that writes `0` to this file joins the cgroup.
@@ -220,6 +269,24 @@ impl Cgroup {
         }
         Ok(())
     }
+}
+
+/// Makes a cgroup that is locked before any process is in it.
+fn create_locked(path: &Path) -> io::Result<File> {
+    for _ in 0..ATTEMPTS {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        match lock_folder(path) {
+            Ok(Some(lock)) => return Ok(lock),
+            // A start beside this one took the new folder for an abandoned one, and removes it.
+            Ok(None) => {}
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
 }
 
 fn subfolders(path: &Path) -> io::Result<Vec<PathBuf>> {

@@ -11,7 +11,7 @@ mod procfs;
 #[cfg(target_os = "linux")]
 mod spawn;
 #[cfg(target_os = "linux")]
-pub(crate) use cgroup::{Cgroup, current_cgroup};
+pub(crate) use cgroup::{Cgroup, abandoned_cgroups, current_cgroup};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     become_subreaper, forget_code, identity, identity_in, lives, memory, memory_limit, processes,
@@ -24,8 +24,8 @@ pub(crate) use spawn::spawn;
 mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    Cgroup, become_subreaper, current_cgroup, forget_code, identity, identity_in, lives, memory,
-    memory_limit, processes, realm, signal, spawn,
+    Cgroup, abandoned_cgroups, become_subreaper, current_cgroup, forget_code, identity,
+    identity_in, lives, memory, memory_limit, processes, realm, signal, spawn,
 };
 
 use std::process::{ChildStderr, ChildStdin, ChildStdout};

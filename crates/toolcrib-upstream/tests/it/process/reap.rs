@@ -10,7 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use toolcrib_upstream::process::{Instance, OWNER_VARIABLE, Orphan, Proof, Reaped, reap};
+use toolcrib_testkit::cgroup::TestCgroup;
+use toolcrib_upstream::process::{
+    CgroupParent, Containment, Instance, OWNER_VARIABLE, Orphan, Proof, Reaped, reap, reap_cgroups,
+};
 
 use super::{
     GRANDCHILDREN, LIMIT, Scene, alive, eventually, ledgers, noted_pid, notes, shell, start_of,
@@ -21,6 +24,9 @@ const HOST_STATE: &str = "TOOLCRIB_TEST_HOST_STATE";
 
 /// A file in its state folder: what the host is to start, one script a line.
 const SCRIPTS: &str = "scripts";
+
+/// A file in its state folder: below which cgroup the host makes its own; none if there is no such file.
+const CGROUP: &str = "cgroup";
 
 const PLAIN: &str = "echo $$ > .plain && mv .plain plain; exec sleep 600";
 
@@ -40,7 +46,7 @@ async fn what_a_killed_host_left_is_ended_and_a_neighbours_child_is_not() {
     eventually("the ledger knows them", || noted_leaders(&scene) == 4);
     assert_eq!(scene.ledgers(), 2);
 
-    host.kill();
+    let _cgroup = host.kill();
     eventually("a leader dies with its host", || !alive(plain));
     assert!(orphans.iter().all(|pid| alive(*pid)), "these need a reaper: {orphans:?}");
 
@@ -63,13 +69,41 @@ async fn killed_at_any_moment_a_host_leaves_nothing_after_the_next_start() {
         eventually("the host has begun", || scene.ledgers() == 2);
         // Different moments of its three spawns, the first ones included.
         thread::sleep(Duration::from_millis(round));
-        host.kill();
+        let _cgroup = host.kill();
         let reaped = reap(scene.state.path(), LIMIT).unwrap();
         assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
         assert_eq!(scene.ledgers(), 1, "round {round}");
         // A child that had not yet become its program is dying, but nobody waits for it.
         eventually("nobody is left", || in_folder(&scene.notes).is_empty());
     }
+}
+
+#[tokio::test]
+async fn cgroups_of_a_killed_host_are_emptied_without_its_ledger_and_those_of_living_hosts_are_not()
+{
+    let (scene, other) = (Scene::new(), Scene::new());
+    let host = Host::start(&scene, &[GRANDCHILDREN, ELUSIVE]);
+    let pids = ["member", "stray", "elusive"].map(|name| noted_pid(&scene.notes, name));
+    let place = containment(scene.state.path());
+    if place.cgroup == CgroupParent::Never {
+        // This machine has no cgroups for tests: nothing may be found then.
+        assert!(reap_cgroups(&place, LIMIT).killed.is_empty());
+        return;
+    }
+    let living = Instance::open_with(other.state.path(), &place).unwrap();
+    let neighbour = living.spawn(other.script("exec cat")).await.unwrap();
+    let reaped = reap_cgroups(&place, LIMIT);
+    assert!(reaped.killed.is_empty() && pids.iter().all(|pid| alive(*pid)), "{reaped:?}");
+
+    let _cgroup = host.kill();
+    fs::remove_dir_all(scene.state.path().join("ledger")).unwrap();
+    let reaped = reap_cgroups(&place, LIMIT);
+    assert!(!pids.iter().any(|pid| alive(*pid)), "{reaped:?}");
+    assert!(pids.iter().all(|pid| killed(&reaped, *pid).is_some()), "{reaped:?}");
+    assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
+    assert!(alive(neighbour.pid()), "a living host's child");
+    assert!(reap_cgroups(&place, LIMIT).killed.is_empty(), "nothing is left to do");
+    living.close().await;
 }
 
 /// The host that other tests start in a process of its own, and kill. Started by nobody, it shows
@@ -85,7 +119,7 @@ async fn host() {
         assert_eq!(ledgers(past.path()), 0);
         return;
     };
-    let instance = Instance::open(&state).unwrap();
+    let instance = Instance::open_with(&state, &containment(&state)).unwrap();
     let mut children = Vec::new();
     for script in fs::read_to_string(state.join(SCRIPTS)).unwrap().lines() {
         children.push(instance.spawn(shell(script, &notes(&state))).await.unwrap());
@@ -222,21 +256,34 @@ fn in_folder(folder: &Path) -> Vec<String> {
 }
 
 /// Another host on the same state folder: this test binary, run as [`host`].
-struct Host(Child);
+struct Host(Child, Option<TestCgroup>);
+
+/// Where a host in this state folder puts its children.
+fn containment(state: &Path) -> Containment {
+    let cgroup = match fs::read_to_string(state.join(CGROUP)) {
+        Ok(folder) => CgroupParent::Folder(folder.into()),
+        Err(_) => CgroupParent::Never,
+    };
+    Containment { cgroup, adopt_orphans: false }
+}
 
 impl Host {
     fn start(scene: &Scene, scripts: &[&str]) -> Self {
         let state = scene.state.path();
         fs::write(state.join(SCRIPTS), scripts.join("\n")).unwrap();
+        let cgroup = TestCgroup::create();
+        if let Some(cgroup) = &cgroup {
+            fs::write(state.join(CGROUP), cgroup.path().to_str().unwrap()).unwrap();
+        }
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "process::reap::host", "--nocapture"]);
         command.env(HOST_STATE, state).stdin(Stdio::null()).stdout(Stdio::null());
-        Self(command.spawn().unwrap())
+        Self(command.spawn().unwrap(), cgroup)
     }
 
-    /// SIGKILL.
-    fn kill(self) {
-        drop(self);
+    /// SIGKILL. The cgroup is removed when it is dropped, after its members have ended.
+    fn kill(mut self) -> Option<TestCgroup> {
+        self.1.take()
     }
 }
 

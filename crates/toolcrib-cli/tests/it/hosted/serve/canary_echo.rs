@@ -13,8 +13,46 @@ use crate::hosted::scripted;
 /// It has to be escaped in JSON and in addresses.
 const SECRET: &str = "c4nary \"echo\"/1+2";
 
-const VARIABLES: [(&str, &str); 3] =
-    [("CANARY_ECHO", SECRET), ("CANARY_WEB", "c4nary-web-token"), PATH];
+/// Its name says nothing; it looks like a credential.
+const GENERATED: &str = "c4nary-a8Kd93nXq01LzP7";
+
+/// No line of it has the beginning of another in it.
+const LINES: &str = "c4nary-of-many-lines-1\nc4nary-of-many-lines-2\n";
+
+const VARIABLES: [(&str, &str); 5] = [
+    ("CANARY_ECHO", SECRET),
+    ("CANARY_WEB", "c4nary-web-token"),
+    ("SOME_VALUE", GENERATED),
+    ("CANARY_LINES", LINES),
+    PATH,
+];
+
+/// Values that are no secrets, given in every way; a server's text may have them.
+const HARMLESS: [(&str, &str); 5] = [
+    ("MODE", "production"),
+    ("DEBUG", "true"),
+    ("FOLDER", "/srv/someone"),
+    ("MODEL", "claude-sonnet-4-20250514"),
+    ("PIN_LENGTH", "4711"),
+];
+
+/// The secret as a server may write it: what is hidden in it is checked by [`encoded`].
+fn written() -> String {
+    let base64 = toolcrib_wire::base64::encode(SECRET.as_bytes());
+    let inside = toolcrib_wire::base64::encode(format!("user:{SECRET}").as_bytes());
+    let url_safe = base64.replace('+', "-").replace('/', "_");
+    let bare = url_safe.trim_end_matches('=');
+    format!("{base64} {inside} {bare} c4nary%20%22echo%22%2F1%2B2 c4nary%20%22echo%22%2f1%2b2")
+}
+
+/// Fails where a form of the secret without `c4nary` in it is told.
+fn encoded(what: &str, text: &str) {
+    let inner = toolcrib_wire::base64::encode(b"c4nary \"echo");
+    let shifted = toolcrib_wire::base64::encode(b"user:c4nary ");
+    for part in [inner, shifted[8..].to_owned()] {
+        assert!(!text.contains(&part), "{part} is in {what}: {text}");
+    }
+}
 
 fn error(text: &str) -> Step {
     let error = json!({"code": -32001, "message": text, "data": {"given": [SECRET]}});
@@ -25,14 +63,28 @@ fn error(text: &str) -> Step {
 /// Says its secret in its name, its lists, its errors, its messages and its results.
 fn script() -> Script {
     let says = format!("it is {SECRET}");
+    let harmless = HARMLESS.map(|(_, value)| value).join(" ");
+    let all = format!("{harmless}: {} {GENERATED} c4nary-of-many-lines-2", written());
     let hello = json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "logging": {}, "completions": {}},
         "serverInfo": {"name": says, "version": says},
-        "instructions": says,
+        "instructions": all,
     });
     let tool = |name: &str| json!({"name": name, "description": says, "inputSchema": {"type": "object", "description": says}});
-    let tools: Vec<Value> = ["told", "failing", "refuse", "noisy", "asks"].map(tool).to_vec();
+    let mut tools: Vec<Value> =
+        ["told", "failing", "refuse", "noisy", "asks", "echoes"].map(tool).to_vec();
+    tools[5]["description"] = json!(all);
+    // None of these can be masked without breaking calls of it.
+    tools.push(tool(&format!("of_{GENERATED}")));
+    let schemas = [
+        json!({"type": "object", "properties": {GENERATED: {"type": "string"}}}),
+        json!({"type": "object", "properties": {"x": {"$ref": format!("#/$defs/{GENERATED}")}}, "$defs": {GENERATED: {}}}),
+        json!({"type": GENERATED}),
+    ];
+    for (number, schema) in schemas.into_iter().enumerate() {
+        tools.push(json!({"name": format!("schema{number}"), "inputSchema": schema}));
+    }
     let resources = ["file:///told", "file:///refuse"]
         .map(|uri| json!({"uri": uri, "name": uri, "description": says}));
     let content = json!([{"type": "text", "text": says}, {"type": "text", "text": json!({"inner": SECRET}).to_string()}]);
@@ -104,7 +156,11 @@ struct Scene {
 async fn scene() -> Scene {
     let web = HttpServer::start(web).await.unwrap();
     let mut echo = scripted(&script());
-    echo["env"] = json!({"ECHO_TOKEN": "${CANARY_ECHO}"});
+    echo["env"] = json!({"ECHO_TOKEN": "${CANARY_ECHO}", "PLAIN": "${SOME_VALUE}", "LITERAL": GENERATED,
+        "LINES_KEY": {"from_env": "CANARY_LINES"}});
+    for (name, value) in HARMLESS {
+        echo["env"][name] = json!(value);
+    }
     let mut masks = echo.clone();
     masks["results"] = json!({"mask_secrets": true});
     let remote = json!({"url": format!("{}?key=${{CANARY_WEB}}", web.url("/mcp")), "protocol": "legacy",
@@ -122,6 +178,8 @@ impl Scene {
 
 /// Fails where the secret is told in any of the ways in which it may be written; `c4nary` alone is enough.
 fn silent(args: &[&str], ran: &crate::Ran) {
+    encoded(&format!("the output of {args:?}"), &ran.out);
+    encoded(&format!("the log of {args:?}"), &ran.err);
     clean(&format!("the output of {args:?}"), &ran.out);
     clean(&format!("the log of {args:?}"), &ran.err);
 }
@@ -158,6 +216,23 @@ async fn min_69_secrets_that_a_server_echoes_are_in_no_output_of_a_command() {
     ] {
         silent(args, &scene.run(args));
     }
+    // Only secrets are masked, and what cannot be masked is withheld with a problem.
+    let tools = parsed(&scene.run(&["tools", "--server", "echo", "--json"]));
+    let tools = tools["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["id"].as_str().unwrap()).collect();
+    assert!(names.contains(&"echo__told"), "{names:?}");
+    assert!(
+        !names.iter().any(|name| name.contains("of_") || name.contains("schema0")),
+        "{names:?}"
+    );
+    let echoes = tools.iter().find(|tool| tool["id"] == "echo__echoes").unwrap();
+    let harmless = HARMLESS.map(|(_, value)| value).join(" ");
+    let shown = echoes["description"].as_str().unwrap();
+    assert!(shown.starts_with(&format!("{harmless}: *** ")), "{shown}");
+    let odd = parsed(&scene.run(&["doctor", "--json"]));
+    let odd = crate::hosted::server(&odd, "echo")["oddities"].to_string();
+    assert!(odd.contains("tools `of_***`: its definition repeats a secret"), "{odd}");
+    assert!(odd.contains("tools `schema0`") && odd.contains("tools `schema1`"), "{odd}");
     // They are there: a result is handed on as it is, unless the configuration says otherwise.
     let told = parsed(&scene.run(&["call", "echo__told", "--json"]));
     assert_eq!(told["text"], format!("it is {SECRET}\n{}", json!({"inner": SECRET})));
@@ -242,6 +317,7 @@ async fn dis_43_secrets_that_a_server_echoes_are_in_no_log_event_or_answer_of_a_
             }
         };
         clean(&format!("what a client hears of {request}"), &heard);
+        encoded(&format!("what a client hears of {request}"), &heard);
         all += &heard;
         assert!(answer["result"].is_object() || answer["error"].is_object(), "{answer}");
     }
@@ -249,7 +325,9 @@ async fn dis_43_secrets_that_a_server_echoes_are_in_no_log_event_or_answer_of_a_
         assert!(all.contains(method), "{method} is in {all}");
     }
     for path in ["problems", "servers", "servers/echo", "tools", "calls", "status"] {
-        clean(path, &get(&served.socket(), path).await);
+        let answer = get(&served.socket(), path).await;
+        clean(path, &answer);
+        encoded(path, &answer);
     }
     drop(client);
     served.end(Signal::TERM).await;

@@ -91,8 +91,16 @@ async fn a_host_without_its_state_folder_stays_protected_and_alone() {
     let first = format!("a host of TMP/ws runs already: pid {}, {}", served.pid(), served.url());
     assert!(ran.err.contains(&first), "{ran:?}");
     assert!(ran.err.contains("its state folder was deleted"), "{ran:?}");
+    // Commands start no host of their own beside it.
+    for args in [&["servers"][..], &["tools", "--json"], &["call", "demo__echo"], &["status"]] {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{args:?}: {ran:?}");
+        assert!(ran.err.contains(&first) && ran.err.contains("its socket is gone"), "{ran:?}");
+        assert!(ran.err.contains(&format!("end it (`kill {}`)", served.pid())), "{ran:?}");
+    }
     // When it has ended, the root has a host again.
     assert_eq!(served.end(Signal::TERM).await, Some(0));
+    assert_eq!(place.run(&["servers"]).code, 0);
     let served = Served::start(&place).await;
     assert_eq!(served.end(Signal::TERM).await, Some(0));
 }
