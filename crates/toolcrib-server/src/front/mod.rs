@@ -26,11 +26,12 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib::Host;
+use toolcrib::host::Visibility;
 
 use crate::api::Visits;
 use crate::closing::Closing;
 use crate::gateway::Gateway;
-use crate::identity::{Door, Identity, Limits};
+use crate::identity::{Door, Identity, Limits, Principal};
 use crate::trace::Traces;
 use crowd::Crowd;
 pub use loops::Loops;
@@ -165,6 +166,16 @@ impl Front {
             self.identity.watch();
             sleep(WATCH).await;
         }
+    }
+
+    /// The servers that a principal may know of. Every surface that names servers asks here.
+    pub(crate) fn visible_to(&self, who: &Principal) -> Visibility {
+        self.visible_as(who, &who.agent)
+    }
+
+    /// The same where the principal asks as an agent that it chose.
+    pub(crate) fn visible_as(&self, who: &Principal, agent: &str) -> Visibility {
+        self.host.visibility((!who.is_owner).then_some(agent))
     }
 
     /// What each principal may use, as the configuration says now.

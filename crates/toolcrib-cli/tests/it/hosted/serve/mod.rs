@@ -23,7 +23,9 @@ mod signals;
 mod startup_limit;
 mod takeover;
 mod tokens;
+mod token_expiry;
 mod trust;
+mod visibility;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
