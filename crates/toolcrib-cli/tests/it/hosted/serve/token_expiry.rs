@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolcrib_testkit::scripted::{Script, Step};
 
 use super::tokens::made;
 use super::{Served, within};
-use crate::Place;
-use crate::hosted::{demo, native, scripted};
+use crate::hosted::{demo, native};
 
 /// The longest that a stream may outlive its token.
 const LONGEST: Duration = Duration::from_secs(2);
@@ -22,7 +20,13 @@ struct Stream {
 }
 
 /// Sends a request on a connection of its own and waits until the answer has begun.
-async fn open(served: &Served, name: &'static str, head: &str, token: &str, body: &str) -> (Stream, String) {
+async fn open(
+    served: &Served,
+    name: &'static str,
+    head: &str,
+    token: &str,
+    body: &str,
+) -> (Stream, String) {
     let mut connection = served.connect().await;
     let (address, length) = (served.address(), body.len());
     let text = format!(
@@ -72,13 +76,14 @@ async fn open_all(served: &Served, token: &str) -> Vec<Stream> {
     streams.into_iter().map(|(stream, _)| stream).collect()
 }
 
-/// How long each stream goes on: until its last chunk, or the end of its connection.
+/// How long each stream goes on, until the end of its connection. An HTTP answer is complete by
+/// then.
 async fn lifetimes(streams: Vec<Stream>, since: Instant) -> Vec<(&'static str, Duration)> {
     let each = streams.into_iter().map(|mut stream| async move {
         let mut told = Vec::new();
         within(async {
-            while !told.ends_with(b"0\r\n\r\n") {
-                let mut part = [0; 4096];
+            let mut part = [0; 4096];
+            loop {
                 match stream.connection.read(&mut part).await {
                     Ok(length) if length > 0 => told.extend_from_slice(&part[..length]),
                     _ => break,
@@ -86,6 +91,8 @@ async fn lifetimes(streams: Vec<Stream>, since: Instant) -> Vec<(&'static str, D
             }
         })
         .await;
+        let is_whole = told.ends_with(b"0\r\n\r\n") || stream.name == "/ws";
+        assert!(is_whole, "{}: {}", stream.name, String::from_utf8_lossy(&told));
         (stream.name, since.elapsed())
     });
     futures_util::future::join_all(each).await
