@@ -26,10 +26,7 @@ pub(crate) fn routes() -> Router<Arc<Front>> {
     Router::new().route("/metrics", get(show))
 }
 
-async fn show(
-    State(front): State<Arc<Front>>,
-    Extension(who): Extension<Principal>,
-) -> Response {
+async fn show(State(front): State<Arc<Front>>, Extension(who): Extension<Principal>) -> Response {
     let visible = front.visible_to(&who);
     let mut text = Text::default();
     of_host(&mut text, &scope::figures(&front, &who, &visible));

@@ -13,7 +13,8 @@ use super::serving::Serving;
 use super::turns::Reading;
 use super::visibility::Visibility;
 use crate::access::{
-    Asked, Attached, Decision, Gate, Gates, Pass, Presence, Reach, Standing, Switches, Toolset, decide,
+    Asked, Attached, Decision, Gate, Gates, Pass, Presence, Reach, Standing, Switches, Toolset,
+    decide,
 };
 use crate::conn::State;
 use crate::registry::{self, Snapshot, Tool, View};

@@ -22,8 +22,8 @@ mod shares;
 mod signals;
 mod startup_limit;
 mod takeover;
-mod tokens;
 mod token_expiry;
+mod tokens;
 mod trust;
 mod visibility;
 
