@@ -42,6 +42,9 @@ pub struct Problem {
     pub agent: Option<String>,
     pub text: String,
     pub fix: Option<String>,
+    /// Keys of other servers that the text names. Nobody is shown a problem who may not know of all of them.
+    #[serde(skip)]
+    pub related: Vec<String>,
 }
 
 impl Problem {
@@ -58,6 +61,7 @@ impl Problem {
             agent: None,
             text: text.into(),
             fix: None,
+            related: Vec::new(),
         }
     }
 
@@ -103,6 +107,13 @@ impl Problem {
     #[must_use]
     pub fn agent(mut self, agent: &str) -> Self {
         self.agent = Some(agent.to_string());
+        self
+    }
+
+    /// The text names this other server, by its key.
+    #[must_use]
+    pub fn related(mut self, server: &str) -> Self {
+        self.related.push(server.to_string());
         self
     }
 

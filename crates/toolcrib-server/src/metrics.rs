@@ -1,21 +1,24 @@
 //! The host in figures, in the text form of Prometheus.
 //!
 //! Everything is counted already where it happens; this only writes it down. A framework would count it a second
-//! time. Labels are servers and tools that exist, so there is an end to them.
+//! time. Labels are servers and tools that exist, so there is an end to them. A principal sees the series of servers
+//! that it may know of.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use toolcrib::host::{BOUNDS, Tallied};
-use toolcrib::{Host, ServerStatus};
+use axum::{Extension, Router};
+use toolcrib::ServerStatus;
+use toolcrib::host::{BOUNDS, Status, Tallied, Visibility};
 
+use crate::api::scope;
 use crate::front::Front;
+use crate::identity::Principal;
 
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -23,22 +26,30 @@ pub(crate) fn routes() -> Router<Arc<Front>> {
     Router::new().route("/metrics", get(show))
 }
 
-async fn show(State(front): State<Arc<Front>>) -> Response {
+async fn show(State(front): State<Arc<Front>>, Extension(who): Extension<Principal>) -> Response {
+    let visible = front.visible_to(&who);
     let mut text = Text::default();
-    of_host(&mut text, &front.host);
+    of_host(&mut text, &scope::figures(&front, &who, &visible));
     let clients = front.gateway.sessions();
     text.family("toolcrib_gateway_sessions", "gauge", "Clients over HTTP.").sample(&[], clients);
     let bodies = front.gateway.body_bytes();
     text.family("toolcrib_request_body_bytes", "gauge", "Memory that request bodies take.")
         .sample(&[], bodies);
-    let servers = front.host.servers();
+    let servers = scope::servers(&front, &visible);
     of_servers(&mut text, &servers);
-    of_tools(&mut text, &servers, &front.host.tally());
+    let mut tally = front.host.tally();
+    tally.retain(|counted| is_visible(&visible, counted));
+    of_tools(&mut text, &servers, &tally);
     ([(CONTENT_TYPE, TYPE)], text.0).into_response()
 }
 
-fn of_host(text: &mut Text, host: &Host) {
-    let status = host.status();
+/// Calls of the host's own tools are a matter of the host.
+fn is_visible(visible: &Visibility, counted: &Tallied) -> bool {
+    let of_server = |key: &Arc<str>| visible.includes_registered(key, &counted.tool);
+    visible.is_unrestricted() || counted.server.as_ref().is_some_and(of_server)
+}
+
+fn of_host(text: &mut Text, status: &Status) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.family("toolcrib_build_info", "gauge", "The program.").sample(&version, 1);
     for (name, kind, help, value) in [

@@ -13,7 +13,7 @@ use toolcrib_config::{File, Lookup, Workspace, compile};
 use toolcrib_upstream::auth::Accounts;
 use toolcrib_upstream::conn::peer::{CallOptions, NoRequests, Patience};
 use toolcrib_upstream::conn::{Caller, Memory, News, ServerLimit, Want, World};
-use toolcrib_upstream::process::{Graces, Instance};
+use toolcrib_upstream::process::{Containment, Graces, Instance};
 use toolcrib_upstream::secrets::{Keep, Means, Sources, Storage};
 use toolcrib_upstream::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose, clear};
 use toolcrib_upstream::transport::{Permissions, Tls};
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Failed> {
     let (Some(root), Some(state)) = (args.next(), args.next()) else {
         return Err("usage: torture_host ROOT STATE".into());
     };
-    clear(&state, Duration::from_secs(20)).await?;
+    clear(&state, &Containment::default(), Duration::from_secs(20)).await?;
     let supervisor = Supervisor::new(Arc::new(world(&state)?), Arc::new(Deaf));
     let workspace = Workspace { root: root.clone(), home: None, named: None };
     let config = compile(&workspace, &Disk);

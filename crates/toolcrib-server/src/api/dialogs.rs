@@ -49,8 +49,7 @@ pub(crate) async fn list(State(front): State<Arc<Front>>, Who(who): Who) -> Json
 /// A dialog under the name that the principal gave it, with the servers that its agent has a grant on. The owner
 /// sees all servers.
 fn status(front: &Front, who: &Principal, dialog: &Dialog) -> DialogStatus {
-    let mut servers = front.host.servers();
-    servers.retain(|server| who.is_owner || front.host.has_grant(dialog.agent(), server));
+    let servers = scope::servers(front, &front.visible_as(who, dialog.agent()));
     let id = who.dialog_name(dialog.id());
     DialogStatus { id, ..DialogStatus::of(dialog, &servers) }
 }

@@ -36,11 +36,14 @@ pub(crate) async fn status(
         let dialog = scope::dialog(&front, &who, None, header).await?;
         Wait::All.turn(&dialog, |_| false).await;
     }
-    Ok(Json(HostStatus::of(&front.host)))
+    let visible = front.visible_to(&who);
+    let (figures, servers) =
+        (scope::figures(&front, &who, &visible), scope::servers(&front, &visible));
+    Ok(Json(HostStatus::of(&front.host, figures, &servers)))
 }
 
-pub(crate) async fn problems(State(front): State<Arc<Front>>) -> Json<Problems> {
-    Json(Problems::of(front.host.problems()))
+pub(crate) async fn problems(State(front): State<Arc<Front>>, Who(who): Who) -> Json<Problems> {
+    Json(Problems::of(scope::problems(&front, &front.visible_to(&who))))
 }
 
 /// What has changed of tools, as far as their servers have listed them.
@@ -68,9 +71,12 @@ pub(crate) async fn reload(State(front): State<Arc<Front>>) -> Result<Json<Reloa
 }
 
 /// The newest one; starting is a reload from nothing.
-pub(crate) async fn last_reload(State(front): State<Arc<Front>>) -> Result<Json<Reloaded>, Fail> {
+pub(crate) async fn last_reload(
+    State(front): State<Arc<Front>>,
+    Who(who): Who,
+) -> Result<Json<Reloaded>, Fail> {
     let reload = front.host.last_reload().await.ok_or_else(Fail::ending)?;
-    Ok(Json(Reloaded::from(&*reload)))
+    Ok(Json(Reloaded::from(&front.visible_to(&who).reload(&reload))))
 }
 
 pub(crate) async fn calls(

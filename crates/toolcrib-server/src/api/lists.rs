@@ -79,17 +79,23 @@ pub(crate) async fn listed(
     wait: Wait,
 ) -> Result<Tools, Fail> {
     let host = &front.host;
-    let is_enough = |turn: &Turn| server.is_some_and(|name| is_settled(host, turn, name));
+    let visible = || front.visible_as(who, dialog.agent());
+    // A request for a server that looks unknown waits no longer than one for a server that is unknown.
+    let is_enough = |turn: &Turn| {
+        server.is_some_and(|name| {
+            is_settled(host, turn, name) || (turn.version() > 0 && !visible().includes(name))
+        })
+    };
     let turn = wait.turn(dialog, is_enough).await;
     let mut tools = turn.tools();
     if let Some(name) = server {
-        let key = scope::server(front, who, name)?.key;
+        let key = scope::server(front, &visible(), name)?.key;
         tools.retain(|tool| tool.server().is_some_and(|of| of.key == key));
     }
     Ok(Tools {
         version: turn.version(),
         tools: tools.iter().map(|tool| ToolShape::from(&**tool)).collect(),
-        problems: host.problems(),
+        problems: scope::problems(front, &visible()),
     })
 }
 
@@ -102,15 +108,18 @@ pub(crate) async fn why(
     let dialog =
         scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
     // A tool may be known from an earlier time while its server is still coming.
+    let seen = |turn: &Turn| {
+        turn.why(&asked.tool).shown_to(&front.visible_as(&who, dialog.agent()), &asked.tool)
+    };
     let is_enough = |turn: &Turn| {
-        let why = turn.why(&asked.tool);
+        let why = seen(turn);
         let server = why.server.as_deref().and_then(|key| front.host.server(key).ok());
         why.gates.is_some()
             && why.left_out.is_none()
             && server.is_none_or(|server| server.state != conn::State::Connecting)
     };
     let turn = Wait::of(asked.wait).turn(&dialog, is_enough).await;
-    Ok(Json(Gates::of(&turn.why(&asked.tool), dialog.agent())))
+    Ok(Json(Gates::of(&seen(&turn), dialog.agent())))
 }
 
 pub(crate) async fn resources(

@@ -12,7 +12,7 @@ mod fail;
 mod host;
 mod lists;
 mod openapi;
-mod scope;
+pub(crate) mod scope;
 mod servers;
 mod settle;
 pub mod shape;

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use toolcrib::host::{DialogRequest, OpError};
-use toolcrib::{Dialog, ServerStatus};
+use toolcrib::host::{DialogRequest, OpError, Status, Visibility};
+use toolcrib::{Dialog, Problem, ServerStatus};
 
 use super::fail::{Fail, Kind};
+use super::settle::is_up;
 use super::shape::NewDialog;
 use crate::front::Front;
 use crate::identity::Principal;
@@ -35,27 +36,55 @@ pub(crate) fn is_of(dialog: &Dialog, who: &Principal) -> bool {
     who.is_owner || dialog.principal().is_some_and(is_own)
 }
 
-/// The servers that a principal sees: all for the owner, else those that its agent has a grant on.
-pub(crate) fn servers(front: &Front, who: &Principal) -> Vec<ServerStatus> {
+/// The servers that a principal may know of.
+pub(crate) fn servers(front: &Front, visible: &Visibility) -> Vec<ServerStatus> {
     let mut servers = front.host.servers();
-    servers.retain(|server| sees(front, who, server));
+    servers.retain(|server| visible.includes_spec(&server.spec));
     servers
 }
 
-/// One server by its id or key. One that the principal does not see does not exist.
-pub(crate) fn server(front: &Front, who: &Principal, name: &str) -> Result<ServerStatus, Fail> {
-    match front.host.server(name) {
-        Ok(server) if sees(front, who, &server) => Ok(server),
-        Err(error) if who.is_owner => Err(error.into()),
-        _ => {
-            let known = servers(front, who).into_iter().map(|it| it.spec.id.clone()).collect();
-            Err(OpError::NoServer { name: name.to_owned(), known }.into())
-        }
+/// The problems that a principal may know of.
+pub(crate) fn problems(front: &Front, visible: &Visibility) -> Vec<Problem> {
+    let mut problems = front.host.problems();
+    problems.retain(|problem| visible.includes_problem(problem));
+    problems
+}
+
+/// The host in figures: a principal that may not know of every server is told figures of its own dialogs and of the
+/// servers that it may know of.
+pub(crate) fn figures(front: &Front, who: &Principal, visible: &Visibility) -> Status {
+    let status = front.host.status();
+    if visible.is_unrestricted() {
+        return status;
+    }
+    let (servers, mut dialogs) = (servers(front, visible), front.host.dialogs());
+    dialogs.retain(|dialog| is_of(dialog, who));
+    Status {
+        servers: servers.len(),
+        ready: servers.iter().filter(|server| is_up(server)).count(),
+        tools: servers.iter().map(|server| server.tools).sum(),
+        dialogs: dialogs.len(),
+        leases: dialogs.iter().map(|dialog| dialog.leases().len()).sum(),
+        problems: problems(front, visible).len(),
+        draining: 0,
+        ..status
     }
 }
 
-fn sees(front: &Front, who: &Principal, server: &ServerStatus) -> bool {
-    who.is_owner || front.host.has_grant(&who.agent, server)
+/// One server by its id or key. One that the principal does not see does not exist.
+pub(crate) fn server(
+    front: &Front,
+    visible: &Visibility,
+    name: &str,
+) -> Result<ServerStatus, Fail> {
+    match front.host.server(name) {
+        Ok(server) if visible.includes_spec(&server.spec) => Ok(server),
+        Err(error) if visible.is_owner() => Err(error.into()),
+        _ => {
+            let known = servers(front, visible).into_iter().map(|it| it.spec.id.clone()).collect();
+            Err(OpError::NoServer { name: name.to_owned(), known }.into())
+        }
+    }
 }
 
 /// The dialog that a request names, or the one that whoever asks has where none is named.

@@ -43,7 +43,8 @@ pub(crate) async fn list(
         let dialog = scope::dialog(&front, &who, None, header).await?;
         Wait::All.turn(&dialog, |_| false).await;
     }
-    let servers = scope::servers(&front, &who).iter().map(ServerShape::from).collect();
+    let servers = scope::servers(&front, &front.visible_to(&who));
+    let servers = servers.iter().map(ServerShape::from).collect();
     Ok(Json(Servers { version: front.host.version(), servers }))
 }
 
@@ -53,7 +54,7 @@ pub(crate) async fn one(
     At(id): At<String>,
 ) -> Result<Json<ServerShape>, Fail> {
     front.host.ready().await;
-    Ok(Json(ServerShape::from(&scope::server(&front, &who, &id)?)))
+    Ok(Json(ServerShape::from(&scope::server(&front, &front.visible_to(&who), &id)?)))
 }
 
 pub(crate) async fn log(
@@ -117,7 +118,7 @@ pub(crate) async fn refresh(
     At(id): At<String>,
 ) -> Result<Response, Fail> {
     front.host.ready().await;
-    let server = scope::server(&front, &who, &id)?;
+    let server = scope::server(&front, &front.visible_to(&who), &id)?;
     let done = front.host.refresh(&server.key).await;
     operated(&front, &server, done)
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::identity::block;
@@ -33,7 +34,12 @@ pub(super) struct Seen {
     is_admitted: AtomicBool,
     /// The task that serves it.
     task: OnceLock<AbortHandle>,
+    /// Whether a stream on it was ended because its token is not good any more.
+    expired: Expiry,
 }
+
+/// Tells a connection that a stream on it was ended with its token: the connection closes as well.
+pub(super) type Expiry = watch::Sender<bool>;
 
 /// One connection, which is counted for as long as this lives, if it comes from an address.
 #[derive(Debug, Default)]
@@ -54,6 +60,20 @@ impl Seen {
     pub(super) fn is_served_by(&self, task: AbortHandle) {
         // A connection has one task.
         let _ = self.task.set(task);
+    }
+
+    pub(super) fn expiry(&self) -> Expiry {
+        self.expired.clone()
+    }
+
+    pub(super) fn has_expired(&self) -> bool {
+        *self.expired.borrow()
+    }
+
+    /// Waits until a stream on the connection was ended with its token.
+    pub(super) async fn expires(&self) {
+        // The sender is in here, so that this ends only with the news.
+        let _ = self.expired.subscribe().wait_for(|expired| *expired).await;
     }
 
     fn close(&self) {

@@ -1,5 +1,6 @@
 //! A stream ends when the token that it was asked for with is not good any more, or stands for another agent, and an
-//! anonymous stream when the host becomes protected.
+//! anonymous stream when the host becomes protected. Its connection closes with it: a client that only waits for the
+//! end of the connection is told, too.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,15 +10,16 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
-use tokio::time::sleep;
+use tokio::time::timeout;
 use toolcrib_config::model::security::Protection;
 
 use super::Front;
+use super::crowd::Expiry;
 use super::headers::Headers;
 use super::reply::Reply;
 use crate::identity::{Door, Principal, bearer};
 
-/// How often is looked whether a token is still good.
+/// How often a stream checks its token where nothing tells of a change: tokens of an issuer expire by themselves.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Ready when a token has lapsed.
@@ -37,9 +39,11 @@ impl Front {
         }
         let token = bearer(headers).map(str::to_owned);
         let (front, who) = (Arc::clone(self), who.clone());
+        let mut changes = self.rights.subscribe();
         Some(Box::pin(async move {
             loop {
-                sleep(LOOK).await;
+                // The sender lives as long as the front.
+                let _ = timeout(LOOK, changes.changed()).await;
                 let config = front.host.config();
                 let is_over = match &token {
                     Some(token) => front.identity.has_lapsed(&config, token, &who).await,
@@ -59,13 +63,14 @@ pub(super) fn bound(
     headers: &dyn Headers,
     door: Door,
     who: &Principal,
+    expiry: Option<Expiry>,
     reply: Reply,
 ) -> Reply {
     if reply.body().size_hint().exact().is_some() {
         return reply;
     }
     match front.lapse(headers, door, who) {
-        Some(lapse) => reply.map(|body| Body::new(Bound { body, lapse })),
+        Some(lapse) => reply.map(|body| Body::new(Bound { body, lapse, expiry })),
         None => reply,
     }
 }
@@ -73,6 +78,8 @@ pub(super) fn bound(
 struct Bound {
     body: Body,
     lapse: Lapse,
+    /// Of the connection that the stream is on.
+    expiry: Option<Expiry>,
 }
 
 impl hyper::body::Body for Bound {
@@ -86,6 +93,9 @@ impl hyper::body::Body for Bound {
         if self.lapse.as_mut().poll(cx).is_ready() {
             // Whatever makes the rest of it ends with it.
             self.body = Body::empty();
+            if let Some(expiry) = &self.expiry {
+                expiry.send_replace(true);
+            }
         }
         Pin::new(&mut self.body).poll_frame(cx)
     }

@@ -162,7 +162,7 @@ async fn other(
     router: Router,
     (origin, seen): (Origin, Arc<Seen>),
 ) {
-    let answering = Arc::clone(&front);
+    let (answering, connection) = (Arc::clone(&front), Arc::clone(&seen));
     let service = service_fn(move |request: Request<Incoming>| {
         let (front, router) = (Arc::clone(&answering), router.clone());
         let mut request = request.map(Body::new);
@@ -179,6 +179,7 @@ async fn other(
         // A connection that breaks is the client's matter.
         _ = &mut serving => return,
         () = front.closing() => serving.as_mut().graceful_shutdown(),
+        () = connection.expires() => serving.as_mut().graceful_shutdown(),
     }
     let _ = serving.await;
 }

@@ -23,14 +23,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib::Host;
+use toolcrib::host::Visibility;
 
 use crate::api::Visits;
 use crate::closing::Closing;
 use crate::gateway::Gateway;
-use crate::identity::{Door, Identity, Limits};
+use crate::identity::{Door, Identity, Limits, Principal};
 use crate::trace::Traces;
 use crowd::Crowd;
 pub use loops::Loops;
@@ -41,8 +43,8 @@ const SWEEP: Duration = Duration::from_secs(15);
 /// How often is looked whether the configuration was read again.
 const RELOADED: Duration = Duration::from_secs(1);
 
-/// How often the file of tokens is looked at where nobody asks.
-const WATCH: Duration = Duration::from_secs(1);
+/// How often the tokens and the configuration are compared with what they were.
+const WATCH: Duration = Duration::from_millis(250);
 
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -54,6 +56,8 @@ pub struct Front {
     pub(crate) identity: Identity,
     pub(crate) visits: Visits,
     closing: Closing,
+    /// Told when tokens or the configuration have changed, so that streams check at once whether they may go on.
+    rights: watch::Sender<()>,
     /// Whether the configuration was read, which is never undone.
     configured: AtomicBool,
     crowd: Crowd,
@@ -75,6 +79,7 @@ impl Front {
             identity,
             visits: Visits::default(),
             closing: Closing::default(),
+            rights: watch::Sender::default(),
             configured: AtomicBool::new(false),
             crowd: Crowd::default(),
             pipes: Mutex::default(),
@@ -97,7 +102,7 @@ impl Front {
             () = listen::serve(self, listener, door, loops) => {}
             () = loops.keep() => {}
             () = self.sweep() => {}
-            () = self.watch_protection() => {}
+            () = self.watch_rights() => {}
         }
     }
 
@@ -159,12 +164,29 @@ impl Front {
         }
     }
 
-    /// Looks at the tokens regularly, so that the host stays protected even when their file is deleted.
-    async fn watch_protection(&self) {
+    /// Looks at the tokens and the configuration regularly. Streams of a token that was revoked end soon, and the host
+    /// stays protected even when the file of tokens is deleted.
+    async fn watch_rights(&self) {
+        let look = || (self.identity.issued_tokens(), self.host.config());
+        let mut known = look();
         loop {
-            self.identity.watch();
             sleep(WATCH).await;
+            let now = look();
+            if now.0 != known.0 || !Arc::ptr_eq(&now.1, &known.1) {
+                self.rights.send_replace(());
+            }
+            known = now;
         }
+    }
+
+    /// The servers that a principal may know of. Every surface that names servers asks here.
+    pub(crate) fn visible_to(&self, who: &Principal) -> Visibility {
+        self.visible_as(who, &who.agent)
+    }
+
+    /// The same where the principal asks as an agent that it chose.
+    pub(crate) fn visible_as(&self, who: &Principal, agent: &str) -> Visibility {
+        self.host.visibility((!who.is_owner).then_some(agent))
     }
 
     /// What each principal may use, as the configuration says now.

@@ -118,7 +118,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
         match self.wire.unless_gone(answering).await? {
             Answered::Message(status, message) => self.tell(status, &message, usual.closes).await,
             Answered::Reply(reply) => {
-                let reply = lapse::bound(self.front, lines, door, &principal, reply);
+                let expiry = Some(self.seen.expiry());
+                let reply = lapse::bound(self.front, lines, door, &principal, expiry, reply);
                 self.say(reply, usual.closes).await
             }
         }
@@ -177,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quick<'_, S> {
             // Boxed, so that messages do not carry the room for it.
             Box::pin(self.say_all(body, size)).await?;
         }
-        self.end(closes).await
+        self.end(closes || self.seen.has_expired()).await
     }
 
     /// The end of an answer, which may be that of the connection.

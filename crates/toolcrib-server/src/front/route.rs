@@ -53,6 +53,7 @@ pub(super) async fn answer(
     origin: Origin,
 ) -> Reply {
     let said = authorization(request.headers());
+    let expiry = request.extensions().get::<Arc<Seen>>().map(|seen| seen.expiry());
     if request.uri().path() == gateway::PATH {
         // The gateway needs nothing of the router.
         let asked = Asked::new(request.headers(), gateway::PATH, origin);
@@ -60,14 +61,14 @@ pub(super) async fn answer(
             Ok(who) => {
                 note_admission(request.extensions());
                 let reply = gateway::serve(front, &who, origin.0, request).await;
-                lapse::bound(front, &said, origin.0, &who, reply)
+                lapse::bound(front, &said, origin.0, &who, expiry, reply)
             }
             Err(refused) => *refused,
         };
     }
     let mut reply = routed(front, router, request, origin).await;
     match reply.extensions_mut().remove::<Principal>() {
-        Some(who) => lapse::bound(front, &said, origin.0, &who, reply),
+        Some(who) => lapse::bound(front, &said, origin.0, &who, expiry, reply),
         None => reply,
     }
 }

@@ -89,11 +89,13 @@ pub(super) async fn one(
     Path(server): Path<String>,
     request: HttpRequest,
 ) -> Reply {
-    if !front.host.has_server(&server) {
-        return reply::refuse(StatusCode::NOT_FOUND, "there is no such server");
-    }
     match who(&principal, &asked, Some(server.into())) {
         Ok(who) => {
+            let server = who.server.as_deref().unwrap_or_default();
+            let visible = front.visible_as(&principal, &who.agent);
+            if !front.host.has_server(server) || !visible.includes(server) {
+                return reply::refuse(StatusCode::NOT_FOUND, "there is no such server");
+            }
             let door = route::door(request.extensions());
             answer(&front.gateway, who, door, request).await.into()
         }

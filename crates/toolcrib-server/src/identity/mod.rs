@@ -155,9 +155,10 @@ impl Identity {
         Ok(who)
     }
 
-    /// Notices that a host was protected although nobody has asked since: the state folder may be deleted later.
-    pub(crate) fn watch(&self) {
-        self.tokens.as_ref().map(Tokens::is_protected);
+    /// The tokens that were made; `None` where they cannot be read. Reading them also notes that the host is protected:
+    /// the state folder may be deleted later.
+    pub(crate) fn issued_tokens(&self) -> Option<Arc<Vec<Issued>>> {
+        self.tokens.as_ref()?.list().ok()
     }
 
     /// Counts requests that come on another way than one at a time.

@@ -106,6 +106,9 @@ fn result(folder: &Path) -> PathBuf {
 fn client() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let client = here.ancestors().nth(2).unwrap().join("examples/conformance_client");
-    assert!(Path::is_file(&client), "run `cargo build -p toolcrib-upstream --example conformance_client`");
+    assert!(
+        Path::is_file(&client),
+        "run `cargo build -p toolcrib-upstream --example conformance_client`"
+    );
     client
 }

@@ -38,6 +38,11 @@ impl Gates {
     pub fn of(asked: &Asked<'_>) -> Self {
         Self(Gate::ALL.map(|gate| asked.verdict(gate)))
     }
+
+    /// Whether the tool passes one of the gates.
+    pub fn pass(&self, gate: Gate) -> bool {
+        self.0.iter().any(|verdict| verdict.gate == gate && verdict.passed)
+    }
 }
 
 impl Gate {

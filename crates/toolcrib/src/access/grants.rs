@@ -82,9 +82,14 @@ impl Grants {
         problems
     }
 
+    /// Whether an agent needs no grant for any server: `default`, where the configuration does not name it.
+    pub fn is_unrestricted(&self, agent: &str) -> bool {
+        agent == DEFAULT_AGENT && !self.members.contains_key(agent) && !self.is_invalid
+    }
+
     pub(super) fn ground(&self, agent: &str, attached: &Attached, to: Toolset<'_>) -> Ground<'_> {
         let (grant, member) = (to.grant(), self.members.get(agent));
-        if agent == DEFAULT_AGENT && member.is_none() && !to.is_by_name() && !self.is_invalid {
+        if self.is_unrestricted(agent) && !to.is_by_name() {
             return Ground::Default;
         }
         if grant == Grant::Open {

@@ -253,22 +253,28 @@ impl Core {
         }
     }
 
-    /// All that is wrong in one matter now.
+    /// All that is wrong in one matter now. A problem is logged once while it stays the same, wherever it moves to in
+    /// its file.
     pub(super) fn tell_problems(&self, matter: &str, problems: Vec<Problem>) {
-        let Changed { come, gone } = self.problems.set(matter, problems);
-        self.solved(gone);
-        for problem in come {
-            log_problem(&problem);
-            self.events.tell(Event::Problem(problem));
-        }
+        let come = self.tell_changed_problems(matter, problems);
+        come.iter().for_each(log_problem);
     }
 
-    /// The same for what a reload found, which the reload logs itself: also what is known, since a reload that fails as
-    /// the one before it did is a failure of its own.
-    pub(super) fn tell_reload_problems(&self, matter: &str, problems: Vec<Problem>) {
-        let Changed { come, gone } = self.problems.set(matter, problems);
+    /// The same for what a reload found. Errors are logged each time, since a reload that fails as the one before it did
+    /// is a failure of its own. Returns what the reload has to log.
+    pub(super) fn tell_reload_problems(&self, matter: &str, problems: &[Problem]) -> Vec<Problem> {
+        let come = self.tell_changed_problems(matter, problems.to_vec());
+        let is_logged = |problem: &&Problem| problem.is_error() || come.contains(problem);
+        problems.iter().filter(is_logged).cloned().collect()
+    }
+
+    /// Tells listeners what has changed. Returns what is new.
+    fn tell_changed_problems(&self, matter: &str, problems: Vec<Problem>) -> Vec<Problem> {
+        let Changed { come, moved, gone } = self.problems.set(matter, problems);
         self.solved(gone);
-        come.into_iter().for_each(|problem| self.events.tell(Event::Problem(problem)));
+        let changed = come.iter().chain(&moved);
+        changed.for_each(|problem| self.events.tell(Event::Problem(problem.clone())));
+        come
     }
 
     /// A matter is closed, with all that is part of it.

@@ -27,6 +27,7 @@ use super::slot::{is_away, patience};
 use super::status::{ServerStatus, Status, server_status};
 use super::steward::Order;
 use super::tally::Tallied;
+use super::visibility::Visibility;
 use crate::access::{DEFAULT_AGENT, Pass, Toolset};
 use crate::store::{Store, StoreError};
 
@@ -252,10 +253,10 @@ impl Host {
         self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
     }
 
-    /// Whether an agent was granted anything of a server. To others the server does not exist.
-    pub fn has_grant(&self, agent: &str, server: &ServerStatus) -> bool {
-        let (published, attached) = (self.core().published.load(), self.core().attached.load());
-        !Pass::of(&published.grants, agent, &attached, Toolset::Server(&server.spec)).is_empty()
+    /// The servers that an agent may know of; with no agent, those that the owner may know of.
+    pub fn visibility(&self, agent: Option<&str>) -> Visibility {
+        let core = self.core();
+        Visibility::new(core.published.load_full(), core.attached.load_full(), agent)
     }
 
     /// Whether there is one server of that id or key.

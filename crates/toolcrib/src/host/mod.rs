@@ -45,6 +45,7 @@ mod tally;
 mod trust;
 mod turn;
 mod turns;
+mod visibility;
 mod watching;
 
 pub use answers::Answers;
@@ -64,3 +65,4 @@ pub use status::{ServerStatus, Status};
 pub use tally::Tallied;
 pub use trust::Trust;
 pub use turn::{Sight, Turn, Why};
+pub use visibility::Visibility;

@@ -14,6 +14,8 @@ pub(super) struct Problems(Mutex<BTreeMap<String, Vec<Problem>>>);
 pub(super) struct Changed {
     /// New, or with another text.
     pub(super) come: Vec<Problem>,
+    /// Known, at another place of the file.
+    pub(super) moved: Vec<Problem>,
     /// Their ids.
     pub(super) gone: Vec<String>,
 }
@@ -30,8 +32,9 @@ impl Problems {
         let before = before.unwrap_or_default();
         let gone = before.iter().filter(|old| now.iter().all(|new| new.id != old.id));
         let gone = gone.map(|old| old.id.clone()).collect();
-        let come = now.into_iter().filter(|new| !before.contains(new)).collect();
-        Changed { come, gone }
+        let changed = now.into_iter().filter(|new| !before.contains(new));
+        let (moved, come) = changed.partition(|new| before.iter().any(|old| is_same(old, new)));
+        Changed { come, moved, gone }
     }
 
     /// A matter and all that is part of it are closed. The ids of what was wrong in them.
@@ -58,6 +61,11 @@ impl Problems {
     }
 }
 
+/// Whether two problems differ at most in their places.
+fn is_same(old: &Problem, new: &Problem) -> bool {
+    old.id == new.id && old.severity == new.severity && old.text == new.text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,7 +86,11 @@ mod tests {
         // The same again is no news.
         assert_eq!(problems.set("config", vec![a.clone(), b]), Changed::default());
         let changed = problems.set("config", vec![problem("a", "worse")]);
-        assert_eq!(changed, Changed { come: vec![problem("a", "worse")], gone: vec!["b".into()] });
+        let (come, gone) = (vec![problem("a", "worse")], vec!["b".into()]);
+        assert_eq!(changed, Changed { come, moved: Vec::new(), gone });
+        let elsewhere = Problem { line: Some(7), ..problem("a", "worse") };
+        let changed = problems.set("config", vec![elsewhere.clone()]);
+        assert_eq!(changed, Changed { moved: vec![elsewhere], ..Changed::default() });
         problems.set("config", Vec::new());
         assert_eq!(problems.all(), [problem("c", "z")]);
         problems.set("server output t", vec![problem("d", "z")]);

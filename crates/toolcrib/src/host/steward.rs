@@ -225,7 +225,7 @@ impl Steward {
         // Before anything is read: what changes while it is being read has changed since.
         self.watching.look();
         let mut steps = Vec::new();
-        let mut problems = Vec::new();
+        let (mut problems, mut logged) = (Vec::new(), Vec::new());
         let mut is_good = true;
         for place in 0..self.folders.len() {
             let Some(folder) = self.folders.get(place) else { break };
@@ -234,7 +234,7 @@ impl Steward {
             let matter = folder.matter();
             is_good &= !config.keeps_last_good();
             problems.extend(config.problems.iter().cloned());
-            self.core.tell_reload_problems(&matter, config.problems.clone());
+            logged.extend(self.core.tell_reload_problems(&matter, &config.problems));
             if place == 0 {
                 self.core.settle(&config);
             }
@@ -244,7 +244,7 @@ impl Steward {
             slot.retry().await;
         }
         self.follow_files();
-        problems.iter().for_each(log_problem);
+        logged.iter().for_each(log_problem);
         let changes = steps.iter().any(|(step, _)| !is_kept(step.action));
         let version = self.publish(is_good || changes).await;
         let core = Arc::clone(&self.core);

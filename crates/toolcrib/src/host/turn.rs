@@ -13,8 +13,10 @@ use super::published::Published;
 use super::resource_tools;
 use super::serving::Serving;
 use super::turns::Reading;
+use super::visibility::Visibility;
 use crate::access::{
-    Asked, Attached, Decision, Gates, Pass, Presence, Reach, Standing, Switches, Toolset, decide,
+    Asked, Attached, Decision, Gate, Gates, Pass, Presence, Reach, Standing, Switches, Toolset,
+    decide,
 };
 use crate::registry::{self, Snapshot, Tool, View};
 use crate::store::Override;
@@ -70,7 +72,34 @@ pub struct Why {
     pub gates: Option<Gates>,
     /// Why it is not even registered, besides what the gates say.
     pub left_out: Option<String>,
+    /// The key of the other server that `left_out` names.
+    left_out_for: Option<Arc<str>>,
 }
+
+impl Why {
+    fn unknown(name: &str) -> Self {
+        let name = name.to_owned();
+        Why { name, server: None, gates: None, left_out: None, left_out_for: None }
+    }
+
+    /// The answer for a principal that asked for `name`. A tool of a server looks unknown where the grant gate denies
+    /// it, and another server is named only to a principal that may know of it.
+    #[must_use]
+    pub fn shown_to(self, viewer: &Visibility, name: &str) -> Self {
+        let is_granted = self.gates.as_ref().is_some_and(|gates| gates.pass(Gate::Grant));
+        if self.server.is_some() && !is_granted && !viewer.is_owner() {
+            return Self::unknown(name);
+        }
+        let is_named = self.left_out_for.as_ref().is_some_and(|other| !viewer.includes(other));
+        match is_named {
+            true => Why { left_out: Some(TAKEN.to_owned()), left_out_for: None, ..self },
+            false => self,
+        }
+    }
+}
+
+/// The reason why a tool is left out, where the server that has its name must not be named.
+const TAKEN: &str = "its name is taken";
 
 impl Turn {
     pub(super) fn new(dialog: Dialog) -> Self {
@@ -165,20 +194,26 @@ impl Turn {
                 server,
                 gates: Some(gates),
                 left_out: None,
+                left_out_for: None,
             };
         }
         let dropped = view.dropped(name).find(|dropped| dropped.list == registry::List::Tool);
         let found = dropped.and_then(|dropped| Some((dropped, view.server(&dropped.server)?)));
         let Some((dropped, server)) = found else {
-            return Why { name: name.to_owned(), server: None, gates: None, left_out: None };
+            return Why::unknown(name);
         };
         let asked = self.asked(Toolset::Server(&server.spec), Some(server), &dropped.original_name);
+        let left_out_for = match &dropped.reason {
+            registry::Reason::Taken(registry::Holder::Server(key)) => Some(Arc::clone(key)),
+            _ => None,
+        };
         let would_be = dropped.names.as_ref().map_or(&dropped.original_name, |names| &names.id);
         Why {
             name: would_be.clone(),
             server: Some(Arc::clone(&server.key)),
             gates: Some(Gates::of(&asked)),
             left_out: Some(dropped.reason.to_string()),
+            left_out_for,
         }
     }
 

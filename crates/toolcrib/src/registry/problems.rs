@@ -51,6 +51,10 @@ pub(super) fn dropped(spec: &ServerSpec, dropped: &Dropped) -> Option<Problem> {
     let (list, name) = (dropped.list, clip(&dropped.original_name));
     let text = format!("{list} `{name}` of `{}` is not offered: {}", spec.id, dropped.reason);
     let problem = Problem::new(severity, code, text).fix(fix);
+    let problem = match &dropped.reason {
+        Reason::Taken(holder) => related(problem, holder),
+        _ => problem,
+    };
     Some(rule.place(problem, spec, dropped.list, &dropped.original_name))
 }
 
@@ -65,6 +69,10 @@ pub(super) fn refused(spec: &ServerSpec, refusal: &Refusal) -> Problem {
         ),
     };
     let problem = Problem::error(code, refusal.to_string()).fix(fix);
+    let problem = match refusal {
+        Refusal::Toolset { holder, .. } | Refusal::Tool { holder, .. } => related(problem, holder),
+        Refusal::NoTools { .. } => problem,
+    };
     let rule = Rule::of(spec, refusal.rule());
     match refusal {
         Refusal::Tool { tool, .. } => rule.place(problem, spec, List::Tool, tool),
@@ -87,7 +95,7 @@ pub(super) fn told_apart(
     );
     let problem = Problem::new(Severity::Info, "name.alias.collision", text)
         .fix("nothing needs doing; a transform would give it a name that reads better");
-    Rule::of(spec, "naming.validity").place(problem, spec, List::Tool, tool)
+    Rule::of(spec, "naming.validity").place(related(problem, holder), spec, List::Tool, tool)
 }
 
 pub(super) fn version_missing(
@@ -129,7 +137,7 @@ pub(super) fn same_uri(spec: &ServerSpec, list: List, uri: &str, holder: &Holder
     );
     let problem = Problem::warning("uri.collision", text)
         .fix("name the server to reach this one, or leave it out with `expose.resources.deny`");
-    Rule::of(spec, "expose.resources").place(problem, spec, list, uri)
+    Rule::of(spec, "expose.resources").place(related(problem, holder), spec, list, uri)
 }
 
 /// A server that is gone for now, and what becomes of its tools.
@@ -151,6 +159,14 @@ pub(super) fn native(code: &str, what: &str, name: &str, holder: &Holder) -> Pro
     let mut problem = Problem::error(code, text).fix("register it by another name");
     problem.id = format!("{code}:native:{what}:{name}");
     problem
+}
+
+/// Notes the server that a problem's text names as the holder of a name.
+fn related(problem: Problem, holder: &Holder) -> Problem {
+    match holder {
+        Holder::Server(key) => problem.related(key),
+        Holder::Reserved | Holder::Native(_) => problem,
+    }
 }
 
 const INVALID_SCHEMA: &str = "tool.schema.invalid";

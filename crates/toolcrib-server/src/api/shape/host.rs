@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib::config::Action;
 use toolcrib::host::{Outcome, Status, Step};
-use toolcrib::{Problem, Reload};
+use toolcrib::{Host, Problem, Reload, ServerStatus};
 
 use super::millis;
 
@@ -72,7 +72,7 @@ pub struct ReloadStep {
 }
 
 impl HostStatus {
-    pub fn of(host: &toolcrib::Host) -> Self {
+    pub fn of(host: &Host, figures: Status, visible: &[ServerStatus]) -> Self {
         let Status {
             version,
             uptime,
@@ -85,7 +85,7 @@ impl HostStatus {
             draining,
             reloads,
             dropped_records,
-        } = host.status();
+        } = figures;
         HostStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             registry_version: version,
@@ -94,7 +94,7 @@ impl HostStatus {
             uptime_seconds: uptime.as_secs_f64(),
             servers,
             ready,
-            tools: host.servers().iter().map(|server| server.tools).sum(),
+            tools: visible.iter().map(|server| server.tools).sum(),
             dialogs,
             leases,
             problems,

@@ -113,10 +113,11 @@ impl Issuers {
         let issuer = oauth.issuer.as_deref().ok_or(NotVerified::NoIssuer)?;
         let audience = oauth.audience.as_deref().ok_or(NotVerified::NoAudience)?;
         let token = Token::read(token)?;
+        // First: an expired token is refused at once, also while its issuer cannot be reached.
+        token.check(issuer, audience, SystemTime::now())?;
         let known = self.keys_for(issuer, &token).await;
         let keys = known.keys.as_ref().map_err(|error| NotVerified::Keys(Arc::clone(error)))?;
         keys.verify(&token)?;
-        token.check(issuer, audience, SystemTime::now())?;
         let subject = token.claim("sub").ok_or(NotVerified::Claim("it has no subject"))?;
         let agent = token.claim(&oauth.agent_claim).filter(|agent| !agent.trim().is_empty());
         Ok((subject, agent.ok_or(NotVerified::Claim("it names no agent"))?))

@@ -1,13 +1,14 @@
 //! The log of `toolcrib serve` without `-v`.
 
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::ChildStderr;
 use toolcrib_testkit::scripted::Script;
 
-use super::{Served, within};
+use super::{Served, tell, within};
 use crate::Place;
-use crate::hosted::{native, scripted};
+use crate::hosted::{demo, native, scripted};
 
 pub(super) type Log = Lines<BufReader<ChildStderr>>;
 
@@ -81,6 +82,35 @@ async fn dom_102_collisions_and_filtered_tools_are_logged_without_verbosity() {
     assert!(is_told(["`echo`", "`two`", "name.collision"]), "{seen:#?}");
 }
 
+/// Two servers with the same resources, after so many empty lines, so that every place in the file moves.
+fn colliding(empty_lines: usize) -> String {
+    let servers = json!({"one": demo(), "two": demo(), "off": {"command": "x", "enabled": false, "no-such-key": 1}});
+    let file = json!({"version": 1, "servers": servers});
+    "\n".repeat(empty_lines) + &file.to_string()
+}
+
+#[tokio::test]
+async fn reload_logs_a_known_warning_no_second_time() {
+    let place = native(&json!({})).file("toolcrib.yaml", &colliding(0));
+    let mut served = Served::start(&place).await;
+    let mut log = log_of(&mut served);
+    for code in ["uri.collision", "uri.collision"] {
+        line(&mut log, &[code]).await;
+    }
+    for empty_lines in 1..4 {
+        std::fs::write(place.root().join("toolcrib.yaml"), colliding(empty_lines)).unwrap();
+        place.json(&["reload"]);
+    }
+    tell(served.pid(), Signal::TERM);
+    let mut rest = Vec::new();
+    while let Some(line) = within(log.next_line()).await.unwrap() {
+        rest.push(line);
+    }
+    let again = |code: &str| rest.iter().filter(|line| line.contains(code)).count();
+    assert_eq!(again("uri.collision"), 0, "{rest:#?}");
+    assert!(again("no-such-key") <= 1, "{rest:#?}");
+}
+
 /// A client that never reads its server's standard error must not bring the host to a halt.
 #[tokio::test]
 async fn a_log_that_nobody_reads_holds_up_no_call() {
@@ -93,5 +123,5 @@ async fn a_log_that_nobody_reads_holds_up_no_call() {
         let answer = served.post("/api/v1/dialogs/d/calls", &json!({"tool": name})).await;
         assert!(answer.contains("unknown_tool"), "{answer}");
     }
-    assert_eq!(served.end(rustix::process::Signal::TERM).await, Some(0));
+    assert_eq!(served.end(Signal::TERM).await, Some(0));
 }

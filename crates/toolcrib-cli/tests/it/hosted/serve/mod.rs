@@ -23,8 +23,10 @@ mod shares;
 mod signals;
 mod startup_limit;
 mod takeover;
+mod token_expiry;
 mod tokens;
 mod trust;
+mod visibility;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
