@@ -1,6 +1,5 @@
 //! A host for tests: servers from configuration text, a world around them, and what was heard of them.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

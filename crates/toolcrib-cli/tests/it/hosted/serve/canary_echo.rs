@@ -219,13 +219,13 @@ async fn min_69_secrets_that_a_server_echoes_are_in_no_output_of_a_command() {
     // Only secrets are masked, and what cannot be masked is withheld with a problem.
     let tools = parsed(&scene.run(&["tools", "--server", "echo", "--json"]));
     let tools = tools["tools"].as_array().unwrap();
-    let names: Vec<&str> = tools.iter().map(|tool| tool["id"].as_str().unwrap()).collect();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"echo__told"), "{names:?}");
     assert!(
         !names.iter().any(|name| name.contains("of_") || name.contains("schema0")),
         "{names:?}"
     );
-    let echoes = tools.iter().find(|tool| tool["id"] == "echo__echoes").unwrap();
+    let echoes = tools.iter().find(|tool| tool["name"] == "echo__echoes").unwrap();
     let harmless = HARMLESS.map(|(_, value)| value).join(" ");
     let shown = echoes["description"].as_str().unwrap();
     assert!(shown.starts_with(&format!("{harmless}: *** ")), "{shown}");
