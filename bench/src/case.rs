@@ -1,49 +1,49 @@
-//! One thing that is measured: which transport, how large an answer, how many calls at once.
+//! One benchmark case: transport, response size and number of concurrent calls.
 
 use std::fmt;
 
-use crate::Fallible;
-use crate::client::{Client, Which};
+use crate::BenchResult;
+use crate::client::{Client, ClientKind};
 use crate::measure::{self, Sample};
-use crate::upstream::{Over, Size, Upstream};
+use crate::upstream::{UpstreamTransport, ResponseSize, Upstream};
 
-/// Each client has this many turns, one after the other, so that whatever else the machine does hits both.
+/// Number of rounds. The clients alternate, so that other load on the machine affects all of them.
 const ROUNDS: usize = 7;
 
 #[derive(Clone, Copy)]
 pub struct Case {
-    pub over: Over,
-    pub size: Size,
+    pub transport: UpstreamTransport,
+    pub size: ResponseSize,
     pub in_flight: usize,
 }
 
-/// The best of the rounds of each.
-pub struct Outcome {
+/// Best sample of each client over all rounds.
+pub struct CaseResult {
     pub ours: Sample,
-    pub theirs: Sample,
-    /// Where there is a way to fetch and do nothing else.
+    pub rmcp: Sample,
+    /// Sample of a client that only fetches the response, for HTTP transports.
     pub floor: Option<Sample>,
 }
 
 impl Case {
     pub fn all() -> impl Iterator<Item = Case> {
-        [Over::Stdio, Over::Http, Over::Events].into_iter().flat_map(|over| {
-            [Size::Small, Size::Large].into_iter().flat_map(move |size| {
-                [1, 16, 64].into_iter().map(move |in_flight| Case { over, size, in_flight })
+        [UpstreamTransport::Stdio, UpstreamTransport::Http, UpstreamTransport::Events].into_iter().flat_map(|transport| {
+            [ResponseSize::Small, ResponseSize::Large].into_iter().flat_map(move |size| {
+                [1, 16, 64].into_iter().map(move |in_flight| Case { transport, size, in_flight })
             })
         })
     }
 
-    pub fn is_meant(&self, words: &[String]) -> bool {
+    pub fn matches(&self, words: &[String]) -> bool {
         let name = self.to_string();
         words.iter().all(|word| name.split(' ').any(|part| part == word))
     }
 
-    pub async fn run(&self) -> Fallible<Outcome> {
-        let upstream = Upstream::start(self.over)?;
-        let which: &[Which] = match self.over {
-            Over::Stdio => &[Which::Ours, Which::Rmcp],
-            Over::Http | Over::Events => &[Which::Ours, Which::Rmcp, Which::Floor],
+    pub async fn run(&self) -> BenchResult<CaseResult> {
+        let upstream = Upstream::start(self.transport)?;
+        let which: &[ClientKind] = match self.transport {
+            UpstreamTransport::Stdio => &[ClientKind::Ours, ClientKind::Rmcp],
+            UpstreamTransport::Http | UpstreamTransport::Events => &[ClientKind::Ours, ClientKind::Rmcp, ClientKind::Floor],
         };
         let mut clients = Vec::new();
         for which in which {
@@ -53,7 +53,7 @@ impl Case {
         for round in 0..=ROUNDS {
             for (client, samples) in &mut clients {
                 let sample =
-                    measure::round(client, self.size, self.calls(), self.in_flight).await?;
+                    measure::run_round(client, self.size, self.calls(), self.in_flight).await?;
                 if round > 0 {
                     samples.push(sample);
                 }
@@ -62,33 +62,33 @@ impl Case {
         let mut best = Vec::new();
         for (client, samples) in clients {
             client.close().await?;
-            best.push(measure::best(&samples));
+            best.push(measure::best_sample(&samples));
         }
-        Ok(Outcome { ours: best[0], theirs: best[1], floor: best.get(2).copied() })
+        Ok(CaseResult { ours: best[0], rmcp: best[1], floor: best.get(2).copied() })
     }
 
-    /// About half a second for the slower one.
+    /// Number of calls, about half a second for the slower client.
     fn calls(&self) -> usize {
         match (self.size, self.in_flight) {
-            (Size::Small, 1) => 3_000,
-            (Size::Small, _) => 12_800,
-            (Size::Large, 1) => 60,
-            (Size::Large, _) => 128,
+            (ResponseSize::Small, 1) => 3_000,
+            (ResponseSize::Small, _) => 12_800,
+            (ResponseSize::Large, 1) => 60,
+            (ResponseSize::Large, _) => 128,
         }
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let over = match self.over {
-            Over::Stdio => "stdio",
-            Over::Http => "http",
-            Over::Events => "events",
+        let transport = match self.transport {
+            UpstreamTransport::Stdio => "stdio",
+            UpstreamTransport::Http => "http",
+            UpstreamTransport::Events => "events",
         };
         let size = match self.size {
-            Size::Small => "100B",
-            Size::Large => "1MB",
+            ResponseSize::Small => "100B",
+            ResponseSize::Large => "1MB",
         };
-        write!(f, "{over} {size} {}", self.in_flight)
+        write!(f, "{transport} {size} {}", self.in_flight)
     }
 }

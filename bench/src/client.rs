@@ -1,4 +1,4 @@
-//! The clients behind one face: ours, the one of the Rust SDK, and one that only fetches.
+//! The benchmarked clients: toolcrib's, the Rust SDK's, and one that only fetches the response.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,52 +12,52 @@ use rmcp::{RoleClient, ServiceExt};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
-use toolcrib_upstream::conn::peer::{CallOptions, NoRequests, Patience, Peer, PeerSettings};
-use toolcrib_upstream::process::{Graces, Instance};
+use toolcrib_upstream::conn::peer::{CallOptions, RefuseRequests, CallTimeouts, Peer, PeerSettings};
+use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
 use toolcrib_upstream::transport::{Credentials, Opening, Permissions, Tls, open};
-use toolcrib_config::model::choice::{AnyOf, Inherit};
+use toolcrib_config::model::choice::{AllowList, InheritedEnv};
 use toolcrib_config::model::transport::{
-    Env, Framing, Plain, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
+    ProcessEnv, FramingMode, DisplayValue, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
-use toolcrib_wire::{Limits, ObjectWriter, Raw, Version};
+use toolcrib_wire::{MessageLimits, ObjectWriter, RawJson, Version};
 
-use crate::Fallible;
-use crate::upstream::{Size, Upstream};
+use crate::BenchResult;
+use crate::upstream::{ResponseSize, Upstream};
 
 #[derive(Clone, Copy)]
-pub enum Which {
+pub enum ClientKind {
     Ours,
     Rmcp,
-    /// What any client pays that is built on the same HTTP library: it asks, and drops each piece of the answer.
+    /// The minimum cost of any client on the same HTTP library: it sends the request and drops the response.
     Floor,
 }
 
-/// A client that is connected.
+/// A connected client.
 pub enum Client {
-    Ours { peer: Peer, _host: Host },
+    Ours { peer: Peer, _host: ClientHost },
     Rmcp(RunningService<RoleClient, ()>),
     Floor { http: reqwest::Client, url: String },
 }
 
-/// Calls tools, up to the result as each client hands it on: ours as text that has been checked, which is what a
-/// host passes on, the SDK's as the types that it decodes into.
-pub enum Caller {
-    Ours { peer: Peer, arguments: Raw },
+/// Calls tools and produces the result in the client's usual form: checked text for toolcrib, as a host
+/// forwards it, and decoded types for the SDK.
+pub enum ToolCaller {
+    Ours { peer: Peer, arguments: RawJson },
     Rmcp { peer: rmcp::Peer<RoleClient>, arguments: rmcp::model::JsonObject },
-    Floor { http: reqwest::Client, url: String, arguments: Raw },
+    Floor { http: reqwest::Client, url: String, arguments: RawJson },
 }
 
 impl Client {
-    pub async fn connect(which: Which, upstream: &Upstream) -> Fallible<Self> {
+    pub async fn connect(which: ClientKind, upstream: &Upstream) -> BenchResult<Self> {
         match which {
-            Which::Ours => {
-                let host = Host::new()?;
-                let peer = host.session(upstream).await?;
+            ClientKind::Ours => {
+                let host = ClientHost::new()?;
+                let peer = host.open_session(upstream).await?;
                 Ok(Self::Ours { peer, _host: host })
             }
-            Which::Rmcp => theirs(upstream).await.map(Self::Rmcp),
-            Which::Floor => {
+            ClientKind::Rmcp => connect_rmcp(upstream).await.map(Self::Rmcp),
+            ClientKind::Floor => {
                 let Upstream::Address { url, .. } = upstream else {
                     return Err("no address".into());
                 };
@@ -67,23 +67,23 @@ impl Client {
         }
     }
 
-    pub fn caller(&self) -> Caller {
+    pub fn caller(&self) -> ToolCaller {
         let arguments = json!({"path": "src/main.rs", "lines": 40});
         match self {
             Self::Ours { peer, .. } => {
-                Caller::Ours { peer: peer.clone(), arguments: raw(&arguments) }
+                ToolCaller::Ours { peer: peer.clone(), arguments: to_raw_json(&arguments) }
             }
-            Self::Rmcp(service) => Caller::Rmcp {
+            Self::Rmcp(service) => ToolCaller::Rmcp {
                 peer: service.peer().clone(),
                 arguments: arguments.as_object().cloned().unwrap_or_default(),
             },
             Self::Floor { http, url } => {
-                Caller::Floor { http: http.clone(), url: url.clone(), arguments: raw(&arguments) }
+                ToolCaller::Floor { http: http.clone(), url: url.clone(), arguments: to_raw_json(&arguments) }
             }
         }
     }
 
-    pub async fn close(self) -> Fallible {
+    pub async fn close(self) -> BenchResult {
         match self {
             Self::Ours { peer, .. } => peer.close(Duration::from_secs(1)).await,
             Self::Rmcp(service) => drop(service.cancel().await?),
@@ -93,14 +93,14 @@ impl Client {
     }
 }
 
-impl Caller {
-    pub async fn call(&self, size: Size) -> Result<(), String> {
+impl ToolCaller {
+    pub async fn call(&self, size: ResponseSize) -> Result<(), String> {
         let has_failed = match self {
             Self::Ours { peer, arguments } => {
                 let params = ObjectWriter::new().string("name", size.tool());
                 let params = params.json("arguments", arguments.json()).finish();
-                let patience = Patience { request: Some(Duration::from_secs(60)), max: None };
-                let options = CallOptions { patience, ..CallOptions::default() };
+                let patience = CallTimeouts { request: Some(Duration::from_secs(60)), max: None };
+                let options = CallOptions { timeouts: patience, ..CallOptions::default() };
                 let body = peer.call("tools/call", params, options).await;
                 body.map_err(|error| error.to_string())?.raw().is_none()
             }
@@ -110,7 +110,7 @@ impl Caller {
                 called.map_err(|error| error.to_string())?.is_error == Some(true)
             }
             Self::Floor { http, url, arguments } => {
-                let fetched = fetch(http.post(url), size, arguments).await;
+                let fetched = fetch_response(http.post(url), size, arguments).await;
                 fetched.map_err(|error| error.to_string())? == 0
             }
         };
@@ -118,11 +118,11 @@ impl Caller {
     }
 }
 
-/// How many bytes came.
-async fn fetch(
+/// Returns the number of received bytes.
+async fn fetch_response(
     request: reqwest::RequestBuilder,
-    size: Size,
-    arguments: &Raw,
+    size: ResponseSize,
+    arguments: &RawJson,
 ) -> Result<usize, reqwest::Error> {
     let tool = size.tool();
     let arguments = arguments.text();
@@ -137,7 +137,7 @@ async fn fetch(
     Ok(bytes)
 }
 
-async fn theirs(upstream: &Upstream) -> Fallible<RunningService<RoleClient, ()>> {
+async fn connect_rmcp(upstream: &Upstream) -> BenchResult<RunningService<RoleClient, ()>> {
     Ok(match upstream {
         Upstream::Program(program) => {
             let mut command = Command::new(program);
@@ -150,21 +150,21 @@ async fn theirs(upstream: &Upstream) -> Fallible<RunningService<RoleClient, ()>>
     })
 }
 
-/// As much of a host as sessions need.
-pub struct Host {
+/// The parts of a host that sessions need.
+pub struct ClientHost {
     instance: Instance,
     tls: Tls,
     state: TempDir,
 }
 
-impl Host {
-    pub fn new() -> Fallible<Self> {
+impl ClientHost {
+    pub fn new() -> BenchResult<Self> {
         let state = tempfile::tempdir()?;
         Ok(Self { instance: Instance::open(state.path())?, tls: Tls::default(), state })
     }
 
-    /// Opens a link and shakes hands.
-    pub async fn session(&self, upstream: &Upstream) -> Fallible<Peer> {
+    /// Opens a connection and performs the handshake.
+    pub async fn open_session(&self, upstream: &Upstream) -> BenchResult<Peer> {
         let limit = Duration::from_secs(60);
         let opening = Opening {
             instance: &self.instance,
@@ -172,9 +172,9 @@ impl Host {
             extra_env: &[],
             cwd: Path::to_owned(self.state.path()),
             find: &|_| None,
-            limits: Limits::default(),
+            limits: MessageLimits::default(),
             stderr_limit: 64 << 10,
-            graces: Graces::default(),
+            graces: GracePeriods::default(),
             connect_timeout: limit,
             sse_read_timeout: limit,
             credentials: Credentials::None,
@@ -185,13 +185,13 @@ impl Host {
         let link = open(&transport(upstream), &opening).await?;
         let settings = PeerSettings {
             server: "bench".to_owned(),
-            handler: Arc::new(NoRequests),
+            handler: Arc::new(RefuseRequests),
             masks_results: false,
         };
         let (peer, _) = Peer::start(link, settings);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
-        peer.call("initialize", raw(&hello), CallOptions::default()).await?;
-        peer.speak(Version::V2025_11_25);
+        peer.call("initialize", to_raw_json(&hello), CallOptions::default()).await?;
+        peer.set_version(Version::V2025_11_25);
         peer.notify("notifications/initialized", None).await?;
         Ok(peer)
     }
@@ -200,14 +200,14 @@ impl Host {
 fn transport(upstream: &Upstream) -> Transport {
     match upstream {
         Upstream::Program(program) => Transport::Stdio(Stdio {
-            command: Plain::literal(program),
-            args: ["upstream", "stdio"].map(Plain::literal).into(),
+            command: DisplayValue::literal(program),
+            args: ["upstream", "stdio"].map(DisplayValue::literal).into(),
             cwd: None,
             encoding: "utf-8".to_owned(),
-            framing: Framing::Auto,
-            allow_commands: AnyOf::Any,
-            env: Env {
-                inherit: Inherit::Minimal,
+            framing: FramingMode::Auto,
+            allow_commands: AllowList::Any,
+            env: ProcessEnv {
+                inherit: InheritedEnv::Minimal,
                 file: None,
                 unset: Vec::new(),
                 set: BTreeMap::new(),
@@ -215,7 +215,7 @@ fn transport(upstream: &Upstream) -> Transport {
         }),
         Upstream::Address { url, .. } => Transport::StreamableHttp(StreamableHttp {
             remote: Remote {
-                url: Plain::literal(url),
+                url: DisplayValue::literal(url),
                 headers: BTreeMap::new(),
                 url_policy: UrlPolicy::HttpsOrLoopback,
             },
@@ -225,7 +225,7 @@ fn transport(upstream: &Upstream) -> Transport {
     }
 }
 
-/// Any value of `serde_json` is JSON.
-fn raw(value: &serde_json::Value) -> Raw {
-    Raw::of(value).unwrap_or_else(|error| panic!("{error}"))
+/// Serialises a value; this cannot fail for `serde_json` values.
+fn to_raw_json(value: &serde_json::Value) -> RawJson {
+    RawJson::from_value(value).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,40 +1,40 @@
-//! One round of calls, and what it took: time of the processor, time of the caller.
+//! Runs one round of calls and measures its CPU time, latency and throughput.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 
-use crate::Fallible;
-use crate::client::{Caller, Client};
-use crate::upstream::Size;
+use crate::BenchResult;
+use crate::client::{ToolCaller, Client};
+use crate::upstream::ResponseSize;
 
 #[derive(Clone, Copy)]
 pub struct Sample {
-    /// Of this process, all threads, for each call; the server is another process.
+    /// CPU time per call of this process, all threads; the server is another process.
     pub cpu: Duration,
-    /// Half of the calls took no longer.
+    /// Median latency.
     pub latency: Duration,
     pub per_second: f64,
 }
 
 /// Makes `calls` calls, `in_flight` at any time.
-pub async fn round(
+pub async fn run_round(
     client: &Client,
-    size: Size,
+    size: ResponseSize,
     calls: usize,
     in_flight: usize,
-) -> Fallible<Sample> {
-    let (cpu, begun) = (cpu_time(), Instant::now());
+) -> BenchResult<Sample> {
+    let (cpu, started) = (cpu_time(), Instant::now());
     let mut callers = JoinSet::new();
     for _ in 0..in_flight {
-        callers.spawn(one_after_the_other(client.caller(), size, calls / in_flight));
+        callers.spawn(call_sequentially(client.caller(), size, calls / in_flight));
     }
     let mut latencies = Vec::with_capacity(calls);
     while let Some(caller) = callers.join_next().await {
         latencies.extend(caller??);
     }
-    let (cpu, took) = (cpu_time() - cpu, begun.elapsed());
+    let (cpu, took) = (cpu_time() - cpu, started.elapsed());
     latencies.sort_unstable();
     let count = latencies.len();
     Ok(Sample {
@@ -44,22 +44,22 @@ pub async fn round(
     })
 }
 
-async fn one_after_the_other(
-    caller: Caller,
-    size: Size,
+async fn call_sequentially(
+    caller: ToolCaller,
+    size: ResponseSize,
     calls: usize,
 ) -> Result<Vec<Duration>, String> {
     let mut latencies = Vec::with_capacity(calls);
     for _ in 0..calls {
-        let begun = Instant::now();
+        let started = Instant::now();
         caller.call(size).await?;
-        latencies.push(begun.elapsed());
+        latencies.push(started.elapsed());
     }
     Ok(latencies)
 }
 
-/// Each value by itself, where it was least disturbed: whatever else the machine does only ever adds.
-pub fn best(samples: &[Sample]) -> Sample {
+/// Returns the best of each value: other load on the machine only ever adds time.
+pub fn best_sample(samples: &[Sample]) -> Sample {
     let times = |time: fn(&Sample) -> Duration| samples.iter().map(time).min().unwrap_or_default();
     Sample {
         cpu: times(|sample| sample.cpu),

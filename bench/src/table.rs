@@ -1,14 +1,15 @@
-//! The table: each case in a line, ours beside the Rust SDK's, with the aim, and what fetching alone costs.
+//! Prints the result table: one case per line with toolcrib, the Rust SDK, the target and the fetch-only
+//! cost.
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, CaseResult};
 use crate::measure::Sample;
-use crate::upstream::Size;
+use crate::upstream::ResponseSize;
 
-/// What a call through us may cost of what it costs through the SDK.
-const AIM_SMALL: f64 = 0.5;
-const AIM_LARGE: f64 = 1.0 / 3.0;
+/// Target: CPU of a call through toolcrib relative to the SDK.
+const TARGET_SMALL: f64 = 0.5;
+const TARGET_LARGE: f64 = 1.0 / 3.0;
 
-/// Printed as it grows: a run takes minutes.
+/// Result table, printed line by line because a run takes minutes.
 #[derive(Default)]
 pub struct Table {
     lines: usize,
@@ -16,7 +17,7 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn add(&mut self, case: &Case, outcome: &Outcome) {
+    pub fn add(&mut self, case: &Case, outcome: &CaseResult) {
         if self.lines == 0 {
             println!(
                 "{:16} {:^41}  {:^27}  {:^25}",
@@ -29,7 +30,7 @@ impl Table {
                 "ours",
                 "rmcp",
                 "ratio",
-                "aim",
+                "target",
                 "ours",
                 "rmcp",
                 "ratio",
@@ -39,40 +40,40 @@ impl Table {
             );
         }
         self.lines += 1;
-        let Outcome { ours, theirs, floor } = outcome;
+        let CaseResult { ours, rmcp, floor } = outcome;
         let floor = floor.map_or_else(String::new, |floor| format!("{:.1}", micros(floor.cpu)));
         let aim = match case.size {
-            Size::Small => AIM_SMALL,
-            Size::Large => AIM_LARGE,
+            ResponseSize::Small => TARGET_SMALL,
+            ResponseSize::Large => TARGET_LARGE,
         };
-        let [cpu, latency, rate] = ratios(ours, theirs);
+        let [cpu, latency, rate] = ratios(ours, rmcp);
         println!(
             "{:16} {floor:>7} {:>9.1} {:>9.1} {cpu:>7.2} {aim:>5.2}  {:>9.1} {:>9.1} {latency:>7.2}  {:>8.0} {:>8.0} {rate:>7.2}",
             case.to_string(),
             micros(ours.cpu),
-            micros(theirs.cpu),
+            micros(rmcp.cpu),
             micros(ours.latency),
-            micros(theirs.latency),
+            micros(rmcp.latency),
             ours.per_second,
-            theirs.per_second,
+            rmcp.per_second,
         );
         if cpu > aim {
-            self.missed.push(format!("{case}: {cpu:.2} of the SDK's CPU, the aim is {aim:.2}"));
+            self.missed.push(format!("{case}: {cpu:.2} of the SDK's CPU, target {aim:.2}"));
         }
     }
 
-    pub fn finish(&self) {
+    pub fn print_missed(&self) {
         for missed in &self.missed {
             println!("missed: {missed}");
         }
     }
 }
 
-fn ratios(ours: &Sample, theirs: &Sample) -> [f64; 3] {
+fn ratios(ours: &Sample, rmcp: &Sample) -> [f64; 3] {
     [
-        ours.cpu.as_secs_f64() / theirs.cpu.as_secs_f64(),
-        ours.latency.as_secs_f64() / theirs.latency.as_secs_f64(),
-        ours.per_second / theirs.per_second,
+        ours.cpu.as_secs_f64() / rmcp.cpu.as_secs_f64(),
+        ours.latency.as_secs_f64() / rmcp.latency.as_secs_f64(),
+        ours.per_second / rmcp.per_second,
     ]
 }
 

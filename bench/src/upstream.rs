@@ -1,5 +1,5 @@
-//! The server under both clients: it looks for an id, and answers with what it has ready. Cheap, so that it is
-//! never what the clients wait for; in a process of its own, so that it does not count.
+//! The benchmark server: finds the request id and sends a prepared response. It is cheap, so that clients
+//! never wait for it, and runs in its own process, so that its CPU time does not count.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,26 +7,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 
-use crate::Fallible;
+use crate::BenchResult;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum UpstreamTransport {
     Stdio,
-    /// Answers that are one message.
+    /// Responses are one message.
     Http,
-    /// Answers that are a stream of events with one message in it.
+    /// Responses are an event stream with one message.
     Events,
 }
 
-/// How large an answer is.
+/// Size of a response.
 #[derive(Clone, Copy)]
-pub enum Size {
+pub enum ResponseSize {
     Small,
     Large,
 }
 
-impl Size {
-    /// The tool that gives it.
+impl ResponseSize {
+    /// Name of the tool that returns this size.
     pub fn tool(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -35,24 +35,24 @@ impl Size {
     }
 }
 
-/// Where a client finds a server: a program to start, or an address.
+/// Address of the server for a client: a program to start or a URL.
 pub enum Upstream {
     Program(String),
-    Address { url: String, server: Server },
+    Address { url: String, server: UpstreamProcess },
 }
 
-/// Ends with its owner.
-pub struct Server(Child);
+/// The server process; dropping it stops the process.
+pub struct UpstreamProcess(Child);
 
 impl Upstream {
-    pub fn start(over: Over) -> Fallible<Self> {
-        Self::start_with(over, 2)
+    pub fn start(transport: UpstreamTransport) -> BenchResult<Self> {
+        Self::start_with(transport, 2)
     }
 
-    /// The same with so many tools.
-    pub fn start_with(over: Over, tools: usize) -> Fallible<Self> {
+    /// Starts the server with this many tools.
+    pub fn start_with(transport: UpstreamTransport, tools: usize) -> BenchResult<Self> {
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
-        if over == Over::Stdio {
+        if transport == UpstreamTransport::Stdio {
             return Ok(Self::Program(program));
         }
         let mut command = Command::new(program);
@@ -60,51 +60,51 @@ impl Upstream {
             .args(["upstream", "http", &tools.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut server = Server(command.spawn()?);
+        let mut server = UpstreamProcess(command.spawn()?);
         let mut url = String::new();
         let stdout = server.0.stdout.take().ok_or("no stdout")?;
         BufReader::new(stdout).read_line(&mut url)?;
-        let path = if over == Over::Events { EVENTS } else { "/mcp" };
+        let path = if transport == UpstreamTransport::Events { EVENTS } else { "/mcp" };
         Ok(Self::Address { url: url.trim().to_owned() + path, server })
     }
 }
 
-impl Server {
+impl UpstreamProcess {
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
 }
 
-impl Drop for Server {
+impl Drop for UpstreamProcess {
     fn drop(&mut self) {
-        // Failing to end what is gone is fine; waiting leaves no zombie.
+        // Killing a dead process fails harmlessly; waiting leaves no zombie.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Who asks here is answered with events.
+/// Path that responds with event streams.
 const EVENTS: &str = "/events";
 
-pub fn serve(over: &str, tools: usize) -> io::Result<()> {
-    let answers = Answers::new(tools);
-    match over {
-        "stdio" => serve_stdio(&answers),
-        "http" => serve_http(&answers),
+pub fn serve(transport: &str, tools: usize) -> io::Result<()> {
+    let responses = PreparedResponses::new(tools);
+    match transport {
+        "stdio" => serve_stdio(&responses),
+        "http" => serve_http(&responses),
         _ => Err(io::Error::other("usage: toolcrib-bench upstream stdio|http")),
     }
 }
 
-/// What it answers, but for the id.
-struct Answers {
+/// Prepared responses without the id.
+struct PreparedResponses {
     initialize: Vec<u8>,
     small: Vec<u8>,
-    /// Made when it is first asked for: most of what a start of many would take is a megabyte of text for each.
+    /// Created on first use: a megabyte of text per process would dominate the start of many servers.
     large: OnceLock<Vec<u8>>,
     list: Vec<u8>,
 }
 
-impl Answers {
+impl PreparedResponses {
     fn new(tools: usize) -> Self {
         let initialize = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"0"}}"#;
         let name = |number| match number {
@@ -122,26 +122,26 @@ impl Answers {
         Self {
             list: format!(r#"{{"tools":[{}]}}"#, tools.join(",")).into(),
             initialize: initialize.into(),
-            small: result("twenty bytes of text").into(),
+            small: tool_result("twenty bytes of text").into(),
             large: OnceLock::new(),
         }
     }
 
-    /// Appends the answer to a message; false if it wants none.
-    fn answer(&self, message: &[u8], to: &mut Vec<u8>) -> bool {
-        let Some(id) = id(message) else { return false };
-        if has(message, b"\"server/discover\"") {
+    /// Appends the response to a message. Returns false if the message needs none.
+    fn append_response(&self, message: &[u8], to: &mut Vec<u8>) -> bool {
+        let Some(id) = find_id(message) else { return false };
+        if contains(message, b"\"server/discover\"") {
             to.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
             to.extend_from_slice(id);
             to.extend_from_slice(b",\"error\":{\"code\":-32601,\"message\":\"no\"}}");
             return true;
         }
-        let result = if has(message, b"\"initialize\"") {
+        let result = if contains(message, b"\"initialize\"") {
             &self.initialize
-        } else if has(message, b"\"tools/list\"") {
+        } else if contains(message, b"\"tools/list\"") {
             &self.list
-        } else if has(message, b"\"large\"") {
-            self.large.get_or_init(large)
+        } else if contains(message, b"\"large\"") {
+            self.large.get_or_init(large_result)
         } else {
             &self.small
         };
@@ -154,24 +154,24 @@ impl Answers {
     }
 }
 
-fn large() -> Vec<u8> {
-    // As it stands in the JSON: what has to be escaped is frequent in what tools give.
+fn large_result() -> Vec<u8> {
+    // JSON-escaped, because tool results often contain characters that need escaping.
     let line = r#"    let path = \"C:\\temp\\file\";\t// caf\u00e9 – überall\n"#;
-    result(&line.repeat((1 << 20) / line.len())).into()
+    tool_result(&line.repeat((1 << 20) / line.len())).into()
 }
 
-fn result(text: &str) -> String {
+fn tool_result(text: &str) -> String {
     format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}"#)
 }
 
-/// Both clients write it before anything that may have the same name.
-fn id(message: &[u8]) -> Option<&[u8]> {
+/// Finds the id. Both clients write it before any field of the same name.
+fn find_id(message: &[u8]) -> Option<&[u8]> {
     let start = find(message, b"\"id\":")? + 5;
     let length = message[start..].iter().position(|byte| matches!(byte, b',' | b'}'))?;
     Some(&message[start..start + length])
 }
 
-fn has(message: &[u8], word: &[u8]) -> bool {
+fn contains(message: &[u8], word: &[u8]) -> bool {
     find(message, word).is_some()
 }
 
@@ -179,8 +179,8 @@ fn find(message: &[u8], word: &[u8]) -> Option<usize> {
     message.windows(word.len()).position(|window| window == word)
 }
 
-/// Answers together whatever came together.
-fn serve_stdio(answers: &Answers) -> io::Result<()> {
+/// Responds to all messages of one read with one write.
+fn serve_stdio(responses: &PreparedResponses) -> io::Result<()> {
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     let (mut input, mut output) = (Vec::new(), Vec::new());
     let mut chunk = vec![0; 64 * 1024];
@@ -192,7 +192,7 @@ fn serve_stdio(answers: &Answers) -> io::Result<()> {
         input.extend_from_slice(&chunk[..count]);
         let whole = input.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         for line in input[..whole].split_inclusive(|byte| *byte == b'\n') {
-            if answers.answer(line, &mut output) {
+            if responses.append_response(line, &mut output) {
                 output.push(b'\n');
             }
         }
@@ -203,19 +203,19 @@ fn serve_stdio(answers: &Answers) -> io::Result<()> {
     }
 }
 
-fn serve_http(answers: &Answers) -> io::Result<()> {
+fn serve_http(responses: &PreparedResponses) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("http://{}", listener.local_addr()?);
     thread::scope(|threads| {
         for stream in listener.incoming() {
-            // A client that hangs up ends its connection and nothing else.
-            threads.spawn(|| stream.and_then(|stream| connection(stream, answers)));
+            // A disconnecting client ends only its own connection.
+            threads.spawn(|| stream.and_then(|stream| serve_connection(stream, responses)));
         }
         Ok(())
     })
 }
 
-fn connection(stream: TcpStream, answers: &Answers) -> io::Result<()> {
+fn serve_connection(stream: TcpStream, responses: &PreparedResponses) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::with_capacity(64 * 1024, stream);
@@ -228,7 +228,7 @@ fn connection(stream: TcpStream, answers: &Answers) -> io::Result<()> {
         if !is_post {
             output
                 .extend_from_slice(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
-        } else if answers.answer(&body, &mut answer) {
+        } else if responses.append_response(&body, &mut answer) {
             let (kind, before, after) = match is_events {
                 true => ("text/event-stream", "data: ", "\n\n"),
                 false => ("application/json", "", ""),
@@ -254,7 +254,7 @@ struct Head {
     length: usize,
 }
 
-/// None when the client has gone.
+/// Returns `None` when the client has disconnected.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

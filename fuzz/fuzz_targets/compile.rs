@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a file of any dialect, which the first byte picks.
+//! Fuzzes the compiler with arbitrary bytes; the first byte selects the dialect.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

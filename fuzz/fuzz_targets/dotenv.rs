@@ -1,4 +1,4 @@
-//! Arbitrary text as a `.env` file: what was read can be written down and reads the same.
+//! Fuzzes the `.env` parser: parsed values can be written and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as what a client sends: heads, bodies, JSON and JSON-RPC, over HTTP.
+//! Fuzzes the gateway with arbitrary client bytes: HTTP heads, bodies, JSON and JSON-RPC.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

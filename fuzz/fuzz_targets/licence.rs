@@ -1,4 +1,4 @@
-//! Arbitrary text as a licence expression: no panic, and the same answer with parentheses around it.
+//! Fuzzes the licence parser: no panics, and parentheses do not change the result.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ fuzz_target!(init: survive_stack_overflow(), |expression: &str| {
     let Ok(verdict) = accepts(expression, ALLOWED) else {
         return;
     };
-    // One level more may be one too many, but it never turns a yes into a no.
+    // The additional level may exceed the depth limit, but it never turns acceptance into rejection.
     if let Ok(grouped) = accepts(&format!("({expression})"), ALLOWED) {
         assert_eq!(grouped, verdict);
     }

@@ -1,4 +1,5 @@
-//! Arbitrary bytes as `toolcrib.yaml`: every problem has its place, every server can be written down.
+//! Fuzzes the compiler with arbitrary bytes as a `toolcrib.yaml`: problems have locations, servers can be
+//! written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

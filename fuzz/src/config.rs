@@ -1,12 +1,12 @@
-//! What must hold for every configuration, whatever its bytes are.
+//! Checks the invariants of every compiled configuration for arbitrary input.
 
 use serde_json::json;
-use toolcrib_config::model::setting::Show;
-use toolcrib_config::{Config, Dialect, Memory, Named, Problem, ServerSpec, Workspace, compile};
+use toolcrib_config::model::setting::SecretVisibility;
+use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Problem, ServerSpec, Workspace, compile};
 
-/// Compiles `text` as one file in a small world, and checks everything that was made of it.
+/// Compiles `text` as one file and checks every problem and server of the result.
 pub fn check(dialect: Dialect, text: &[u8]) {
-    let (name, config) = compiled(dialect, text);
+    let (name, config) = compile_text(dialect, text);
     for problem in &config.problems {
         check_problem(problem, &name, text);
     }
@@ -15,32 +15,32 @@ pub fn check(dialect: Dialect, text: &[u8]) {
     }
     assert!(
         !config.servers.is_empty() || !config.problems.is_empty() || config.rejected.is_empty(),
-        "a server was rejected without a word"
+        "a server was rejected without a problem"
     );
 }
 
-fn compiled(dialect: Dialect, text: &[u8]) -> (String, Config) {
+fn compile_text(dialect: Dialect, text: &[u8]) -> (String, Config) {
     let name = match dialect {
         Dialect::Codex => "file.toml",
         Dialect::Dominds => ".minds/mcp.yaml",
         Dialect::Native | Dialect::Holodeck | Dialect::Minion | Dialect::Docker => "file.yaml",
         _ => "file.json",
     };
-    (name.to_string(), compiled_as(name, dialect, text))
+    (name.to_string(), compile_file(name, dialect, text))
 }
 
-fn compiled_as(name: &str, dialect: Dialect, text: &[u8]) -> Config {
-    let world = Memory::default()
+fn compile_file(name: &str, dialect: Dialect, text: &[u8]) -> Config {
+    let lookup = MemoryLookup::default()
         .with_env("HOME", "/user")
         .with_env("A", "1")
         .with_file("/ws/.env", "A=2\nB='two words'\n")
         .with_file(format!("/ws/{name}"), text);
-    let named = Named { path: name.into(), dialect: Some(dialect) };
-    let workspace = Workspace { root: "/ws".into(), home: None, named: Some(named) };
-    compile(&workspace, &world)
+    let config_file = ConfigFile { path: name.into(), dialect: Some(dialect) };
+    let workspace = Workspace { root: "/ws".into(), home: None, config_file: Some(config_file) };
+    compile(&workspace, &lookup)
 }
 
-/// A problem says whose file it is, where in it, and what to do.
+/// Checks that a problem names its file, location and fix.
 fn check_problem(problem: &Problem, file: &str, text: &[u8]) {
     assert!(problem.source.is_some(), "{problem:?}");
     assert!(problem.fix.is_some(), "{problem:?}");
@@ -57,20 +57,20 @@ fn check_problem(problem: &Problem, file: &str, text: &[u8]) {
     let width = found.map(|line| line.chars().count());
     assert!(
         width.is_some_and(|width| column >= 1 && column as usize <= width + 1),
-        "{problem:?} is outside of the text"
+        "{problem:?} has a location outside of the text"
     );
 }
 
-/// A server that was accepted can be written down in native form, and that form is the same server.
+/// Checks that an accepted server can be written in native form and reads back as the same server.
 fn check_server(server: &ServerSpec) {
-    let native = server.native(Show::Revealed);
+    let native = server.native(SecretVisibility::Revealed);
     assert!(!native.is_empty());
     let mut file = json!({ "version": 1, "servers": {} });
     file["servers"][&server.id] = native.into();
     let text = file.to_string();
-    let again = compiled_as("again.json", Dialect::Native, text.as_bytes());
-    let [same] = again.servers.as_slice() else {
-        panic!("not read back: {text}\n{:?}", again.problems);
+    let recompiled = compile_file("again.json", Dialect::Native, text.as_bytes());
+    let [same] = recompiled.servers.as_slice() else {
+        panic!("the native form was not read back: {text}\n{:?}", recompiled.problems);
     };
-    assert_eq!(same.hash, server.hash, "another server was read back: {text}");
+    assert_eq!(same.hash, server.hash, "a different server was read back: {text}");
 }

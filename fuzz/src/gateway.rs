@@ -1,4 +1,4 @@
-//! What must hold for everything that clients send to a gateway, whatever its bytes are.
+//! Checks the gateway's response to arbitrary client input.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -10,34 +10,34 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use toolcrib::Host;
-use toolcrib_server::front::{Front, Loops};
+use toolcrib_server::front::{Front, WorkerThreads};
 use toolcrib_server::identity::Identity;
-use toolcrib_testkit::foreign;
+use toolcrib_testkit::gateway_input;
 
-/// A session is used for so many inputs; inputs open sessions as well, and all of them end when they are idle.
-const USES: usize = 256;
+/// Number of inputs per session. Inputs also open sessions, and all sessions end when they are idle.
+const INPUTS_PER_SESSION: usize = 256;
 
-/// Sends `bytes` to a gateway that outlives them. A panic in it ends the process, whichever task has it. It ends with the
-/// process: what a runtime needs to be dropped is gone when libFuzzer leaves.
+/// Sends `bytes` to a gateway that outlives the input. A panic in any of its tasks ends the process. The
+/// gateway is never dropped, because the runtime's dependencies are gone when libFuzzer exits.
 pub fn check(bytes: &[u8]) {
-    type Slot = RefCell<Option<&'static mut Crib>>;
-    thread_local!(static CRIB: Slot = const { RefCell::new(None) });
-    CRIB.with_borrow_mut(|crib| {
-        crib.get_or_insert_with(|| Box::leak(Box::new(Crib::new()))).check(bytes);
+    type FixtureSlot = RefCell<Option<&'static mut GatewayFixture>>;
+    thread_local!(static FIXTURE: FixtureSlot = const { RefCell::new(None) });
+    FIXTURE.with_borrow_mut(|fixture| {
+        fixture.get_or_insert_with(|| Box::leak(Box::new(GatewayFixture::new()))).check(bytes);
     });
 }
 
-/// A host without servers, its gateway, and a session that inputs may use.
-struct Crib {
+/// A host without servers, its gateway and a session for the inputs.
+struct GatewayFixture {
     runtime: Runtime,
     address: SocketAddr,
     session: String,
-    used: usize,
+    input_count: usize,
     _folder: TempDir,
-    _serving: JoinSet<()>,
+    _server_task: JoinSet<()>,
 }
 
-impl Crib {
+impl GatewayFixture {
     fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let folder = tempfile::tempdir().expect("a folder");
@@ -45,40 +45,40 @@ impl Crib {
         std::fs::create_dir(&root).expect("a root");
         let file = json!({"version": 1, "servers": {}, "gateway": {"limits": {"sessions": 0, "idle": "10s"}}});
         std::fs::write(root.join("toolcrib.yaml"), file.to_string()).expect("a configuration");
-        let mut serving = JoinSet::new();
+        let mut server_task = JoinSet::new();
         let address = runtime.block_on(async {
             let host = Host::builder(root, state).start().await.expect("a host");
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("an address");
             let address = listener.local_addr().expect("an address");
             let front = Front::new(host, Identity::default());
-            serving.spawn(async move { front.serve(listener, &Loops::default()).await });
+            server_task.spawn(async move { front.serve(listener, &WorkerThreads::default()).await });
             address
         });
-        let session = runtime.block_on(open(address));
-        Crib { runtime, address, session, used: 0, _folder: folder, _serving: serving }
+        let session = runtime.block_on(open_session(address));
+        GatewayFixture { runtime, address, session, input_count: 0, _folder: folder, _server_task: server_task }
     }
 
     fn check(&mut self, bytes: &[u8]) {
-        self.used += 1;
-        if self.used.is_multiple_of(USES) {
-            self.session = self.runtime.block_on(open(self.address));
+        self.input_count += 1;
+        if self.input_count.is_multiple_of(INPUTS_PER_SESSION) {
+            self.session = self.runtime.block_on(open_session(self.address));
         }
-        let checked = self.runtime.block_on(foreign::check(self.address, &self.session, bytes));
-        if let Err(wrong) = checked {
-            panic!("{wrong}");
+        let checked = self.runtime.block_on(gateway_input::send_input(self.address, &self.session, bytes));
+        if let Err(failure) = checked {
+            panic!("{failure}");
         }
     }
 }
 
-async fn open(address: SocketAddr) -> String {
-    let opening: Value = json!({
+async fn open_session(address: SocketAddr) -> String {
+    let initialize: Value = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "fuzz", "version": "1"}},
     });
-    let opening = opening.to_string();
+    let initialize = initialize.to_string();
     let request = format!(
-        "POST /mcp HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{opening}",
-        opening.len()
+        "POST /mcp HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{initialize}",
+        initialize.len()
     );
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("sent");

@@ -1,20 +1,20 @@
-//! What every fuzz target starts with: a stack overflow must leave its input behind.
+//! Process setup of every fuzz target, so that a stack overflow still saves its input.
 
 pub mod config;
 pub mod gateway;
 
-/// Enough for libFuzzer to print a stack and write a file.
+/// Enough memory for libFuzzer to print a stack and write a file.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Lets libFuzzer's own handler run when the stack is used up.
+/// Lets libFuzzer's own handler run after a stack overflow.
 ///
-/// Without the address sanitizer, which stable Rust has not, the handler would start on the very stack
-/// that is full: the process dies and the input is lost. libFuzzer keeps `SA_ONSTACK` where it finds
-/// it, so it is enough to leave that flag on the default action and to provide the other stack.
+/// Without the address sanitizer, which stable Rust lacks, the handler would start on the exhausted stack:
+/// the process would die and lose the input. libFuzzer keeps an existing `SA_ONSTACK` flag, so setting the
+/// flag on the default action and providing an alternate stack is enough.
 pub fn survive_stack_overflow() {
     let stack: &'static mut [u8] = Box::leak(vec![0; STACK_BYTES].into_boxed_slice());
-    // SAFETY: both structures are plain data, completely written before use; the memory of the other
-    // stack is never freed; this runs once, before libFuzzer starts any thread.
+    // SAFETY: both structures are plain data and completely written before use. The memory of the alternate
+    // stack is never freed. The function runs once, before libFuzzer starts any thread.
     let done = unsafe {
         let mut other: libc::stack_t = std::mem::zeroed();
         other.ss_sp = stack.as_mut_ptr().cast();
@@ -25,13 +25,14 @@ pub fn survive_stack_overflow() {
         libc::sigaltstack(&other, std::ptr::null_mut())
             | libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut())
     };
-    assert_eq!(done, 0, "the other signal stack could not be set");
+    assert_eq!(done, 0, "cannot set the alternate signal stack");
 }
 
-/// What every program with a `main` of Rust's own does: whoever writes to one who has gone is told, and not ended.
-/// Here libFuzzer has the `main`.
+/// Ignores SIGPIPE, so that a write to a closed connection fails instead of ending the process. Rust's own
+/// `main` does this; here libFuzzer provides `main`.
 pub fn survive_broken_pipes() {
-    // SAFETY: it changes how the process takes one signal, before libFuzzer starts any thread.
+    // SAFETY: the call changes the disposition of one signal before libFuzzer starts any thread, and passes
+    // no pointer.
     let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-    assert_ne!(before, libc::SIG_ERR, "broken pipes could not be ignored");
+    assert_ne!(before, libc::SIG_ERR, "cannot ignore SIGPIPE");
 }

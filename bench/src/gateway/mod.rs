@@ -1,97 +1,96 @@
-//! The gateway beside a plain reverse proxy and other gateways, in one run: what it adds to a call, how many calls it
-//! carries, and what it needs for itself.
+//! Compares the gateway with a plain reverse proxy and other gateways: latency, throughput and resource use.
 
-mod cores;
+mod cpu_affinity;
 mod load;
 mod process;
-mod way;
-mod web;
+mod gateway_kind;
+mod http_client;
 
 use std::time::{Duration, Instant};
 
-use cores::{Placing, Who};
-use load::Load;
-use process::{Gateway, find, serve};
-use way::{Behind, Way};
-use web::{Connection, initialize};
+use cpu_affinity::{CorePlacement, PinTarget};
+use load::LoadResult;
+use process::{Gateway, contains, start_toolcrib};
+use gateway_kind::{UpstreamTarget, GatewayKind};
+use http_client::{Connection, initialize};
 
-use crate::Fallible;
-use crate::upstream::{Over, Size, Upstream};
+use crate::BenchResult;
+use crate::upstream::{UpstreamTransport, ResponseSize, Upstream};
 
-/// Each has so many turns; the middle one counts where ways are held against each other, else the best.
+/// Number of rounds. Comparisons use the median round, other measurements the best.
 const ROUNDS: usize = 5;
 
-/// Client sessions that are open at once where their memory is measured.
+/// Number of open client sessions for the memory measurement.
 const SESSIONS: u32 = 500;
 
-pub fn report(words: &[String]) -> Fallible {
+pub fn report(words: &[String]) -> BenchResult {
     let parts = ["http", "stdio", "start", "memory", "list"];
     let is_whole = !words.iter().any(|it| parts.contains(&it.as_str()));
     let wants = |word: &str| is_whole || words.iter().any(|it| it == word);
-    // Any other word is a way, and then only those that are named are measured.
-    let ways = |all: &[Way]| -> Vec<Way> {
-        let named = |way: &&Way| words.iter().any(|it| way.to_string().starts_with(it.as_str()));
-        let some: Vec<Way> = all.iter().filter(named).copied().collect();
+    // Any other word selects gateways; without one all are measured.
+    let ways = |all: &[GatewayKind]| -> Vec<GatewayKind> {
+        let named = |way: &&GatewayKind| words.iter().any(|it| way.to_string().starts_with(it.as_str()));
+        let some: Vec<GatewayKind> = all.iter().filter(named).copied().collect();
         if some.is_empty() { all.to_vec() } else { some }
     };
-    // A number is how many calls are in flight, and then only those loads are measured.
+    // A number selects loads by their calls in flight.
     let numbers: Vec<usize> = words.iter().filter_map(|it| it.parse().ok()).collect();
     let is_wanted = |in_flight: usize| numbers.is_empty() || numbers.contains(&in_flight);
     if wants("http") {
-        let upstream = Upstream::start(Over::Http)?;
+        let upstream = Upstream::start(UpstreamTransport::Http)?;
         let Upstream::Address { url, server } = &upstream else { return Err("no address".into()) };
         let loads = [
-            (Size::Small, 1, 3_000, Placing::Apart),
-            (Size::Small, 1, 3_000, Placing::Free),
-            (Size::Small, 16, 12_800, Placing::Free),
-            (Size::Small, 64, 25_600, Placing::Free),
-            (Size::Large, 1, 100, Placing::Free),
-            (Size::Large, 16, 320, Placing::Free),
+            (ResponseSize::Small, 1, 3_000, CorePlacement::SeparateCores),
+            (ResponseSize::Small, 1, 3_000, CorePlacement::Unpinned),
+            (ResponseSize::Small, 16, 12_800, CorePlacement::Unpinned),
+            (ResponseSize::Small, 64, 25_600, CorePlacement::Unpinned),
+            (ResponseSize::Large, 1, 100, CorePlacement::Unpinned),
+            (ResponseSize::Large, 16, 320, CorePlacement::Unpinned),
         ];
-        for (size, in_flight, calls, placing) in loads.into_iter().filter(|it| is_wanted(it.1)) {
-            // Before anybody is connected: the server has a thread for each connection.
-            let _kept = placing.keep(Who::Server(server.pid()))?;
-            let load = Wanted { size, in_flight, calls, placing };
-            table("HTTP", load, &ways(&Way::OVER_HTTP), Behind::Http(url))?;
+        for (size, in_flight, calls, placement) in loads.into_iter().filter(|it| is_wanted(it.1)) {
+            // Pinned before the first connection, because the server has a thread for each connection.
+            let _affinity = placement.pin(PinTarget::Server(server.pid()))?;
+            let load = LoadSpec { size, in_flight, calls, placement };
+            print_load_table("HTTP", load, &ways(&GatewayKind::OVER_HTTP), UpstreamTarget::Http(url))?;
         }
     }
     if wants("stdio") {
         let loads = [(1, 1_000), (16, 6_400), (64, 12_800)];
         for (in_flight, calls) in loads.into_iter().filter(|it| is_wanted(it.0)) {
-            let load = Wanted { size: Size::Small, in_flight, calls, placing: Placing::Free };
-            table("stdio", load, &ways(&Way::OVER_STDIO), Behind::Stdio)?;
+            let load = LoadSpec { size: ResponseSize::Small, in_flight, calls, placement: CorePlacement::Unpinned };
+            print_load_table("stdio", load, &ways(&GatewayKind::OVER_STDIO), UpstreamTarget::Stdio)?;
         }
     }
     if wants("start") {
-        starts()?;
+        measure_start()?;
     }
     if wants("memory") {
-        memory()?;
+        measure_memory()?;
     }
     if wants("list") {
-        lists()?;
+        measure_lists()?;
     }
     Ok(())
 }
 
-/// What each way is given to do.
+/// The load for each gateway.
 #[derive(Clone, Copy)]
-struct Wanted {
-    size: Size,
+struct LoadSpec {
+    size: ResponseSize,
     in_flight: usize,
     calls: usize,
-    placing: Placing,
+    placement: CorePlacement,
 }
 
-fn table(name: &str, load: Wanted, ways: &[Way], behind: Behind<'_>) -> Fallible {
-    let apart = match load.placing {
-        Placing::Free => "",
-        Placing::Apart => ", client and server on a core each",
+fn print_load_table(name: &str, load: LoadSpec, ways: &[GatewayKind], behind: UpstreamTarget<'_>) -> BenchResult {
+    let apart = match load.placement {
+        CorePlacement::Unpinned => "",
+        CorePlacement::SeparateCores => ", client and server on separate cores",
     };
     println!("\n### {name} upstream, {}, {} in flight{apart}\n", load.size.tool(), load.in_flight);
-    println!("| way | calls/s | of the first | p50 | CPU of it a call |\n|---|---|---|---|---|");
-    let before = process::spent();
-    let mut racers: Vec<Racer> = ways.iter().map(|way| Racer::start(*way, behind)).collect();
+    println!("| gateway | calls/s | relative to the first | p50 | CPU per call |\n|---|---|---|---|---|");
+    let before = process::read_cpu_times();
+    let mut racers: Vec<GatewayRun> = ways.iter().map(|way| GatewayRun::start(*way, behind)).collect();
     for round in 0..=ROUNDS {
         for racer in &mut racers {
             racer.run(load, round == 0);
@@ -99,49 +98,49 @@ fn table(name: &str, load: Wanted, ways: &[Way], behind: Behind<'_>) -> Fallible
     }
     let [first, ..] = racers.as_slice() else { return Ok(()) };
     racers.iter().for_each(|racer| racer.print(first));
-    if let Some((before, after)) = before.zip(process::spent()) {
-        println!("\nOther machines had {:.1} % of the time.", after.stolen_since(before) * 100.0);
+    if let Some((before, after)) = before.zip(process::read_cpu_times()) {
+        println!("\nOther virtual machines used {:.1} % of the CPU time.", after.stolen_since(before) * 100.0);
     }
     Ok(())
 }
 
-/// One way, and what it took in each round. Each round has all ways in it, so that a machine that is slower for a
-/// while is slower for all of them.
-struct Racer {
-    way: Way,
+/// One gateway and its result of each round. Every round measures all gateways, so that a temporarily slow
+/// machine affects all of them.
+struct GatewayRun {
+    way: GatewayKind,
     gateway: Result<Gateway, String>,
-    loads: Vec<Load>,
+    loads: Vec<LoadResult>,
 }
 
-impl Racer {
-    fn start(way: Way, behind: Behind<'_>) -> Self {
-        let gateway = match way.missing() {
+impl GatewayRun {
+    fn start(way: GatewayKind, behind: UpstreamTarget<'_>) -> Self {
+        let gateway = match way.missing_program() {
             Some(missing) => Err(missing),
             None => way.start(behind).map_err(|error| format!("failed: {error}")),
         };
-        Racer { way, gateway, loads: Vec::new() }
+        GatewayRun { way, gateway, loads: Vec::new() }
     }
 
-    /// The first time only warms up.
-    fn run(&mut self, wanted: Wanted, is_first: bool) {
+    /// The first round only warms up.
+    fn run(&mut self, wanted: LoadSpec, is_first: bool) {
         let Ok(gateway) = &self.gateway else { return };
-        // What is many times slower need not be asked as often.
-        let is_slow = !matches!(self.way, Way::Direct | Way::Nginx | Way::Toolcrib);
+        // Much slower gateways need fewer calls.
+        let is_slow = !matches!(self.way, GatewayKind::Direct | GatewayKind::Nginx | GatewayKind::Toolcrib);
         let divisor = if is_slow { 20 } else { 1 } * if is_first { 10 } else { 1 };
-        let Wanted { size, in_flight, calls, placing } = wanted;
-        match load::run(gateway, size, in_flight, (calls / divisor).max(in_flight), placing) {
+        let LoadSpec { size, in_flight, calls, placement } = wanted;
+        match load::run(gateway, size, in_flight, (calls / divisor).max(in_flight), placement) {
             Ok(_) if is_first => {}
             Ok(load) => self.loads.push(load),
             Err(error) => self.gateway = Err(format!("failed: {error}")),
         }
     }
 
-    fn print(&self, first: &Racer) {
+    fn print(&self, first: &GatewayRun) {
         let way = self.way;
         if let Err(error) = &self.gateway {
             return println!("| {way} | {error} | | | |");
         }
-        let of = |one: fn(&Load) -> f64| median(self.loads.iter().map(one).collect());
+        let of = |one: fn(&LoadResult) -> f64| median(self.loads.iter().map(one).collect());
         let pairs = self.loads.iter().zip(&first.loads);
         let ratio = median(pairs.map(|(own, first)| own.per_second / first.per_second).collect());
         let (rate, p50) = (of(|it| it.per_second), of(|it| it.p50.as_secs_f64()) * 1e6);
@@ -156,38 +155,38 @@ fn median(mut all: Vec<f64>) -> f64 {
     all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// From the start of the process to a complete first list, with nothing remembered.
-fn starts() -> Fallible {
+/// Measures the time from process start to a complete first list without cached lists.
+fn measure_start() -> BenchResult {
     println!(
         "\n### From start to a complete first list\n\n| upstreams | best of {ROUNDS} |\n|---|---|"
     );
     for count in [1, 50] {
         let mut best = Duration::MAX;
         for _ in 0..ROUNDS {
-            let (gateway, begun) = serve(&stdio_servers(count)?)?;
-            let tools = list(&gateway)?.1;
+            let (gateway, started) = start_toolcrib(&stdio_servers(count)?)?;
+            let tools = fetch_list(&gateway)?.1;
             if tools != 2 * count {
-                return Err(format!("{tools} tools of {count} upstreams").into());
+                return Err(format!("expected 2 tools of each of {count} upstreams, found {tools}").into());
             }
-            best = best.min(begun.elapsed());
+            best = best.min(started.elapsed());
         }
         println!("| {count} | {:.1} ms |", best.as_secs_f64() * 1e3);
     }
     Ok(())
 }
 
-fn memory() -> Fallible {
+fn measure_memory() -> BenchResult {
     println!("\n### Resident memory, idle\n\n| | |\n|---|---|");
     for count in [1, 50] {
-        let (gateway, _) = serve(&stdio_servers(count)?)?;
-        list(&gateway)?;
+        let (gateway, _) = start_toolcrib(&stdio_servers(count)?)?;
+        fetch_list(&gateway)?;
         std::thread::sleep(Duration::from_secs(2));
         println!("| {count} stdio upstreams | {:.1} MB |", megabytes(&gateway));
         if count == 1 {
-            // The code that sessions need is in memory then.
-            sessions(&gateway, SESSIONS / 10)?;
+            // The code that sessions need is now in memory.
+            open_sessions(&gateway, SESSIONS / 10)?;
             let before = megabytes(&gateway);
-            sessions(&gateway, SESSIONS)?;
+            open_sessions(&gateway, SESSIONS)?;
             let each = (megabytes(&gateway) - before) * 1024.0 / f64::from(SESSIONS);
             println!("| a client session without a stream ({SESSIONS} of them) | {each:.1} KB |");
         }
@@ -195,8 +194,8 @@ fn memory() -> Fallible {
     Ok(())
 }
 
-/// Opens sessions and leaves them.
-fn sessions(gateway: &Gateway, count: u32) -> Fallible {
+/// Opens sessions and leaves them open.
+fn open_sessions(gateway: &Gateway, count: u32) -> BenchResult {
     for _ in 0..count {
         let session = initialize(gateway.address, &gateway.path)?;
         let mut connection = Connection::open(gateway.address, &gateway.path, session.as_deref())?;
@@ -206,16 +205,16 @@ fn sessions(gateway: &Gateway, count: u32) -> Fallible {
     Ok(())
 }
 
-fn lists() -> Fallible {
-    println!("\n### A list of 5,000 tools\n\n| way | best of 20 |\n|---|---|");
-    // The upstream looks at this.
-    let upstream = Upstream::start_with(Over::Http, 5_000)?;
+fn measure_lists() -> BenchResult {
+    println!("\n### A list of 5,000 tools\n\n| gateway | best of 20 |\n|---|---|");
+    // The upstream serves 5,000 tools.
+    let upstream = Upstream::start_with(UpstreamTransport::Http, 5_000)?;
     let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
-    for way in [Way::Direct, Way::Nginx, Way::Toolcrib] {
-        let gateway = way.start(Behind::Http(url))?;
+    for way in [GatewayKind::Direct, GatewayKind::Nginx, GatewayKind::Toolcrib] {
+        let gateway = way.start(UpstreamTarget::Http(url))?;
         let mut best = Duration::MAX;
         for _ in 0..20 {
-            let (took, tools) = list(&gateway)?;
+            let (took, tools) = fetch_list(&gateway)?;
             if tools < 5_000 {
                 return Err(format!("{way}: {tools} tools").into());
             }
@@ -228,22 +227,22 @@ fn lists() -> Fallible {
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
-/// How long a list took, and how many tools it has.
-fn list(gateway: &Gateway) -> Fallible<(Duration, usize)> {
+/// Returns the time of a list request and the number of tools.
+fn fetch_list(gateway: &Gateway) -> BenchResult<(Duration, usize)> {
     let session = initialize(gateway.address, &gateway.path)?;
     let mut connection = Connection::open(gateway.address, &gateway.path, session.as_deref())?;
-    let begun = Instant::now();
+    let started = Instant::now();
     connection.post(LIST)?;
-    let took = begun.elapsed();
+    let took = started.elapsed();
     let word = b"\"inputSchema\"";
-    if !find(&connection.body, b"\"result\"") {
+    if !contains(&connection.body, b"\"result\"") {
         return Err(String::from_utf8_lossy(&connection.body).into_owned().into());
     }
     let count = connection.body.windows(word.len()).filter(|window| window == word).count();
     Ok((took, count))
 }
 
-fn stdio_servers(count: usize) -> Fallible<String> {
+fn stdio_servers(count: usize) -> BenchResult<String> {
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let entry = |number| {
         format!(

@@ -1,4 +1,4 @@
-//! What stands between: each gateway as a process that ends with its owner, and what it uses.
+//! Runs a gateway as a process that ends with its owner, and measures its resources.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,55 +9,55 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::Fallible;
+use crate::BenchResult;
 
-/// How long a gateway may take to listen.
-const START: Duration = Duration::from_secs(60);
+/// Limit for a gateway to start listening.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// The kernel's clock ticks in a second.
-const TICKS: u32 = 100;
+/// Kernel clock ticks per second.
+const TICKS_PER_SECOND: u32 = 100;
 
-/// Somebody who answers at an address.
+/// A running gateway.
 pub struct Gateway {
     pub address: SocketAddr,
     pub path: String,
-    /// What tools are called besides.
+    /// Prefix of tool names.
     pub prefix: &'static str,
-    /// None where it is the upstream itself.
-    process: Option<Group>,
+    /// `None` for the upstream itself.
+    process: Option<ProcessGroup>,
     _folder: Option<tempfile::TempDir>,
 }
 
-/// A process and all that it started.
-struct Group(Child);
+/// A process and all of its descendants.
+struct ProcessGroup(Child);
 
 impl Gateway {
-    pub fn direct(url: &str) -> Fallible<Self> {
-        let (address, path) = parts(url)?;
+    pub fn direct(url: &str) -> BenchResult<Self> {
+        let (address, path) = parse_url(url)?;
         Ok(Self { address, path, prefix: "", process: None, _folder: None })
     }
 
-    /// A program that listens on the port that it is told.
+    /// Starts a program that listens on the given port.
     pub fn start(
         command: &mut Command,
         port: u16,
         path: &str,
         folder: Option<tempfile::TempDir>,
-    ) -> Fallible<Self> {
+    ) -> BenchResult<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        let process = Some(Group(command.spawn()?));
+        let process = Some(ProcessGroup(command.spawn()?));
         let address: SocketAddr = ([127, 0, 0, 1], port).into();
-        let begun = Instant::now();
+        let started = Instant::now();
         while TcpStream::connect(address).is_err() {
-            if begun.elapsed() > START {
-                return Err(format!("{command:?} does not listen").into());
+            if started.elapsed() > START_LIMIT {
+                return Err(format!("{command:?} does not listen within the limit").into());
             }
             sleep(Duration::from_millis(1));
         }
         Ok(Self { address, path: path.to_owned(), prefix: "", process, _folder: folder })
     }
 
-    /// Time of the processor that it has used, with what it started but for upstreams.
+    /// Returns the CPU time of the gateway and its descendants, without upstreams.
     pub fn cpu(&self) -> Option<Duration> {
         let ticks = |pid: u32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -67,10 +67,10 @@ impl Gateway {
         };
         let own = self.process.as_ref()?;
         let all: u32 = own.members().into_iter().filter_map(ticks).sum();
-        Some(Duration::from_secs(1) * all / TICKS)
+        Some(Duration::from_secs(1) * all / TICKS_PER_SECOND)
     }
 
-    /// Memory that is its own, in kilobytes.
+    /// Returns the resident memory in kilobytes.
     pub fn memory(&self) -> Option<u64> {
         let resident = |pid: u32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -81,15 +81,15 @@ impl Gateway {
     }
 }
 
-impl Group {
-    /// Its processes, but for upstreams.
+impl ProcessGroup {
+    /// Returns the processes of the group without upstreams.
     fn members(&self) -> Vec<u32> {
         let group = self.0.id();
         let is_member = |pid: &u32| {
             let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
             let of = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(2));
             let is_of = of.and_then(|it| it.parse().ok()) == Some(group);
-            // Upstreams are this program; others may name it among their arguments.
+            // Upstreams run this program; other processes may name it in their arguments.
             let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
             is_of && program != std::env::current_exe().ok()
         };
@@ -98,9 +98,9 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // Its group has the number of its first process; only what was started here is ended.
+        // The group id is the id of the first process. Only processes started here are stopped.
         let group = self.0.id().to_string();
         let _ = Command::new("kill").args(["-TERM", "--", &format!("-{group}")]).status();
         for _ in 0..100 {
@@ -114,62 +114,62 @@ impl Drop for Group {
     }
 }
 
-/// Time of the processors since the machine was started.
+/// CPU time of the machine since boot.
 #[derive(Clone, Copy)]
-pub struct Spent {
+pub struct CpuTimes {
     stolen: f64,
     all: f64,
 }
 
-impl Spent {
-    /// The part of the time since then that other machines on the same hardware had.
-    pub fn stolen_since(self, before: Spent) -> f64 {
+impl CpuTimes {
+    /// Returns the share of the time that other virtual machines used since `before`.
+    pub fn stolen_since(self, before: CpuTimes) -> f64 {
         (self.stolen - before.stolen) / (self.all - before.all)
     }
 }
 
-/// Where the kernel tells.
-pub fn spent() -> Option<Spent> {
+/// Reads the CPU times, if the kernel provides them.
+pub fn read_cpu_times() -> Option<CpuTimes> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().next()?.split_whitespace().skip(1);
     let times: Vec<f64> = line.map_while(|it| it.parse().ok()).collect();
-    // What guests had comes after this, and is in what users had.
-    Some(Spent { stolen: *times.get(7)?, all: times.iter().take(8).sum() })
+    // Guest time follows and is already part of user time.
+    Some(CpuTimes { stolen: *times.get(7)?, all: times.iter().take(8).sum() })
 }
 
-/// A port that nobody has.
-pub fn free_port() -> Fallible<u16> {
+/// Returns an unused port.
+pub fn free_port() -> BenchResult<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-pub fn parts(url: &str) -> Fallible<(SocketAddr, String)> {
+pub fn parse_url(url: &str) -> BenchResult<(SocketAddr, String)> {
     let rest = url.strip_prefix("http://").ok_or("no address")?;
     let (address, path) = rest.split_once('/').ok_or("no path")?;
     Ok((address.parse()?, format!("/{path}")))
 }
 
-pub fn find(bytes: &[u8], word: &[u8]) -> bool {
+pub fn contains(bytes: &[u8], word: &[u8]) -> bool {
     bytes.windows(word.len()).any(|window| window == word)
 }
 
-/// The product, as `make bench` builds it.
-pub fn toolcrib() -> PathBuf {
+/// Path of the product as `make bench` builds it.
+pub fn toolcrib_binary() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/toolcrib")
 }
 
-/// Starts the product on a workspace with these servers; the gateway, and when it was started.
-pub fn serve(servers: &str) -> Fallible<(Gateway, Instant)> {
+/// Starts the product on a workspace with these servers. Returns the gateway and its start time.
+pub fn start_toolcrib(servers: &str) -> BenchResult<(Gateway, Instant)> {
     let folder = tempfile::tempdir()?;
     let root = folder.path().join("root");
     fs::create_dir(&root)?;
     fs::write(root.join("toolcrib.yaml"), format!("version: 1\nservers:\n{servers}"))?;
-    let begun = Instant::now();
-    let mut command = Command::new(toolcrib());
+    let started = Instant::now();
+    let mut command = Command::new(toolcrib_binary());
     command.args(["serve", "--listen", "127.0.0.1:0", "--root"]).arg(&root);
     command.env("TOOLCRIB_STATE_DIR", folder.path().join("state"));
     command.env("TOOLCRIB_CONFIG_HOME", folder.path().join("home"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut process = Group(command.spawn()?);
+    let mut process = ProcessGroup(command.spawn()?);
     let mut line = String::new();
     BufReader::new(process.0.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
     let start = line.find("http://").ok_or("no address in the ready line")?;
@@ -182,5 +182,5 @@ pub fn serve(servers: &str) -> Fallible<(Gateway, Instant)> {
         process: Some(process),
         _folder: Some(folder),
     };
-    Ok((gateway, begun))
+    Ok((gateway, started))
 }

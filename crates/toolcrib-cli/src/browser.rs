@@ -1,13 +1,13 @@
-//! Opening an address in the person's browser: the one that `BROWSER` names, else the system's.
+//! Opens a URL in the browser that `BROWSER` names, or else in the system's browser.
 
 use std::process::{Command, Stdio};
 
-/// What opens an address on a desktop.
+/// Programs that open a URL on a desktop.
 const OPENERS: [&str; 2] =
     if cfg!(target_os = "macos") { ["open", "xdg-open"] } else { ["xdg-open", "sensible-browser"] };
 
-/// True if something was started. It is not waited for, and outlives the command.
-pub(crate) fn open(browser: Option<&str>, address: &str) -> bool {
+/// Starts a browser and returns whether one started. The browser is not waited for and outlives the command.
+pub(crate) fn open_url(browser: Option<&str>, address: &str) -> bool {
     commands(browser, address).iter().any(|words| {
         let Some((program, args)) = words.split_first() else { return false };
         let quiet = Stdio::null;
@@ -17,19 +17,19 @@ pub(crate) fn open(browser: Option<&str>, address: &str) -> bool {
     })
 }
 
-/// What is tried, in order. `BROWSER` is a list of commands with colons between; no shell reads them.
+/// Returns the commands to try, in order. `BROWSER` is a colon-separated list of commands; no shell reads them.
 fn commands(browser: Option<&str>, address: &str) -> Vec<Vec<String>> {
     let named = browser.unwrap_or_default().split(':').map(str::trim);
     let mut commands: Vec<Vec<String>> =
-        named.filter(|command| !command.is_empty()).map(|command| with(command, address)).collect();
+        named.filter(|command| !command.is_empty()).map(|command| command_words(command, address)).collect();
     if commands.is_empty() {
-        commands.extend(OPENERS.iter().map(|command| with(command, address)));
+        commands.extend(OPENERS.iter().map(|command| command_words(command, address)));
     }
     commands
 }
 
-/// The address takes the place of `%s`, or comes last.
-fn with(command: &str, address: &str) -> Vec<String> {
+/// Splits a command into words. The URL replaces `%s` or becomes the last word.
+fn command_words(command: &str, address: &str) -> Vec<String> {
     let mut words: Vec<String> =
         command.split_whitespace().map(|word| word.replace("%s", address)).collect();
     if !command.contains("%s") {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_is_one_word_whatever_it_holds() {
+    fn browser_command_gets_the_url_as_one_argument() {
         let address = "https://i.example/a?b=$(c);d e";
         assert_eq!(
             commands(Some("w3m -x:fire %s now"), address),

@@ -1,4 +1,4 @@
-//! Where a browser comes back to after a login: one page on this machine, for one visit.
+//! The loopback listener that receives a browser's redirect after a login.
 
 use std::io;
 use std::time::Duration;
@@ -7,34 +7,34 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-const PATH: &str = "/callback";
+const CALLBACK_PATH: &str = "/callback";
 
-/// A browser that has connected says what it wants soon.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The head of a request is longer than this only if something is wrong.
-const LONGEST: usize = 32 * 1024;
+/// Time limit for reading a request and for writing a response.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest accepted request head.
+const MAX_HEAD: usize = 32 * 1024;
 
-/// Listens on this machine only.
+/// Accepts connections from this machine only.
 #[derive(Debug)]
-pub(crate) struct Callback {
+pub(crate) struct CallbackListener {
     listener: TcpListener,
     port: u16,
 }
 
-/// What a browser brought, and where it waits for a word.
+/// The redirect that a browser delivered, and the open response.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct BrowserRedirect {
     pub(crate) query: String,
-    pub(crate) reply: Reply,
+    pub(crate) reply: PageResponse,
 }
 
 #[derive(Debug)]
-pub(crate) struct Reply(TcpStream);
+pub(crate) struct PageResponse(TcpStream);
 
-impl Callback {
-    /// At the port of `last`, if it is free, else at any.
-    pub(crate) async fn listen(last: Option<&str>) -> io::Result<Self> {
-        let port = last.and_then(port);
+impl CallbackListener {
+    /// Listens on the port of `last` if that port is free, or else on any free port.
+    pub(crate) async fn bind(last: Option<&str>) -> io::Result<Self> {
+        let port = last.and_then(callback_port);
         let listener = match port {
             Some(port) => TcpListener::bind(("127.0.0.1", port)).await.ok(),
             None => None,
@@ -47,29 +47,29 @@ impl Callback {
         Ok(Self { listener, port })
     }
 
-    pub(crate) fn address(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+    pub(crate) fn redirect_uri(&self) -> String {
+        format!("http://127.0.0.1:{}{CALLBACK_PATH}", self.port)
     }
 
-    /// Waits for the visit that is the answer; any other is turned away.
-    pub(crate) async fn visit(&self, is_answer: impl Fn(&str) -> bool) -> io::Result<Visit> {
+    /// Waits for the redirect that `is_answer` accepts. Other requests get 404.
+    pub(crate) async fn wait_for_redirect(&self, is_answer: impl Fn(&str) -> bool) -> io::Result<BrowserRedirect> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
-            let head = timeout(PATIENCE, head(&mut stream)).await;
-            let query = head.ok().and_then(Result::ok).and_then(|head| query(&head));
+            let head = timeout(IO_TIMEOUT, read_head(&mut stream)).await;
+            let query = head.ok().and_then(Result::ok).and_then(|head| callback_query(&head));
             match query.filter(|query| is_answer(query)) {
-                Some(query) => return Ok(Visit { query, reply: Reply(stream) }),
-                None => Reply(stream).send("404 Not Found", "there is nothing here").await,
+                Some(query) => return Ok(BrowserRedirect { query, reply: PageResponse(stream) }),
+                None => PageResponse(stream).send("404 Not Found", "not found").await,
             }
         }
     }
 }
 
-impl Reply {
-    pub(crate) async fn say(self, is_good: bool) {
+impl PageResponse {
+    pub(crate) async fn send_outcome(self, is_good: bool) {
         let text = match is_good {
             true => "You are logged in. This page can be closed.",
-            false => "The login failed; the command line says why. This page can be closed.",
+            false => "The login failed. The terminal shows the reason. This page can be closed.",
         };
         self.send("200 OK", text).await;
     }
@@ -81,8 +81,8 @@ impl Reply {
              cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{page}",
             page.len()
         );
-        // A browser that has gone needs no word.
-        let _ = timeout(PATIENCE, async {
+        // The browser may have disconnected, so write errors are ignored.
+        let _ = timeout(IO_TIMEOUT, async {
             self.0.write_all(answer.as_bytes()).await?;
             self.0.shutdown().await
         })
@@ -90,29 +90,29 @@ impl Reply {
     }
 }
 
-async fn head(stream: &mut TcpStream) -> io::Result<String> {
+async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut read = Vec::new();
     let mut piece = [0; 2048];
     while !read.windows(4).any(|end| end == b"\r\n\r\n") {
         match stream.read(&mut piece).await? {
             0 => break,
-            _ if read.len() > LONGEST => return Err(io::ErrorKind::InvalidData.into()),
+            _ if read.len() > MAX_HEAD => return Err(io::ErrorKind::InvalidData.into()),
             count => read.extend_from_slice(piece.get(..count).unwrap_or_default()),
         }
     }
     Ok(String::from_utf8_lossy(&read).into_owned())
 }
 
-/// What a browser asks for at the page.
-fn query(head: &str) -> Option<String> {
+/// Returns the query of a GET request for the callback path.
+fn callback_query(head: &str) -> Option<String> {
     let mut words = head.lines().next()?.split(' ');
     let (method, target) = (words.next()?, words.next()?);
     let (path, query) = target.split_once('?')?;
-    (method == "GET" && path == PATH).then(|| query.to_owned())
+    (method == "GET" && path == CALLBACK_PATH).then(|| query.to_owned())
 }
 
-fn port(address: &str) -> Option<u16> {
-    address.strip_prefix("http://127.0.0.1:")?.strip_suffix(PATH)?.parse().ok()
+fn callback_port(address: &str) -> Option<u16> {
+    address.strip_prefix("http://127.0.0.1:")?.strip_suffix(CALLBACK_PATH)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_get_of_the_page_is_a_visit() {
+    fn only_get_requests_for_the_callback_path_are_accepted() {
         for (head, expected) in [
             ("GET /callback?code=1&state=2 HTTP/1.1\r\nhost: x\r\n\r\n", Some("code=1&state=2")),
             ("POST /callback?code=1 HTTP/1.1\r\n\r\n", None),
@@ -129,15 +129,15 @@ mod tests {
             ("GET", None),
             ("", None),
         ] {
-            assert_eq!(query(head).as_deref(), expected, "{head}");
+            assert_eq!(callback_query(head).as_deref(), expected, "{head}");
         }
     }
 
     #[test]
-    fn a_port_is_used_again_if_it_was_ours() {
-        assert_eq!(port("http://127.0.0.1:4711/callback"), Some(4711));
+    fn callback_port_is_reused_only_from_a_loopback_redirect_uri() {
+        assert_eq!(callback_port("http://127.0.0.1:4711/callback"), Some(4711));
         for other in ["http://127.0.0.1/callback", "http://evil:1/callback", ""] {
-            assert_eq!(port(other), None, "{other}");
+            assert_eq!(callback_port(other), None, "{other}");
         }
     }
 }

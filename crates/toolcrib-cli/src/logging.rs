@@ -1,7 +1,7 @@
-//! The log on standard error: warnings and errors while a host serves, everything with `-v`.
+//! The log on standard error: warnings and errors of a serving host, everything with `-v`.
 //!
-//! One thread writes, so that nothing in the host waits for a terminal or a client that does not read its standard error.
-//! Lines that find the queue full are dropped; the next line that is written says how many.
+//! One thread writes, so that the host never waits for a terminal or for a client that does not read standard error.
+//! Lines that find the queue full are dropped, and the next written line says how many.
 
 use std::fmt::{self, Write};
 use std::sync::OnceLock;
@@ -15,55 +15,55 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::out::Out;
-use crate::shown::printable;
+use crate::output::Output;
+use crate::terminal_text::printable;
 
-/// Lines that wait to be written.
-const QUEUE: usize = 4096;
+/// Maximum number of lines in the queue.
+const QUEUE_CAPACITY: usize = 4096;
 
-/// How long the end of the program waits for lines that are not written yet.
-const FLUSH: Duration = Duration::from_secs(1);
+/// Time limit for flushing the queue at exit.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The writer's queue, once logging has started.
+/// The log writer, once logging has started.
 static WRITER: OnceLock<Writer> = OnceLock::new();
 
-/// Logs events of this level and more severe ones. Without it nothing is logged.
+/// Starts logging events of this level and above. Without a start nothing is logged.
 pub(crate) fn start(level: Level) {
-    let (queue, lines) = sync_channel(QUEUE);
-    let spawned = thread::Builder::new().name("log".to_owned()).spawn(move || write(&lines));
+    let (queue, lines) = sync_channel(QUEUE_CAPACITY);
+    let spawned = thread::Builder::new().name("log".to_owned()).spawn(move || write_jobs(&lines));
     if spawned.is_err() || WRITER.set(Writer { queue, dropped: AtomicU64::new(0) }).is_err() {
         return;
     }
-    // An error means that a subscriber is set already, which goes on.
-    let _ = tracing::subscriber::set_global_default(Log { level, spans: AtomicU64::new(1) });
+    // An error means that another subscriber is already set.
+    let _ = tracing::subscriber::set_global_default(LogSubscriber { level, spans: AtomicU64::new(1) });
 }
 
-/// Writes a line behind those of the log. False if nothing is logged, so that there is nothing to stand behind.
-pub(crate) fn queue(line: &str) -> bool {
+/// Queues a line behind the log lines. Returns false if logging has not started.
+pub(crate) fn queue_line(line: &str) -> bool {
     let writer = WRITER.get();
     writer.into_iter().for_each(|writer| writer.send(line.to_owned()));
     writer.is_some()
 }
 
-/// Waits until every line that was logged is written, but not for ever.
+/// Waits until all queued lines are written, within a time limit.
 pub(crate) fn flush() {
     let Some(writer) = WRITER.get() else { return };
     let (done, written) = sync_channel(1);
-    if writer.queue.try_send(Job::Flush(done)).is_ok() {
-        // An error means that the time is over or the writer has ended.
-        let _ = written.recv_timeout(FLUSH);
+    if writer.queue.try_send(LogJob::Flush(done)).is_ok() {
+        // An error means that the time limit passed or the writer ended.
+        let _ = written.recv_timeout(FLUSH_TIMEOUT);
     }
 }
 
 struct Writer {
-    queue: SyncSender<Job>,
-    /// Lines that found the queue full since the last one that did not.
+    queue: SyncSender<LogJob>,
+    /// Lines dropped since the last queued line.
     dropped: AtomicU64,
 }
 
-enum Job {
+enum LogJob {
     Line(String),
-    /// Answered when every line before it is written.
+    /// Answered when all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
@@ -71,35 +71,35 @@ impl Writer {
     fn send(&self, line: String) {
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            let notice = format!("warn: the log lost {dropped} lines: they were not read in time");
-            if self.queue.try_send(Job::Line(notice)).is_err() {
+            let notice = format!("warn: the log dropped {dropped} lines because standard error was not read in time");
+            if self.queue.try_send(LogJob::Line(notice)).is_err() {
                 self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
                 return;
             }
         }
-        if self.queue.try_send(Job::Line(line)).is_err() {
+        if self.queue.try_send(LogJob::Line(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn write(jobs: &Receiver<Job>) {
+fn write_jobs(jobs: &Receiver<LogJob>) {
     for job in jobs {
         match job {
-            Job::Line(line) => Out::log(&line),
-            // Whoever waited may have given up.
-            Job::Flush(done) => drop(done.send(())),
+            LogJob::Line(line) => Output::write_log_line(&line),
+            // The waiting thread may have given up.
+            LogJob::Flush(done) => drop(done.send(())),
         }
     }
 }
 
-/// Only our own events: other crates write what they send, and that holds secrets.
-struct Log {
+/// Logs only Toolcrib's own events. Other crates log request contents, which include secrets.
+struct LogSubscriber {
     level: Level,
     spans: AtomicU64,
 }
 
-impl Subscriber for Log {
+impl Subscriber for LogSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("toolcrib") && *metadata.level() <= self.level
     }
@@ -109,7 +109,7 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         event.record(&mut line);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         if let Some(writer) = WRITER.get() {
@@ -130,19 +130,19 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// A message and what belongs to it.
+/// The message and the fields of an event.
 #[derive(Default)]
-struct Line {
+struct LogLine {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let value = printable(&format!("{value:?}"));
         match field.name() {
             "message" => self.message = value,
-            // A string takes whatever it is given.
+            // Writing to a `String` cannot fail.
             name => drop(write!(self.fields, " {name}={value}")),
         }
     }

@@ -1,28 +1,28 @@
-//! The `toolcrib` command: arguments become settings, settings become one command's work.
+//! The `toolcrib` command: parses arguments into settings and runs one command.
 
-mod account;
-mod api;
+mod server_account;
+mod api_client;
 mod args;
 mod browser;
 mod callback;
-mod clients;
+mod client_entries;
 mod cmd;
 mod demo;
-mod file;
-mod hosted;
-mod inputs;
+mod atomic_file;
+mod host_access;
+mod input_prompts;
 mod logging;
-mod out;
-mod pipe;
+mod output;
+mod host_pipe;
 mod relay;
-mod replaced;
-mod report;
+mod replaced_entries;
+mod problem_report;
 mod root_lock;
-mod running;
+mod running_host;
 mod settings;
-mod shown;
-mod trust;
-mod world;
+mod terminal_text;
+mod trust_prompt;
+mod environment;
 
 use std::process::ExitCode;
 
@@ -30,31 +30,31 @@ use clap::Parser;
 use tracing::Level;
 
 use args::{Args, Command};
-use out::Out;
+use output::Output;
 use settings::Settings;
 
-/// A call through the gateway is many small allocations, which cost it half as much here as with the system's allocator.
+/// A gateway call makes many small allocations, which cost half as much with mimalloc as with the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How a command ends, as scripts see it.
+/// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
     Failed = 1,
     Usage = 2,
-    /// Nothing could be reached.
+    /// No server could be reached.
     Unreached = 3,
     Interrupted = 130,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let out = Out::new(args.common.quiet);
-    let settings = match Settings::new(&args.common, world::Real::of_process()) {
+    let out = Output::new(args.common.quiet);
+    let settings = match Settings::new(&args.common, environment::ProcessEnvironment::current()) {
         Ok(settings) => settings,
         Err(error) => {
-            out.error(&error);
+            out.print_error(&error);
             return ExitCode::from(Exit::Usage as u8);
         }
     };
@@ -71,13 +71,13 @@ fn main() -> ExitCode {
         Command::Read(args) => cmd::read::run(&settings, &out, &args),
         Command::Prompts(args) => cmd::prompts::run(&settings, &out, &args),
         Command::Prompt(args) => cmd::prompt::run(&settings, &out, &args),
-        Command::Server(what) => cmd::server::run(&settings, &out, &what),
+        Command::Server(command) => cmd::server::run(&settings, &out, &command),
         Command::Reload => cmd::reload::run(&settings, &out),
         Command::Status => cmd::status::run(&settings, &out),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Trust(args) => cmd::trust::run(&settings, &out, &args),
         Command::Accept(args) => cmd::accept::run(&settings, &out, &args),
-        Command::Token(what) => cmd::token::run(&settings, &out, &what),
+        Command::Token(command) => cmd::token::run(&settings, &out, &command),
         Command::Login(args) => cmd::login::run(&settings, &out, &args),
         Command::Logout(args) => cmd::logout::run(&settings, &out, &args),
         Command::Connect(args) => cmd::connect::run(&settings, &out, &args),
@@ -90,8 +90,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// The least severe events that are logged. Only a host that serves logs without `-v`: other commands print what is wrong
-/// themselves.
+/// Returns the log level. Without `-v` only a serving host logs; other commands print their errors themselves.
 fn log_level(args: &Args) -> Option<Level> {
     match (&args.command, args.common.verbose, args.common.quiet) {
         (_, true, _) => Some(Level::DEBUG),

@@ -1,122 +1,122 @@
-//! From a draft in native keys to a complete server: profile, transport, files, checks.
+//! Assembly of a server from a draft: profile, transport, files and checks.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::Dialect;
-use crate::cx::Cx;
-use crate::dialect::Draft;
+use crate::compile_context::CompileContext;
+use crate::dialect::ServerDraft;
 use crate::doc::{Doc, NodeId};
 use crate::dotenv;
-use crate::lookup::File;
+use crate::lookup::FileLookup;
 use crate::model::choice::Manual;
 use crate::model::naming::Naming;
 use crate::model::policy::{Expose, Policy, PromptsAs, ResourcesAs};
 use crate::model::transport::{
-    Container, DockerExec, Env, EnvFile, EnvSettings, Plain, Remote, Stdio, StreamableHttp,
+    ContainerTarget, DockerExec, ProcessEnv, EnvFile, EnvSettings, DisplayValue, Remote, Stdio, StreamableHttp,
     Transport, TransportKind, TransportSettings,
 };
 use crate::model::units::Period;
-use crate::model::{Hash, Origins, ServerSpec, Standing};
+use crate::model::{ConfigHash, OriginMap, ServerSpec, ServerTrust};
 use crate::profile::Profiles;
 use crate::text;
-use crate::value::Hidden;
+use crate::value::SecretString;
 
-mod address;
-mod references;
+mod url_check;
+mod variables;
 
-pub(crate) use address::check_url;
+pub(crate) use url_check::check_url;
 
-/// Makes a server of a draft, or tells why it cannot be one.
+/// Builds a server from a draft, or reports why it is invalid.
 pub(crate) fn assemble(
-    cx: &mut Cx<'_>,
+    cx: &mut CompileContext<'_>,
     doc: &Arc<Doc>,
     profiles: &Profiles,
-    draft: Draft,
+    draft: ServerDraft,
 ) -> Option<ServerSpec> {
-    cx.enter(&draft.id);
-    let spec = Assembly { node: draft.node, own: BTreeMap::new() }.run(cx, doc, profiles, draft);
-    cx.leave();
+    cx.enter_server(&draft.id);
+    let spec = ServerAssembly { node: draft.node, nodes: BTreeMap::new() }.run(cx, doc, profiles, draft);
+    cx.leave_server();
     spec
 }
 
-struct Assembly {
+struct ServerAssembly {
     node: NodeId,
-    own: BTreeMap<String, NodeId>,
+    nodes: BTreeMap<String, NodeId>,
 }
 
-impl Assembly {
+impl ServerAssembly {
     fn run(
         mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut CompileContext<'_>,
         doc: &Arc<Doc>,
         profiles: &Profiles,
-        draft: Draft,
+        draft: ServerDraft,
     ) -> Option<ServerSpec> {
         let Some(profile) = profiles.get(&draft.profile) else {
             let text = format!("there is no profile `{}`", text::clip(&draft.profile));
-            let fix = format!("use one of {}", text::list(&profiles.names()));
+            let fix = format!("use one of {}", text::quoted_list(&profiles.names()));
             cx.error(self.node, "profile.unknown", text, &fix);
             return None;
         };
-        if !profile.sound {
-            // Settings that could not be read may be those that restrict the server.
+        if !profile.is_valid {
+            // Settings that could not be read may be restrictions.
             let text = format!("the profile `{}` is invalid", text::clip(&draft.profile));
             cx.error(self.node, "profile.invalid", text, "correct the profile");
             return None;
         }
         let mut profile = profile.clone();
-        let own = &mut self.own;
-        profile.lay(draft.policy, draft.transport, &mut |path, node| {
+        let own = &mut self.nodes;
+        profile.overlay_keys(draft.policy, draft.transport, &mut |path, node| {
             own.extend(node.map(|node| (path.to_string(), node)));
         });
         let mut policy = profile.policy;
-        // The entry's own mistakes come first; what follows from them need not be told.
-        if !draft.sound {
+        // The entry's own errors are already reported, and further errors would only follow from them.
+        if !draft.is_valid {
             return None;
         }
-        let transport = self.transport(cx, profile.transport)?;
+        let transport = self.build_transport(cx, profile.transport)?;
         let startup = "timeouts.startup";
         let startup_is_given =
-            self.own.contains_key(startup) || profile.origins.values.contains_key(startup);
-        settle(&mut policy, &draft.id, &transport, startup_is_given);
-        self.manual(cx, &policy);
-        self.becomes(cx, &policy.expose);
-        self.separator(cx, &policy.naming);
-        self.widen(&mut policy);
-        let origins = Origins {
+            self.nodes.contains_key(startup) || profile.origins.values.contains_key(startup);
+        apply_dependent_defaults(&mut policy, &draft.id, &transport, startup_is_given);
+        self.check_manual(cx, &policy);
+        self.report_runtime_only_values(cx, &policy.expose);
+        self.check_separator(cx, &policy.naming);
+        self.widen_limits(&mut policy);
+        let origins = OriginMap {
             source: cx.label.clone(),
             doc: doc.clone(),
-            own: std::mem::take(&mut self.own),
+            nodes: std::mem::take(&mut self.nodes),
             profile: profile.origins,
             enabled_by: None,
         };
-        let place = cx.doc.place(draft.node);
+        let location = cx.doc.location(draft.node);
         let spec = ServerSpec {
             id: draft.id,
             source: draft.source.unwrap_or_else(|| cx.label.clone()),
             dialect: cx.dialect,
-            place,
+            location,
             base: cx.base.as_path().into(),
             transport,
             policy,
             extras: draft.extras,
             origins,
-            standing: Standing::Own,
+            trust: ServerTrust::User,
             agent: None,
-            hash: Hash::NONE,
+            hash: ConfigHash::NONE,
         };
-        self.references(cx, &spec).then(|| spec.hashed())
+        self.check_references(cx, &spec).then(|| spec.with_hash())
     }
 
-    /// The node of a value, or of the server where no file says it.
-    fn at(&self, path: &str) -> NodeId {
-        self.own.get(path).copied().unwrap_or(self.node)
+    /// Returns the node of a value, or of the server if no file sets the value.
+    fn node_of(&self, path: &str) -> NodeId {
+        self.nodes.get(path).copied().unwrap_or(self.node)
     }
 
-    fn separator(&self, cx: &mut Cx<'_>, naming: &Naming) {
-        if naming.separator.is_none() || naming.has_place_for_separator() {
+    fn check_separator(&self, cx: &mut CompileContext<'_>, naming: &Naming) {
+        if naming.separator.is_none() || naming.has_separator_slot() {
             return;
         }
         let text = format!(
@@ -124,11 +124,11 @@ impl Assembly {
             text::clip(&naming.template)
         );
         let fix = "set `naming.template` to `{server}{tool}`, or remove the separator";
-        cx.warning(self.at("naming.separator"), "naming.separator.unused", text, fix);
+        cx.warning(self.node_of("naming.separator"), "naming.separator.unused", text, fix);
     }
 
-    /// A limit that nobody wrote gives way to a time that somebody did.
-    fn widen(&self, policy: &mut Policy) {
+    /// Raises a default limit to an explicit duration.
+    fn widen_limits(&self, policy: &mut Policy) {
         let (times, life) = (&mut policy.timeouts, &mut policy.lifecycle);
         let (retry, reconnect) = (&mut life.retry, &mut life.reconnect);
         for (path, time, limit) in [
@@ -136,36 +136,36 @@ impl Assembly {
             ("lifecycle.retry.max_delay", retry.initial, &mut retry.max_delay),
             ("lifecycle.reconnect.max_delay", reconnect.initial, &mut reconnect.max_delay),
         ] {
-            if !self.own.contains_key(path) && *limit != Period::ZERO {
+            if !self.nodes.contains_key(path) && *limit != Period::ZERO {
                 *limit = time.max(*limit);
             }
         }
     }
 
-    fn transport(&self, cx: &mut Cx<'_>, settings: TransportSettings) -> Option<Transport> {
-        match self.kind(cx, &settings)? {
-            TransportKind::Stdio => self.stdio(cx, settings),
-            TransportKind::DockerExec => self.docker(cx, settings),
+    fn build_transport(&self, cx: &mut CompileContext<'_>, settings: TransportSettings) -> Option<Transport> {
+        match self.transport_kind(cx, &settings)? {
+            TransportKind::Stdio => self.build_stdio(cx, settings),
+            TransportKind::DockerExec => self.build_docker_exec(cx, settings),
             TransportKind::StreamableHttp => {
                 let (session_id, terminate_on_close) =
                     (settings.session_id.clone(), settings.terminate_on_close);
-                let remote = self.remote(cx, settings, &["http", "https"])?;
+                let remote = self.build_remote(cx, settings, &["http", "https"])?;
                 Some(Transport::StreamableHttp(StreamableHttp {
                     remote,
                     session_id,
                     terminate_on_close,
                 }))
             }
-            TransportKind::Sse => self.remote(cx, settings, &["http", "https"]).map(Transport::Sse),
+            TransportKind::Sse => self.build_remote(cx, settings, &["http", "https"]).map(Transport::Sse),
             TransportKind::WebSocket => {
-                self.remote(cx, settings, &["ws", "wss"]).map(Transport::WebSocket)
+                self.build_remote(cx, settings, &["ws", "wss"]).map(Transport::WebSocket)
             }
         }
     }
 
-    fn kind(&self, cx: &mut Cx<'_>, settings: &TransportSettings) -> Option<TransportKind> {
+    fn transport_kind(&self, cx: &mut CompileContext<'_>, settings: &TransportSettings) -> Option<TransportKind> {
         let websocket =
-            |url: &Plain| url.shown().starts_with("ws://") || url.shown().starts_with("wss://");
+            |url: &DisplayValue| url.display_text().starts_with("ws://") || url.display_text().starts_with("wss://");
         let docker = settings.image.is_some() || settings.container.is_some();
         let kind = match (settings.kind, &settings.url, docker, &settings.command) {
             (Some(kind), ..) => Some(kind),
@@ -174,7 +174,7 @@ impl Assembly {
             (None, Some(url), false, None) if websocket(url) => Some(TransportKind::WebSocket),
             (None, Some(_), false, None) => Some(TransportKind::StreamableHttp),
             (None, None, false, None) => {
-                let text = "nothing says how the server is reached";
+                let text = "the server has no transport";
                 cx.error(
                     self.node,
                     "transport.missing",
@@ -186,20 +186,20 @@ impl Assembly {
             (None, Some(_), ..) => {
                 let text = "the server has a `url` and also a `command` or `docker`";
                 cx.error(
-                    self.at("transport.url"),
+                    self.node_of("transport.url"),
                     "transport.ambiguous",
                     text,
-                    "keep one of them, or name the `transport.kind`",
+                    "keep one of them, or set `transport.kind`",
                 );
                 None
             }
         };
-        self.strays(cx, kind);
+        self.report_stray_keys(cx, kind);
         kind
     }
 
-    /// Keys that the kind of transport does not have are told; they have no effect.
-    fn strays(&self, cx: &mut Cx<'_>, kind: Option<TransportKind>) {
+    /// Reports keys that the kind of transport does not use.
+    fn report_stray_keys(&self, cx: &mut CompileContext<'_>, kind: Option<TransportKind>) {
         let Some(kind) = kind else { return };
         const STDIO: &[&str] =
             &["command", "args", "cwd", "encoding", "framing", "allow_commands", "env"];
@@ -223,26 +223,26 @@ impl Assembly {
             TransportKind::StreamableHttp => HTTP,
             TransportKind::Sse | TransportKind::WebSocket => REMOTE,
         };
-        for (path, node) in &self.own {
+        for (path, node) in &self.nodes {
             let Some(key) = path.strip_prefix("transport.").and_then(|p| p.split('.').next())
             else {
                 continue;
             };
             if key != "kind" && !known.contains(&key) {
-                let text = format!("`{key}` has no meaning for transport `{kind}`");
+                let text = format!("`{key}` has no effect for transport `{kind}`");
                 cx.warning(*node, "transport.stray_key", text, "remove it");
             }
         }
     }
 
-    fn stdio(&self, cx: &mut Cx<'_>, settings: TransportSettings) -> Option<Transport> {
-        let command = self.command(cx, settings.command)?;
-        if !command.0.as_literal().is_none_or(|name| settings.allow_commands.admits(name)) {
+    fn build_stdio(&self, cx: &mut CompileContext<'_>, settings: TransportSettings) -> Option<Transport> {
+        let command = self.require_command(cx, settings.command)?;
+        if !command.0.as_literal().is_none_or(|name| settings.allow_commands.allows(name)) {
             let text = format!(
                 "the command `{}` is not among `allow_commands`",
-                text::clip(&command.masked().shown())
+                text::clip(&command.masked().display_text())
             );
-            let node = self.at("transport.command");
+            let node = self.node_of("transport.command");
             cx.error(
                 node,
                 "command.not_allowed",
@@ -252,17 +252,17 @@ impl Assembly {
             return None;
         }
         if !is_known_encoding(&settings.encoding) {
-            let text = format!("`{}` is no encoding that is known", text::clip(&settings.encoding));
+            let text = format!("unknown encoding `{}`", text::clip(&settings.encoding));
             cx.error(
-                self.at("transport.encoding"),
+                self.node_of("transport.encoding"),
                 "encoding.unknown",
                 text,
                 "use `utf-8` or another name of the WHATWG list",
             );
             return None;
         }
-        self.working_directory(cx, settings.cwd.as_ref());
-        let env = self.env(cx, settings.env)?;
+        self.check_working_directory(cx, settings.cwd.as_ref());
+        let env = self.build_env(cx, settings.env)?;
         Some(Transport::Stdio(Stdio {
             command,
             args: settings.args,
@@ -274,10 +274,10 @@ impl Assembly {
         }))
     }
 
-    fn command(&self, cx: &mut Cx<'_>, command: Option<Plain>) -> Option<Plain> {
+    fn require_command(&self, cx: &mut CompileContext<'_>, command: Option<DisplayValue>) -> Option<DisplayValue> {
         let command = command.filter(|command| command.0.as_literal() != Some(""));
         if command.is_none() {
-            let node = self.at("transport.command");
+            let node = self.node_of("transport.command");
             cx.error(
                 node,
                 "command.missing",
@@ -288,13 +288,13 @@ impl Assembly {
         command
     }
 
-    fn working_directory(&self, cx: &mut Cx<'_>, cwd: Option<&Plain>) {
+    fn check_working_directory(&self, cx: &mut CompileContext<'_>, cwd: Option<&DisplayValue>) {
         if let Some(path) = cwd.and_then(|cwd| cwd.0.as_literal())
             && !cx.lookup.is_dir(&PathBuf::from(path))
         {
             let text = format!("the working directory `{}` is not there", text::clip(path));
             cx.error(
-                self.at("transport.cwd"),
+                self.node_of("transport.cwd"),
                 "cwd.missing",
                 text,
                 "create it or correct the path",
@@ -302,18 +302,18 @@ impl Assembly {
         }
     }
 
-    fn docker(&self, cx: &mut Cx<'_>, settings: TransportSettings) -> Option<Transport> {
+    fn build_docker_exec(&self, cx: &mut CompileContext<'_>, settings: TransportSettings) -> Option<Transport> {
         let target = match (settings.container, settings.image) {
-            (Some(name), None) => Container::Existing(name),
-            (None, Some(image)) => Container::FromImage(image),
+            (Some(name), None) => ContainerTarget::Existing(name),
+            (None, Some(image)) => ContainerTarget::FromImage(image),
             _ => {
                 let text = "a server in a container needs either a `container` or an `image`";
                 cx.error(self.node, "docker.target", text, "give one of the two");
                 return None;
             }
         };
-        let command = self.command(cx, settings.command)?;
-        let env = self.env(cx, settings.env)?;
+        let command = self.require_command(cx, settings.command)?;
+        let env = self.build_env(cx, settings.env)?;
         Some(Transport::DockerExec(DockerExec {
             target,
             command,
@@ -327,9 +327,9 @@ impl Assembly {
         }))
     }
 
-    fn remote(
+    fn build_remote(
         &self,
-        cx: &mut Cx<'_>,
+        cx: &mut CompileContext<'_>,
         settings: TransportSettings,
         schemes: &[&str],
     ) -> Option<Remote> {
@@ -340,39 +340,39 @@ impl Assembly {
         if let Some(literal) = url.0.as_literal()
             && let Err((code, text)) = check_url(literal, schemes, settings.url_policy)
         {
-            cx.error(self.at("transport.url"), code, text, "correct the address");
+            cx.error(self.node_of("transport.url"), code, text, "correct the address");
             return None;
         }
         Some(Remote { url, headers: settings.headers.0, url_policy: settings.url_policy })
     }
 
-    fn env(&self, cx: &mut Cx<'_>, settings: EnvSettings) -> Option<Env> {
+    fn build_env(&self, cx: &mut CompileContext<'_>, settings: EnvSettings) -> Option<ProcessEnv> {
         let file = match settings.file {
-            Some(path) => Some(self.env_file(cx, PathBuf::from(path))?),
+            Some(path) => Some(self.read_env_file(cx, PathBuf::from(path))?),
             None => None,
         };
-        Some(Env { inherit: settings.inherit, file, unset: settings.unset, set: settings.set.0 })
+        Some(ProcessEnv { inherit: settings.inherit, file, unset: settings.unset, set: settings.set.0 })
     }
 
-    fn env_file(&self, cx: &mut Cx<'_>, path: PathBuf) -> Option<EnvFile> {
-        let node = self.at("transport.env.file");
+    fn read_env_file(&self, cx: &mut CompileContext<'_>, path: PathBuf) -> Option<EnvFile> {
+        let node = self.node_of("transport.env.file");
         let shown = path.display();
         let problem = match cx.lookup.file(&path) {
-            File::Content(bytes) => match String::from_utf8(bytes) {
+            FileLookup::Content(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => {
                     let (values, bad) = dotenv::parse(&text);
                     for line in bad {
                         let text =
-                            format!("line {line} of `{shown}` is no assignment; it is passed over");
+                            format!("line {line} of `{shown}` is not an assignment; it is skipped");
                         cx.warning(node, "env_file.line", text, "write `NAME=value`");
                     }
-                    let values = values.into_iter().map(|(k, v)| (k, Hidden::new(v))).collect();
+                    let values = values.into_iter().map(|(k, v)| (k, SecretString::new(v))).collect();
                     return Some(EnvFile { path, values });
                 }
                 Err(_) => format!("the environment file `{shown}` is not UTF-8 text"),
             },
-            File::Missing => format!("the environment file `{shown}` is not there"),
-            File::Unreadable(why) => {
+            FileLookup::Missing => format!("the environment file `{shown}` is not there"),
+            FileLookup::Unreadable(why) => {
                 format!("the environment file `{shown}` cannot be read: {why}")
             }
         };
@@ -380,18 +380,18 @@ impl Assembly {
         None
     }
 
-    fn manual(&self, cx: &mut Cx<'_>, policy: &Policy) {
+    fn check_manual(&self, cx: &mut CompileContext<'_>, policy: &Policy) {
         if let Some(Manual::File(path)) = &policy.manual
-            && !matches!(cx.lookup.file(&PathBuf::from(path)), File::Content(_))
+            && !matches!(cx.lookup.file(&PathBuf::from(path)), FileLookup::Content(_))
         {
             let text = format!("the manual `{}` is not there", text::clip(path));
-            cx.warning(self.at("manual"), "manual.missing", text, "write it or correct the path");
+            cx.warning(self.node_of("manual"), "manual.missing", text, "write it or correct the path");
         }
     }
 
-    /// Whoever writes what prompts and resources become should know who looks at that.
-    fn becomes(&self, cx: &mut Cx<'_>, expose: &Expose) {
-        // The other formats are those of agent runtimes.
+    /// Reports prompt and resource forms that only agent runtimes use.
+    fn report_runtime_only_values(&self, cx: &mut CompileContext<'_>, expose: &Expose) {
+        // The other formats belong to agent runtimes.
         if cx.dialect != Dialect::Native {
             return;
         }
@@ -402,38 +402,38 @@ impl Assembly {
         };
         for (what, word) in [("prompts", prompts), ("resources", resources)] {
             let path = format!("expose.{what}.as");
-            if let (Some(word), Some(node)) = (word, self.own.get(&path)) {
+            if let (Some(word), Some(node)) = (word, self.nodes.get(&path)) {
                 let text = format!(
                     "`{path}: {word}` is for an agent runtime; clients of the gateway and the API have {what} as {what}"
                 );
-                let fix = "leave it out, or say `off` where nobody is to have them";
+                let fix = "remove it, or set `off` to hide them from everyone";
                 cx.info(*node, "expose.as.elsewhere", text, fix);
             }
         }
     }
 }
 
-/// Defaults that depend on other values.
-pub(crate) fn settle(policy: &mut Policy, id: &str, transport: &Transport, startup_is_given: bool) {
+/// Sets defaults that depend on other values.
+pub(crate) fn apply_dependent_defaults(policy: &mut Policy, id: &str, transport: &Transport, startup_is_given: bool) {
     policy.toolset.get_or_insert_with(|| id.to_string());
-    // A package runner may have to download the server first.
+    // A package runner may download the server first.
     if let Transport::Stdio(stdio) = transport
         && !startup_is_given
-        && RUNNERS.contains(&program(&stdio.command))
+        && PACKAGE_RUNNERS.contains(&program_name(&stdio.command))
     {
         policy.timeouts.startup = Period::secs(120);
     }
 }
 
 /// Programs that may download what they run.
-const RUNNERS: &[&str] = &["npx", "uvx", "pipx", "bunx", "docker"];
+const PACKAGE_RUNNERS: &[&str] = &["npx", "uvx", "pipx", "bunx", "docker"];
 
-fn program(command: &Plain) -> &str {
+fn program_name(command: &DisplayValue) -> &str {
     let path = command.0.as_literal().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Names of encodings that streams may have.
+/// Returns whether a stream encoding is supported.
 pub(crate) fn is_known_encoding(name: &str) -> bool {
     encoding_rs::Encoding::for_label(name.as_bytes()).is_some() || matches!(name, "utf8" | "UTF8")
 }

@@ -1,4 +1,4 @@
-//! Where other clients keep their files, for a person who wants to take them over.
+//! Locations of other clients' configuration files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use crate::lookup::Lookup;
 use crate::model::setting::words;
 
 words! {
-    /// A program that has MCP servers configured.
-    Client {
+    /// A client program with MCP servers.
+    ClientApp {
         ClaudeCode = "claude-code",
         ClaudeDesktop = "claude-desktop",
         VsCode = "vscode",
@@ -19,42 +19,47 @@ words! {
     }
 }
 
-/// The systems whose customs are known.
+/// Platforms with known file locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
+pub enum Platform {
     Linux,
     MacOs,
 }
 
-/// The folders of one person on one machine.
+/// The configuration folders of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Person {
-    pub system: System,
+pub struct UserFolders {
+    /// The platform, which decides about file locations.
+    pub platform: Platform,
+    /// The home folder.
     pub home: PathBuf,
-    /// `$XDG_CONFIG_HOME`, else `.config` in the home.
+    /// `$XDG_CONFIG_HOME`, or else `.config` in the home folder.
     pub config: PathBuf,
-    /// `$CODEX_HOME`, else `.codex` in the home.
+    /// `$CODEX_HOME`, or else `.codex` in the home folder.
     pub codex: PathBuf,
 }
 
-/// A file that a client reads, whether or not it is there.
+/// A file that a client reads. The file need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientFile {
-    pub client: Client,
+pub struct ClientConfigFile {
+    /// The client that reads the file.
+    pub client: ClientApp,
+    /// The path of the file.
     pub path: PathBuf,
+    /// The dialect of the file.
     pub dialect: Dialect,
 }
 
-impl Person {
-    /// Whoever the environment says; nobody where it names no home.
-    pub fn of(lookup: &dyn Lookup, system: System) -> Option<Self> {
+impl UserFolders {
+    /// Reads the folders from the environment. Returns `None` without `HOME`.
+    pub fn from_env(lookup: &dyn Lookup, platform: Platform) -> Option<Self> {
         let folder = |name: &str| {
             let value = lookup.env(name).filter(|value| !value.is_empty());
             value.map(PathBuf::from)
         };
         let home = folder("HOME")?;
         Some(Self {
-            system,
+            platform,
             config: folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
             codex: folder("CODEX_HOME").unwrap_or_else(|| home.join(".codex")),
             home,
@@ -62,25 +67,25 @@ impl Person {
     }
 }
 
-/// The files of all known clients: of each first the person's own, then those of the root.
-pub fn client_files(person: &Person, root: &Path) -> Vec<ClientFile> {
-    let Person { system, home, config, codex } = person;
-    let apps = match system {
-        System::Linux => config.clone(),
-        System::MacOs => home.join("Library/Application Support"),
+/// Returns the files of all known clients: for each client the user's own first, then those of the workspace.
+pub fn client_files(folders: &UserFolders, root: &Path) -> Vec<ClientConfigFile> {
+    let UserFolders { platform, home, config, codex } = folders;
+    let apps = match platform {
+        Platform::Linux => config.clone(),
+        Platform::MacOs => home.join("Library/Application Support"),
     };
-    let file = |client, dialect, path| ClientFile { client, path, dialect };
+    let file = |client, dialect, path| ClientConfigFile { client, path, dialect };
     let claude = |client, path| file(client, Dialect::Claude, path);
-    let vscode = |path| file(Client::VsCode, Dialect::VsCode, path);
-    let cursor = |path| file(Client::Cursor, Dialect::Cursor, path);
-    let codex_file = |path| file(Client::Codex, Dialect::Codex, path);
-    let gemini = |path| file(Client::Gemini, Dialect::Gemini, path);
-    let opencode = |path| file(Client::Opencode, Dialect::Opencode, path);
+    let vscode = |path| file(ClientApp::VsCode, Dialect::VsCode, path);
+    let cursor = |path| file(ClientApp::Cursor, Dialect::Cursor, path);
+    let codex_file = |path| file(ClientApp::Codex, Dialect::Codex, path);
+    let gemini = |path| file(ClientApp::Gemini, Dialect::Gemini, path);
+    let opencode = |path| file(ClientApp::Opencode, Dialect::Opencode, path);
     let desktop = apps.join("Claude/claude_desktop_config.json");
     vec![
-        claude(Client::ClaudeCode, home.join(".claude.json")),
-        claude(Client::ClaudeCode, root.join(".mcp.json")),
-        claude(Client::ClaudeDesktop, desktop),
+        claude(ClientApp::ClaudeCode, home.join(".claude.json")),
+        claude(ClientApp::ClaudeCode, root.join(".mcp.json")),
+        claude(ClientApp::ClaudeDesktop, desktop),
         vscode(apps.join("Code/User/mcp.json")),
         vscode(root.join(".vscode/mcp.json")),
         cursor(home.join(".cursor/mcp.json")),
@@ -97,42 +102,42 @@ pub fn client_files(person: &Person, root: &Path) -> Vec<ClientFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Memory;
+    use crate::MemoryLookup;
 
-    fn paths(world: &Memory, system: System) -> Vec<(Client, String)> {
-        let person = Person::of(world, system).unwrap();
-        let files = client_files(&person, Path::new("/ws"));
-        let shown = |file: ClientFile| (file.client, file.path.display().to_string());
+    fn paths(world: &MemoryLookup, platform: Platform) -> Vec<(ClientApp, String)> {
+        let folders = UserFolders::from_env(world, platform).unwrap();
+        let files = client_files(&folders, Path::new("/ws"));
+        let shown = |file: ClientConfigFile| (file.client, file.path.display().to_string());
         files.into_iter().map(shown).collect()
     }
 
     #[test]
-    fn every_client_has_its_places() {
-        let world = Memory::default().with_env("HOME", "/h");
+    fn client_files_cover_every_client() {
+        let world = MemoryLookup::default().with_env("HOME", "/h");
         let linux = [
-            (Client::ClaudeCode, "/h/.claude.json"),
-            (Client::ClaudeCode, "/ws/.mcp.json"),
-            (Client::ClaudeDesktop, "/h/.config/Claude/claude_desktop_config.json"),
-            (Client::VsCode, "/h/.config/Code/User/mcp.json"),
-            (Client::VsCode, "/ws/.vscode/mcp.json"),
-            (Client::Cursor, "/h/.cursor/mcp.json"),
-            (Client::Cursor, "/ws/.cursor/mcp.json"),
-            (Client::Codex, "/h/.codex/config.toml"),
-            (Client::Codex, "/ws/.codex/config.toml"),
-            (Client::Gemini, "/h/.gemini/settings.json"),
-            (Client::Gemini, "/ws/.gemini/settings.json"),
-            (Client::Opencode, "/h/.config/opencode/opencode.json"),
-            (Client::Opencode, "/ws/opencode.json"),
+            (ClientApp::ClaudeCode, "/h/.claude.json"),
+            (ClientApp::ClaudeCode, "/ws/.mcp.json"),
+            (ClientApp::ClaudeDesktop, "/h/.config/Claude/claude_desktop_config.json"),
+            (ClientApp::VsCode, "/h/.config/Code/User/mcp.json"),
+            (ClientApp::VsCode, "/ws/.vscode/mcp.json"),
+            (ClientApp::Cursor, "/h/.cursor/mcp.json"),
+            (ClientApp::Cursor, "/ws/.cursor/mcp.json"),
+            (ClientApp::Codex, "/h/.codex/config.toml"),
+            (ClientApp::Codex, "/ws/.codex/config.toml"),
+            (ClientApp::Gemini, "/h/.gemini/settings.json"),
+            (ClientApp::Gemini, "/ws/.gemini/settings.json"),
+            (ClientApp::Opencode, "/h/.config/opencode/opencode.json"),
+            (ClientApp::Opencode, "/ws/opencode.json"),
         ];
         let expected = linux.map(|(client, path)| (client, path.to_string()));
-        assert_eq!(paths(&world, System::Linux), expected);
+        assert_eq!(paths(&world, Platform::Linux), expected);
     }
 
     #[test]
-    fn a_mac_keeps_the_files_of_apps_in_its_library() {
-        let world = Memory::default().with_env("HOME", "/h");
-        let mac = paths(&world, System::MacOs);
-        let linux = paths(&world, System::Linux);
+    fn mac_app_files_are_in_application_support() {
+        let world = MemoryLookup::default().with_env("HOME", "/h");
+        let mac = paths(&world, Platform::MacOs);
+        let linux = paths(&world, Platform::Linux);
         let moved: Vec<&str> = mac
             .iter()
             .filter(|file| !linux.contains(file))
@@ -149,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn variables_move_the_folders() {
-        let world = Memory::default()
+    fn environment_variables_move_the_folders() {
+        let world = MemoryLookup::default()
             .with_env("HOME", "/h")
             .with_env("XDG_CONFIG_HOME", "/c")
             .with_env("CODEX_HOME", "/x");
         let paths: Vec<String> =
-            paths(&world, System::Linux).into_iter().map(|(_, path)| path).collect();
+            paths(&world, Platform::Linux).into_iter().map(|(_, path)| path).collect();
         for path in [
             "/c/Claude/claude_desktop_config.json",
             "/c/Code/User/mcp.json",
@@ -164,16 +169,16 @@ mod tests {
         ] {
             assert!(paths.iter().any(|p| p == path), "{path}: {paths:?}");
         }
-        assert_eq!(Person::of(&Memory::default(), System::Linux), None);
+        assert_eq!(UserFolders::from_env(&MemoryLookup::default(), Platform::Linux), None);
     }
 
     #[test]
-    fn the_place_of_a_file_tells_its_dialect() {
-        let world = Memory::default().with_env("HOME", "/h");
-        for system in [System::Linux, System::MacOs] {
-            let person = Person::of(&world, system).unwrap();
-            for file in client_files(&person, Path::new("/ws")) {
-                assert_eq!(Dialect::of_path(&file.path), Some(file.dialect), "{file:?}");
+    fn dialect_is_known_from_each_client_file_path() {
+        let world = MemoryLookup::default().with_env("HOME", "/h");
+        for platform in [Platform::Linux, Platform::MacOs] {
+            let folders = UserFolders::from_env(&world, platform).unwrap();
+            for file in client_files(&folders, Path::new("/ws")) {
+                assert_eq!(Dialect::from_path(&file.path), Some(file.dialect), "{file:?}");
             }
         }
     }

@@ -1,79 +1,82 @@
-//! From files to one configuration: what is read, in which order, and who shadows whom.
+//! Compilation of all files into one configuration: load order, includes and shadowing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cx::{Cx, normal};
-use crate::dialect::{self, Dialect, Draft, Include, Loaded};
-use crate::doc::{self, At, Doc, Flaw, NodeId, Parsed};
-use crate::lookup::{File, Lookup, Recorder};
+use crate::compile_context::{CompileContext, normalize_path};
+use crate::dialect::{self, Dialect, ServerDraft, Include, DialectFile};
+use crate::doc::{self, At, Doc, Defect, NodeId, ParsedDoc};
+use crate::lookup::{FileLookup, Lookup, RecordingLookup};
 use crate::model::host::{GatewayKeys, HostKeys};
-use crate::model::policy::{OnConfigError, Scope};
-use crate::model::security::Section;
+use crate::model::policy::{OnConfigError, ServerScope};
+use crate::model::security::SecuritySection;
 use crate::model::setting::Layer;
-use crate::model::{Config, Origin, Outcome, Source};
+use crate::model::{Config, ValueOrigin, SourceOutcome, ConfigSource};
 use crate::problem::Problem;
 use crate::profile::Profiles;
 
-/// Where a configuration is looked for.
+/// The files to compile.
 #[derive(Clone, Debug)]
 pub struct Workspace {
+    /// The workspace folder.
     pub root: PathBuf,
-    /// The folder of the person's own `toolcrib.yaml`.
+    /// The folder of the user's own `toolcrib.yaml`.
     pub home: Option<PathBuf>,
-    /// One file instead of looking for them.
-    pub named: Option<Named>,
+    /// A single file to read instead of discovering files.
+    pub config_file: Option<ConfigFile>,
 }
 
-/// A file that was named, with its dialect where its place does not tell.
+/// A file that the user named, with its dialect if the path does not imply it.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct ConfigFile {
+    /// The path of the file, relative to the root.
     pub path: PathBuf,
+    /// The dialect, or `None` if the path implies it.
     pub dialect: Option<Dialect>,
 }
 
-/// Files that include each other further than this are refused.
+/// Maximum include depth.
 const MAX_INCLUDES: usize = 8;
 
-/// Reads everything that is configured. It never fails as a whole: what is wrong is in the result.
+/// Compiles the configuration. It never fails as a whole: errors are problems in the result.
 pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
-    let recorder = Recorder::new(lookup);
+    let recorder = RecordingLookup::new(lookup);
     let mut compiler = Compiler {
         root: &workspace.root,
         lookup: &recorder,
         profiles: Profiles::built_in(),
-        own_profiles: None,
+        user_profiles: None,
         config: Config::default(),
         pending: Vec::new(),
     };
-    match &workspace.named {
-        Some(named) => compiler.named(named),
-        None => compiler.discovered(workspace.home.as_deref()),
+    match &workspace.config_file {
+        Some(named) => compiler.read_config_file(named),
+        None => compiler.read_discovered_files(workspace.home.as_deref()),
     }
-    compiler.holodeck_home();
-    compiler.settle_security();
+    compiler.read_holodeck_home();
+    compiler.apply_security();
     compiler.assemble_all();
     let mut config = compiler.config;
-    config.depends = recorder.into_asked().into_iter().collect();
+    config.depends = recorder.into_requested_files().into_iter().collect();
     config
 }
 
-mod discover;
-mod gather;
+mod discovery;
+mod servers;
 mod security;
-mod team;
-pub(crate) use gather::SHADOWED;
+mod dominds_team;
+pub(crate) use servers::SHADOWED;
 
 struct Compiler<'a> {
     root: &'a Path,
     lookup: &'a dyn Lookup,
     profiles: Profiles,
-    /// Those of the person's own files, once others are read that were only found. What is found changes nothing
-    /// of what is their own.
-    own_profiles: Option<Profiles>,
+    /// The profiles of the user's own files, saved before discovered files are read. Discovered files must not change
+    /// the user's own servers.
+    user_profiles: Option<Profiles>,
     config: Config,
-    /// Files that were read and whose servers are still drafts: a profile may come after its use.
+    /// Files whose servers are still drafts, because a profile may be defined after its use.
     pending: Vec<Pending>,
 }
 
@@ -81,7 +84,7 @@ struct Pending {
     source: usize,
     doc: Arc<Doc>,
     base: PathBuf,
-    drafts: Vec<Draft>,
+    drafts: Vec<ServerDraft>,
 }
 
 impl Compiler<'_> {
@@ -94,65 +97,65 @@ impl Compiler<'_> {
         base_folder(path, dialect, self.root, home.as_deref())
     }
 
-    /// Reads one file and what it includes; false where it is not there.
-    fn file(&mut self, path: &Path, dialect: Dialect, scope: Option<Scope>, depth: usize) -> bool {
+    /// Reads a file and its includes. Returns false if the file does not exist.
+    fn read_file(&mut self, path: &Path, dialect: Dialect, scope: Option<ServerScope>, depth: usize) -> bool {
         let base = self.base_folder(path, dialect);
-        self.file_from(base, path, dialect, scope, depth)
+        self.read_file_from(base, path, dialect, scope, depth)
     }
 
-    /// The same for a file whose relative paths start from `base`.
-    fn file_from(
+    /// Like [`Self::read_file`], with relative paths starting at `base`.
+    fn read_file_from(
         &mut self,
         base: PathBuf,
         path: &Path,
         dialect: Dialect,
-        scope: Option<Scope>,
+        scope: Option<ServerScope>,
         depth: usize,
     ) -> bool {
         let label = self.label(path);
         let parsed = match self.lookup.file(path) {
-            File::Content(bytes) => doc::parse(dialect.syntax(path), &bytes),
-            File::Missing => return false,
-            File::Unreadable(why) => {
+            FileLookup::Content(bytes) => doc::parse(dialect.syntax(path), &bytes),
+            FileLookup::Missing => return false,
+            FileLookup::Unreadable(why) => {
                 let text = format!("`{label}` cannot be read: {why}");
                 self.config.problems.push(
-                    Problem::error("file.unreadable", text).of(&label).fix("check its permissions"),
+                    Problem::error("file.unreadable", text).in_source(&label).fix("check its permissions"),
                 );
                 self.add_source(
                     path,
                     &label,
                     dialect,
-                    Outcome::Rejected,
-                    Parsed { doc: None, flaws: Vec::new(), lines: doc::Lines::default() },
+                    SourceOutcome::Rejected,
+                    ParsedDoc { doc: None, defects: Vec::new(), lines: doc::LineIndex::default() },
                 );
-                self.unreadable(path, &label, dialect);
+                self.handle_unreadable(path, &label, dialect);
                 return true;
             }
         };
-        let (fatal, damaged) = self.tell_flaws(&label, dialect, &parsed);
-        let source = self.add_source(path, &label, dialect, Outcome::Loaded, parsed);
+        let (fatal, damaged) = self.report_defects(&label, dialect, &parsed);
+        let source = self.add_source(path, &label, dialect, SourceOutcome::Loaded, parsed);
         let Some(doc) =
             self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
         else {
-            self.refuse(source, dialect);
-            self.unreadable(path, &label, dialect);
+            self.reject_source(source, dialect);
+            self.handle_unreadable(path, &label, dialect);
             return true;
         };
         let mut problems = std::mem::take(&mut self.config.problems);
         let mut cx =
-            Cx::new(label.clone(), dialect, &doc, base.clone(), self.lookup, &mut problems);
-        let mut loaded = dialect::read(&mut cx);
+            CompileContext::new(label.clone(), dialect, &doc, base.clone(), self.lookup, &mut problems);
+        let mut loaded = dialect::read_file(&mut cx);
         self.profiles.add(&mut cx, std::mem::take(&mut loaded.profiles));
         self.config.problems = problems;
-        if loaded.outcome == Outcome::Rejected {
+        if loaded.outcome == SourceOutcome::Rejected {
             self.close_unreadable(&label, dialect);
         }
-        for (section, node) in &loaded.invalid {
-            self.config.security.mark([*section], &label, doc.place(*node));
+        for (section, node) in &loaded.invalid_sections {
+            self.config.security.mark_invalid([*section], &label, doc.location(*node));
         }
-        self.take(source, doc, base, loaded, scope, &damaged, depth);
+        self.add_loaded(source, doc, base, loaded, scope, &damaged, depth);
         if dialect == Dialect::Dominds {
-            self.team(path);
+            self.read_dominds_team(path);
         }
         true
     }
@@ -162,40 +165,41 @@ impl Compiler<'_> {
         path: &Path,
         label: &Arc<str>,
         dialect: Dialect,
-        outcome: Outcome,
-        parsed: Parsed,
+        outcome: SourceOutcome,
+        parsed: ParsedDoc,
     ) -> usize {
         let doc = parsed.doc.map(Arc::new);
         let (label, path) = (label.clone(), path.to_path_buf());
-        self.config.sources.push(Source {
+        self.config.sources.push(ConfigSource {
             label,
             path,
             dialect,
             outcome,
-            found: self.own_profiles.is_some(),
-            lines: parsed.lines,
+            is_discovered: self.user_profiles.is_some(),
+            line_index: parsed.lines,
             doc,
         });
         self.config.sources.len() - 1
     }
 
-    /// Tells what is wrong with a file's text: whether it ends the whole file, and which servers it damages.
-    fn tell_flaws(
+    /// Reports the defects of a file's text. Returns whether they reject the whole file, and the servers that they
+    /// damage.
+    fn report_defects(
         &mut self,
         label: &str,
         dialect: Dialect,
-        parsed: &Parsed,
+        parsed: &ParsedDoc,
     ) -> (bool, BTreeSet<String>) {
         let (mut fatal, mut damaged) = (parsed.doc.is_none(), BTreeSet::new());
-        for flaw in &parsed.flaws {
-            if is_elsewhere(flaw, dialect) {
+        for defect in &parsed.defects {
+            if is_outside_server_list(defect, dialect) {
                 continue;
             }
-            let server = server_of(flaw, dialect);
-            let place = parsed.lines.place(flaw.offset);
-            let mut problem = Problem::new(flaw.severity, flaw.code, flaw.text.clone())
-                .at(label, place, &flaw.offset.to_string())
-                .fix(flaw.fix.clone());
+            let server = damaged_server(defect, dialect);
+            let place = parsed.lines.location(defect.offset);
+            let mut problem = Problem::new(defect.severity, defect.code, defect.text.clone())
+                .at(label, place, &defect.offset.to_string())
+                .fix(defect.fix.clone());
             problem.server.clone_from(&server);
             match server {
                 _ if !problem.is_error() => {}
@@ -207,27 +211,27 @@ impl Compiler<'_> {
         (fatal, damaged)
     }
 
-    /// Nothing of a file counts; its dialect says whether what it gave before goes on.
-    fn refuse(&mut self, source: usize, dialect: Dialect) {
+    /// Marks a file as rejected or failed, depending on its dialect.
+    fn reject_source(&mut self, source: usize, dialect: Dialect) {
         let policy =
-            self.profiles.get(dialect.profile()).map(|p| p.policy.availability.on_config_error);
+            self.profiles.get(dialect.profile_name()).map(|p| p.policy.availability.on_config_error);
         let outcome = match policy {
-            Some(OnConfigError::KeepLastGood) | None => Outcome::Rejected,
-            Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => Outcome::Failed,
+            Some(OnConfigError::KeepLastGood) | None => SourceOutcome::Rejected,
+            Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => SourceOutcome::Failed,
         };
         if let Some(source) = self.config.sources.get_mut(source) {
             source.outcome = outcome;
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one file's reading, taken over once")]
-    fn take(
+    #[expect(clippy::too_many_arguments, reason = "the result of reading one file")]
+    fn add_loaded(
         &mut self,
         source: usize,
         doc: Arc<Doc>,
         base: PathBuf,
-        mut loaded: Loaded,
-        scope: Option<Scope>,
+        mut loaded: DialectFile,
+        scope: Option<ServerScope>,
         damaged: &BTreeSet<String>,
         depth: usize,
     ) {
@@ -236,7 +240,7 @@ impl Compiler<'_> {
         }
         for draft in &mut loaded.servers {
             let name = draft.source.as_ref().map(|source| format!("{source}#{}", draft.id));
-            draft.sound &= !damaged.contains(name.as_ref().unwrap_or(&draft.id));
+            draft.is_valid &= !damaged.contains(name.as_ref().unwrap_or(&draft.id));
             if let Some(scope) = scope {
                 draft.policy.scope = Some(At::new(draft.node, scope));
             }
@@ -249,13 +253,13 @@ impl Compiler<'_> {
             drafts: loaded.servers,
         });
         for include in loaded.includes {
-            self.include(source, &doc, &base, &include, depth);
+            self.read_include(source, &doc, &base, &include, depth);
         }
-        // After its includes: what a file says of the host wins over what they say.
-        self.host(source, &doc, &base, loaded.host, loaded.gateway);
+        // Settings of the file override those of its includes, so they are applied last.
+        self.apply_host_keys(source, &doc, &base, loaded.host, loaded.gateway);
     }
 
-    fn host(
+    fn apply_host_keys(
         &mut self,
         source: usize,
         doc: &Doc,
@@ -267,18 +271,18 @@ impl Compiler<'_> {
         let label = sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let mut record = |path: &str, node: Option<NodeId>| {
             let node = node.unwrap_or(Doc::ROOT);
-            let (place, key) = (doc.place(node), doc.path(node));
-            origins.insert(path.to_string(), Origin::File { source: label.clone(), place, key });
+            let (location, key) = (doc.location(node), doc.path(node));
+            origins.insert(path.to_string(), ValueOrigin::File { source: label.clone(), location, key });
         };
         let mut layer = Layer::new(&mut record);
         layer.field("host", slot, host);
         layer.field("gateway", gateway_slot, gateway);
-        // What other files said is whole already.
+        // Paths from other files are already absolute.
         let paths = slot.secrets.0.values_mut().filter_map(|store| store.path.as_mut());
-        paths.for_each(|path| *path = normal(&base.join(&*path)).display().to_string());
+        paths.for_each(|path| *path = normalize_path(&base.join(&*path)).display().to_string());
     }
 
-    fn include(
+    fn read_include(
         &mut self,
         source: usize,
         doc: &Arc<Doc>,
@@ -286,35 +290,35 @@ impl Compiler<'_> {
         include: &Include,
         depth: usize,
     ) {
-        let path = normal(&base.join(&include.path));
+        let path = normalize_path(&base.join(&include.path));
         let label = self.config.sources.get(source).map(|s| s.label.clone()).unwrap_or_default();
         let report = |code: &str, text: String, fix: &str| {
             Problem::error(code, text)
-                .at(&label, doc.place(include.node), &doc.path(include.node))
+                .at(&label, doc.location(include.node), &doc.path(include.node))
                 .fix(fix)
         };
-        let (shown, place) = (crate::text::clip(&include.path), doc.place(include.node));
+        let (shown, place) = (crate::text::clip(&include.path), doc.location(include.node));
         if depth >= MAX_INCLUDES || self.config.sources.iter().any(|s| s.path == path) {
             let text = format!("`{shown}` is included already, or too deep");
             self.config.problems.push(report("include.again", text, "include each file once"));
             if depth >= MAX_INCLUDES {
-                self.config.security.mark(Section::UNREADABLE, &label, place);
+                self.config.security.mark_invalid(SecuritySection::UNREADABLE, &label, place);
             }
             return;
         }
-        let Some(dialect) = include.dialect.or_else(|| Dialect::of_path(&path)) else {
-            let text = format!("the name `{shown}` does not tell the file's format");
+        let Some(dialect) = include.dialect.or_else(|| Dialect::from_path(&path)) else {
+            let text = format!("the format of `{shown}` is not known from its name");
             self.config.problems.push(report(
                 "dialect.unknown",
                 text,
                 "add `dialect:` to the include",
             ));
-            self.config.security.mark(Section::UNREADABLE, &label, place);
+            self.config.security.mark_invalid(SecuritySection::UNREADABLE, &label, place);
             return;
         };
-        let is_there = self.file(&path, dialect, include.scope, depth + 1);
+        let is_there = self.read_file(&path, dialect, include.scope, depth + 1);
         if let Some(profile) = &include.profile {
-            self.use_profile(&path, dialect, profile);
+            self.set_profile(&path, dialect, profile);
         }
         if !is_there {
             let text = format!("the included file `{shown}` is not there");
@@ -324,25 +328,25 @@ impl Compiler<'_> {
                 "create it or remove the include",
             ));
             if dialect == Dialect::Native {
-                self.config.security.mark(Section::UNREADABLE, &label, place);
+                self.config.security.mark_invalid(SecuritySection::UNREADABLE, &label, place);
             }
         }
     }
 
-    /// The servers of a file have this profile, unless their entries name another.
-    fn use_profile(&mut self, path: &Path, dialect: Dialect, profile: &str) {
+    /// Sets the profile of a file's servers, except for entries that name another one.
+    fn set_profile(&mut self, path: &Path, dialect: Dialect, profile: &str) {
         let source = self.config.sources.iter().position(|source| source.path == path);
         let of_file = self.pending.iter_mut().filter(|pending| Some(pending.source) == source);
         for draft in of_file.flat_map(|pending| &mut pending.drafts) {
-            if draft.profile == dialect.profile() {
+            if draft.profile == dialect.profile_name() {
                 profile.clone_into(&mut draft.profile);
             }
         }
     }
 }
 
-/// Paths start from the folder of their file; where that is a dot folder of a project, from the
-/// project. In a file that another client keeps for the person they start from the root.
+/// Returns the folder that relative paths start from: the file's folder, or the project if the file's folder is a dot
+/// folder. Paths in a user's file of another client start from the root.
 fn base_folder(path: &Path, dialect: Dialect, root: &Path, home: Option<&Path>) -> PathBuf {
     let folder = path.parent().unwrap_or(root);
     let project = folder
@@ -360,18 +364,18 @@ fn base_folder(path: &Path, dialect: Dialect, root: &Path, home: Option<&Path>) 
     .to_path_buf()
 }
 
-/// Whether a key that stands twice is in a part of another client's settings that is not its list
-/// of servers: to that client the last one counts, and most of the file is none of our business.
-fn is_elsewhere(flaw: &Flaw, dialect: Dialect) -> bool {
+/// Returns whether a duplicate key is outside of the list of servers in another client's settings. That client uses the
+/// last value, and Toolcrib does not read most of that file.
+fn is_outside_server_list(defect: &Defect, dialect: Dialect) -> bool {
     let settings = matches!(dialect, Dialect::Claude | Dialect::Cursor | Dialect::Gemini);
-    settings && flaw.path.first().is_some_and(|key| key != "mcpServers")
+    settings && defect.path.first().is_some_and(|key| key != "mcpServers")
 }
 
-/// The server that a flaw in a map belongs to; none where it damages the file or its list of servers.
-fn server_of(flaw: &Flaw, dialect: Dialect) -> Option<String> {
+/// Returns the server that a defect damages, or `None` if the defect damages the file or its list of servers.
+fn damaged_server(defect: &Defect, dialect: Dialect) -> Option<String> {
     let listed = match dialect {
         Dialect::Holodeck | Dialect::Minion | Dialect::Docker => return None,
-        _ => &flaw.path,
+        _ => &defect.path,
     };
     match listed.as_slice() {
         [list, server, ..]

@@ -1,17 +1,17 @@
-//! `.env` files: quotes, `export`, comments, values over several lines.
+//! Parser for `.env` files with quotes, `export`, comments and multi-line values.
 
-/// The variables of a file, in order; lines that are none, by their number.
+/// Returns the variables in order, and the line numbers of invalid lines.
 pub fn parse(text: &str) -> (Vec<(String, String)>, Vec<u32>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (mut values, mut bad) = (Vec::new(), Vec::new());
     let mut rest = text;
     let mut line = 1;
     while !rest.is_empty() {
-        let (found, after) = assignment(rest);
+        let (found, after) = parse_assignment(rest);
         match found {
-            Found::Variable(name, value) => values.push((name, value)),
-            Found::Nothing => {}
-            Found::Bad => bad.push(line),
+            ParsedLine::Variable(name, value) => values.push((name, value)),
+            ParsedLine::Blank => {}
+            ParsedLine::Invalid => bad.push(line),
         }
         let consumed = rest.len() - after.len();
         line += rest.get(..consumed).unwrap_or_default().matches('\n').count() as u32;
@@ -20,51 +20,51 @@ pub fn parse(text: &str) -> (Vec<(String, String)>, Vec<u32>) {
     (values, bad)
 }
 
-enum Found {
+enum ParsedLine {
     Variable(String, String),
-    Nothing,
-    Bad,
+    Blank,
+    Invalid,
 }
 
-/// Reads one assignment and returns what follows it.
-fn assignment(text: &str) -> (Found, &str) {
+/// Parses one line and returns the remaining text.
+fn parse_assignment(text: &str) -> (ParsedLine, &str) {
     let (line, after) = text.split_once('\n').unwrap_or((text, ""));
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('#') {
-        return (Found::Nothing, after);
+        return (ParsedLine::Blank, after);
     }
     let Some((name, _)) = line.split_once('=') else {
-        return (Found::Bad, after);
+        return (ParsedLine::Invalid, after);
     };
     let start = name.len() + 1;
     let name = name.trim();
     let name = name.strip_prefix("export ").unwrap_or(name).trim();
-    if !crate::value::is_variable(name) {
-        return (Found::Bad, after);
+    if !crate::value::is_variable_name(name) {
+        return (ParsedLine::Invalid, after);
     }
     let value = text.get(start..).unwrap_or_default().trim_start_matches([' ', '\t']);
     let (value, after) = match value.chars().next() {
-        Some(quote @ ('"' | '\'')) => match quoted(value.get(1..).unwrap_or_default(), quote) {
+        Some(quote @ ('"' | '\'')) => match parse_quoted(value.get(1..).unwrap_or_default(), quote) {
             Some(found) => found,
-            None => return (Found::Bad, after),
+            None => return (ParsedLine::Invalid, after),
         },
         _ => {
             let (line, after) = value.split_once('\n').unwrap_or((value, ""));
-            (bare(line), after)
+            (parse_unquoted(line), after)
         }
     };
-    (Found::Variable(name.to_string(), value), after)
+    (ParsedLine::Variable(name.to_string(), value), after)
 }
 
-/// Text without quotes ends at a comment that stands apart.
-fn bare(line: &str) -> String {
+/// Parses an unquoted value, which ends at a comment after whitespace.
+fn parse_unquoted(line: &str) -> String {
     let end = line.find(" #").or_else(|| line.find("\t#")).unwrap_or(line.len());
     let value = line.get(..end).unwrap_or_default();
     if value.starts_with('#') { String::new() } else { value.trim().to_string() }
 }
 
-/// The text up to the closing quote, and what follows its line. Only double quotes know escapes.
-fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+/// Parses up to the closing quote and skips the rest of the line. Only double quotes have escapes.
+fn parse_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_forms() {
+    fn dotenv_parses_common_forms() {
         check(
             "A=1\nexport B=two words # note\n# C=3\n\nD=\n",
             &[("A", "1"), ("B", "two words"), ("D", "")],
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_told_and_passed_over() {
+    fn invalid_dotenv_lines_are_reported_and_skipped() {
         check("A=1\nnonsense\n1B=2\nC=3", &[("A", "1"), ("C", "3")], &[2, 3]);
         check("A=\"never closed\nB=2", &[("B", "2")], &[1]);
     }

@@ -1,4 +1,4 @@
-//! Entries there and back, in each syntax.
+//! Tests of adding and removing entries in each syntax.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -11,18 +11,18 @@ fn ours() -> Json {
     json!({"command": "/bin/x", "args": ["a b", "--c"], "headers": {"X-Y": "z"}})
 }
 
-/// Puts the entry in and takes it out again; the text with it and the text without it.
+/// Adds the entry and removes it again. Returns the text with the entry and the text without it.
 fn there_and_back(syntax: Syntax, text: &str) -> (String, String) {
     let with = with_entry(syntax, text, &PATH, &ours()).unwrap();
-    assert_eq!(entry(syntax, &with, &PATH).unwrap(), Some(ours()), "{with}");
-    assert_eq!(with_entry(syntax, &with, &PATH, &ours()).unwrap(), with, "twice is once");
+    assert_eq!(find_entry(syntax, &with, &PATH).unwrap(), Some(ours()), "{with}");
+    assert_eq!(with_entry(syntax, &with, &PATH, &ours()).unwrap(), with, "edits are idempotent");
     let without = without_entry(syntax, &with, &PATH).unwrap();
-    assert_eq!(entry(syntax, &without, &PATH).unwrap(), None, "{without}");
+    assert_eq!(find_entry(syntax, &without, &PATH).unwrap(), None, "{without}");
     (with, without)
 }
 
 #[test]
-fn json_keeps_its_comments_and_its_form() {
+fn json_edit_keeps_comments_and_formatting() {
     let text = "{\n\t// mine\n\t\"servers\": {\n\t\t\"a\": {\"command\": \"x\"}, // one\n\t},\n\t\"z\": 1 /* last */\n}\n";
     let (with, without) = there_and_back(Syntax::Json, text);
     let added =
@@ -36,7 +36,7 @@ fn json_keeps_its_comments_and_its_form() {
 }
 
 #[test]
-fn toml_keeps_its_comments_and_its_order() {
+fn toml_edit_keeps_comments_and_order() {
     let text =
         "# top\nmodel = \"m\" # mine\n\n[servers.a] # one\ncommand = 'x'\n\n[other]\nk = 1\n";
     let (with, without) = there_and_back(Syntax::Toml, text);
@@ -51,7 +51,7 @@ fn toml_keeps_its_comments_and_its_order() {
 }
 
 #[test]
-fn yaml_is_changed_by_whole_lines() {
+fn yaml_edit_changes_whole_lines() {
     let text = "# top\nmodel: m # mine\nservers:  # all\n    # one\n    a:\n        command: x\n\n# then\nother:\n  - 1\n";
     let (with, without) = there_and_back(Syntax::Yaml, text);
     let added =
@@ -63,7 +63,7 @@ fn yaml_is_changed_by_whole_lines() {
 }
 
 #[test]
-fn a_file_that_says_nothing_gets_the_entry_alone() {
+fn empty_file_gets_the_entry_alone() {
     for syntax in [Syntax::Json, Syntax::Toml, Syntax::Yaml] {
         for text in ["", "\n", "\u{feff}"] {
             there_and_back(syntax, text);
@@ -75,7 +75,7 @@ fn a_file_that_says_nothing_gets_the_entry_alone() {
 }
 
 #[test]
-fn ends_of_lines_and_a_mark_stay() {
+fn edit_keeps_line_endings_and_bom() {
     for (syntax, text) in [
         (Syntax::Json, "\u{feff}{\r\n  \"servers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n"),
         (Syntax::Toml, "# a\r\n[servers.a]\r\nx = 1\r\n"),
@@ -89,7 +89,7 @@ fn ends_of_lines_and_a_mark_stay() {
 }
 
 #[test]
-fn an_entry_that_is_there_gives_way_where_it_stands() {
+fn existing_entry_is_replaced_in_place() {
     for (syntax, text, after) in [
         (Syntax::Json, r#"{"servers": {"ours": {"url": "u"}, "b": 1}}"#, "\"b\": 1"),
         (Syntax::Toml, "[servers.ours]\nurl = 'u'\n\n[servers.b]\nx = 1\n", "[servers.b]"),
@@ -102,7 +102,7 @@ fn an_entry_that_is_there_gives_way_where_it_stands() {
 }
 
 #[test]
-fn what_cannot_be_changed_for_sure_is_left_alone() {
+fn unsafe_edits_are_rejected() {
     for (syntax, text) in [
         (Syntax::Json, "[1]"),
         (Syntax::Json, r#"{"servers": []}"#),
@@ -121,20 +121,20 @@ fn what_cannot_be_changed_for_sure_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_place() {
+fn syntax_errors_in_edited_files_are_located() {
     for (syntax, text, line) in [
         (Syntax::Json, "{\n  \"a\": [1\n}", 2),
         (Syntax::Toml, "a = 1\nb = = 2\n", 2),
         (Syntax::Yaml, "a: 1\nb: [1\n", 2),
     ] {
         match with_entry(syntax, text, &PATH, &ours()) {
-            Err(EditError::Unreadable { place, .. }) => assert!(place.line >= line, "{place:?}"),
+            Err(EditError::Unreadable { location, .. }) => assert!(location.line >= line, "{location:?}"),
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// What files are made of, put together in any way.
+/// Fragments of files, combined at random.
 const PIECES: [&str; 40] = [
     "{",
     "}",
@@ -180,16 +180,16 @@ const PIECES: [&str; 40] = [
 
 proptest! {
     #[test]
-    fn whatever_a_file_is_made_of_an_edit_does_what_was_wanted_or_nothing(
+    fn edits_of_arbitrary_text_are_exact_or_rejected(
         pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..24)
     ) {
         let text = pieces.concat();
         for syntax in [Syntax::Json, Syntax::Toml, Syntax::Yaml] {
             if let Ok(with) = with_entry(syntax, &text, &PATH, &ours()) {
-                prop_assert_eq!(entry(syntax, &with, &PATH), Ok(Some(ours())));
+                prop_assert_eq!(find_entry(syntax, &with, &PATH), Ok(Some(ours())));
             }
             if let Ok(without) = without_entry(syntax, &text, &PATH) {
-                prop_assert_eq!(entry(syntax, &without, &PATH), Ok(None));
+                prop_assert_eq!(find_entry(syntax, &without, &PATH), Ok(None));
             }
         }
     }

@@ -1,31 +1,32 @@
-//! A line of a file as anybody may see it: what may be a secret there is masked.
+//! Excerpts of a file for problem reports, with secrets masked.
 
-use crate::model::Source;
-use crate::sensitive::{masked_in_line, may_be_secret};
+use crate::model::ConfigSource;
+use crate::secret_detection::{secret_ranges_in_line, may_be_secret};
 use crate::value::MASK;
 
-/// What is below a key with one of these in its name may be a secret, whatever its own name.
-const HOLDERS: [&str; 4] = ["env", "header", "config", "default"];
+/// Values below a key that contains one of these words may be secrets, regardless of their own key.
+const SECRET_HOLDERS: [&str; 4] = ["env", "header", "config", "default"];
 
-impl Source {
-    /// A line, and the place that a character of it has then; both are counted from 1, and so is the place.
+impl ConfigSource {
+    /// Returns a line with secrets masked, and the column in it that corresponds to `column`. Lines and columns are
+    /// counted from 1.
     pub fn excerpt(&self, line: u32, column: u32) -> Option<(String, usize)> {
-        let text = self.lines.line(line)?;
+        let text = self.line_index.line_text(line)?;
         let column = column.saturating_sub(1) as usize;
         let caret = text.char_indices().nth(column).map_or(text.len(), |(at, _)| at);
         let mut hidden: Vec<_> = match &self.doc {
             Some(doc) => {
-                let scalars = doc.scalars_of(line, &is_sensitive);
-                scalars.filter_map(|(at, value)| Some((at, end_of(text, at, value)?))).collect()
+                let scalars = doc.scalars_in_line(line, &is_sensitive);
+                scalars.filter_map(|(at, value)| Some((at, mask_end(text, at, value)?))).collect()
             }
-            None => all_but_keys(text),
+            None => all_except_keys(text),
         };
-        let before = line.checked_sub(1).and_then(|before| self.lines.line(before));
-        hidden.extend(masked_in_line(before, text));
+        let before = line.checked_sub(1).and_then(|before| self.line_index.line_text(before));
+        hidden.extend(secret_ranges_in_line(before, text));
         hidden.sort_unstable();
         let (mut shown, mut from, mut place) = (String::new(), 0, None);
         for (start, end) in hidden.into_iter().filter(|(start, end)| start < end) {
-            // Two that overlap are one.
+            // Overlapping ranges are merged.
             if start < from {
                 from = from.max(end);
                 continue;
@@ -49,11 +50,12 @@ impl Source {
 
 fn is_sensitive(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
-    may_be_secret(key) || HOLDERS.iter().any(|word| lower.contains(word))
+    may_be_secret(key) || SECRET_HOLDERS.iter().any(|word| lower.contains(word))
 }
 
-/// What is not certainly a key, in a line of a file that could not be read: nobody knows what it stands below.
-fn all_but_keys(line: &str) -> Vec<(usize, usize)> {
+/// Returns the ranges of a line that are not certainly keys. The file could not be parsed, so the keys above the line
+/// are unknown.
+fn all_except_keys(line: &str) -> Vec<(usize, usize)> {
     let mut hidden = Vec::new();
     let (mut at, mut depth, mut may_be_key) = (0, 0_usize, true);
     while let Some(c) = line.get(at..).and_then(|rest| rest.chars().next()) {
@@ -67,7 +69,7 @@ fn all_but_keys(line: &str) -> Vec<(usize, usize)> {
             ':' | '=' => may_be_key = false,
             _ => {
                 let key = key_end(line, at).filter(|_| may_be_key);
-                end = key.unwrap_or_else(|| loose_end(line, at, depth > 0));
+                end = key.unwrap_or_else(|| value_end(line, at, depth > 0));
                 if key.is_none() {
                     hidden.push((at, end));
                 }
@@ -79,7 +81,7 @@ fn all_but_keys(line: &str) -> Vec<(usize, usize)> {
     hidden
 }
 
-/// Where a key ends that begins there.
+/// Returns the end of a key that starts at `start`.
 fn key_end(line: &str, start: usize) -> Option<usize> {
     let rest = line.get(start..)?;
     let end = match rest.chars().next()? {
@@ -95,8 +97,8 @@ fn key_end(line: &str, start: usize) -> Option<usize> {
     (is_key && end > 0).then_some(start + end)
 }
 
-/// Where something ends that begins there and is no key: where in doubt, with the line.
-fn loose_end(line: &str, start: usize, is_in_brackets: bool) -> usize {
+/// Returns the end of a value that starts at `start`, or the end of the line if in doubt.
+fn value_end(line: &str, start: usize, is_in_brackets: bool) -> usize {
     let rest = line.get(start..).unwrap_or_default();
     let end = match rest.starts_with(['"', '\'']) {
         true => quoted_end(rest),
@@ -105,7 +107,7 @@ fn loose_end(line: &str, start: usize, is_in_brackets: bool) -> usize {
     start + end.unwrap_or(rest.len())
 }
 
-/// The length of a quoted text, if its end is in the line.
+/// Returns the length of a quoted text that ends in the line.
 fn quoted_end(rest: &str) -> Option<usize> {
     let quote = rest.chars().next()?;
     let mut is_escaped = false;
@@ -117,53 +119,53 @@ fn quoted_end(rest: &str) -> Option<usize> {
     end.map(|(at, c)| at + c.len_utf8())
 }
 
-/// Whether it is a name, behind the word for credentials or alone: what else stands beside one, or in its place where
-/// it is missing, may be a secret.
+/// Returns whether the value is exactly one reference, with or without `Bearer `. Other text beside a reference, or its
+/// default, may be a secret.
 fn is_reference(value: &str) -> bool {
     let value = value.strip_prefix("Bearer ").unwrap_or(value);
     let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || "_:.".contains(c)))
 }
 
-/// Where a value ends that begins there; a reference to one may be seen.
-fn end_of(line: &str, start: usize, value: &str) -> Option<usize> {
+/// Returns the end of a value to mask, or `None` for a reference.
+fn mask_end(line: &str, start: usize, value: &str) -> Option<usize> {
     if is_reference(value) {
         return None;
     }
     let rest = line.get(start..)?;
     let quote = usize::from(rest.starts_with(['"', '\'']));
     let is_as_it_is = rest.get(quote..).is_some_and(|rest| rest.starts_with(value));
-    // What is written in another way than it is read goes to the end of the line.
+    // If the source text differs from the value, the rest of the line is masked.
     Some(if is_as_it_is { start + 2 * quote + value.len() } else { line.len() }.min(line.len()))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Memory, Named, Workspace, compile};
+    use crate::{MemoryLookup, ConfigFile, Workspace, compile};
 
-    fn shown(text: &str, line: u32, column: u32) -> (String, usize) {
-        let named = Named { path: "/w/toolcrib.yaml".into(), dialect: None };
-        let workspace = Workspace { root: "/w".into(), home: None, named: Some(named) };
-        let world = Memory::default().with_file("/w/toolcrib.yaml", text);
+    fn excerpt(text: &str, line: u32, column: u32) -> (String, usize) {
+        let named = ConfigFile { path: "/w/toolcrib.yaml".into(), dialect: None };
+        let workspace = Workspace { root: "/w".into(), home: None, config_file: Some(named) };
+        let world = MemoryLookup::default().with_file("/w/toolcrib.yaml", text);
         compile(&workspace, &world).sources[0].excerpt(line, column).unwrap()
     }
 
     #[test]
-    fn only_what_may_be_a_secret_is_masked_and_the_caret_stays_where_it_was() {
+    fn excerpt_masks_secrets_and_moves_the_caret() {
         let text = "version: 1\nservers:\n  a: { command: x, env: { A: c4nary, B: \"c4nary\", C: \"${N}\", D: \"c\\x34nary\" } }\n  b:\n    command: 7\n    headers: { é: 'c4nary', X: 1 }\n";
         let line = "  a: { command: x, env: { A: ***, B: ***, C: \"${N}\", D: ***";
-        assert_eq!(shown(text, 3, 4), (line.to_string(), 4));
-        // On `C`, after two that are shorter now; and on one that is masked.
+        assert_eq!(excerpt(text, 3, 4), (line.to_string(), 4));
+        // The column of `C` is behind two shorter masks; the other one is inside a mask.
         let column = text.lines().nth(2).unwrap().find("C:").unwrap() as u32 + 1;
-        assert_eq!(shown(text, 3, column), (line.to_string(), line.find("C:").unwrap() + 1));
+        assert_eq!(excerpt(text, 3, column), (line.to_string(), line.find("C:").unwrap() + 1));
         let column = text.lines().nth(2).unwrap().find("c4nary").unwrap() as u32 + 1;
-        assert_eq!(shown(text, 3, column), (line.to_string(), line.find("***").unwrap() + 1));
-        assert_eq!(shown(text, 5, 14), ("    command: 7".to_string(), 14));
-        assert_eq!(shown(text, 6, 5).0, "    headers: { é: ***, X: *** }");
+        assert_eq!(excerpt(text, 3, column), (line.to_string(), line.find("***").unwrap() + 1));
+        assert_eq!(excerpt(text, 5, 14), ("    command: 7".to_string(), 14));
+        assert_eq!(excerpt(text, 6, 5).0, "    headers: { é: ***, X: *** }");
     }
 
     #[test]
-    fn what_stands_beside_a_reference_or_for_it_is_masked() {
+    fn excerpt_masks_text_beside_references_and_defaults() {
         for (value, expected) in [
             ("${A}", "${A}"),
             ("${env:A_1.b}", "${env:A_1.b}"),
@@ -174,12 +176,12 @@ mod tests {
             ("${A}${B} c4nary}", "***"),
         ] {
             let text = format!("version: 1\nservers: {{}}\nx: 1\nenv:\n  A: {value}\n");
-            assert_eq!(shown(&text, 5, 3).0, format!("  A: {expected}"), "{value}");
+            assert_eq!(excerpt(&text, 5, 3).0, format!("  A: {expected}"), "{value}");
         }
     }
 
     #[test]
-    fn of_a_file_that_cannot_be_read_only_keys_are_shown() {
+    fn excerpt_of_unparsed_file_shows_only_keys() {
         for (line, expected) in [
             ("    A: c4nary", "    A: ***"),
             ("    A: 'c4nary", "    A: ***"),
@@ -200,11 +202,11 @@ mod tests {
             ("}}]],,::", "}}]],,::"),
         ] {
             let text = format!("version: 1\n{line}\n\t]: broken: [\n");
-            assert_eq!(shown(&text, 2, 1).0.trim_end(), expected, "{line}");
+            assert_eq!(excerpt(&text, 2, 1).0.trim_end(), expected, "{line}");
         }
-        // The caret stays at what it was on.
+        // The caret stays on the same text.
         let text = "{\n \"A\": \"c4nary\" \"B\": 1\n";
-        let (line, place) = shown(text, 2, 16);
+        let (line, place) = excerpt(text, 2, 16);
         assert_eq!((line.as_str(), place), (" \"A\": *** ***: ***", 11));
     }
 }

@@ -1,53 +1,55 @@
-//! The compiled configuration in the native format, each value with where it came from.
+//! Output of the compiled configuration in the native format, with the origin of each value.
 
 use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json, json};
 
-use crate::model::host::Input;
-use crate::model::setting::{Setting, Show};
-use crate::model::{Config, Origin, ServerSpec, to_json};
-use crate::yaml;
+use crate::model::host::InputSpec;
+use crate::model::setting::{Setting, SecretVisibility};
+use crate::model::{Config, ValueOrigin, ServerSpec, to_json};
+use crate::yaml_writer;
 
 impl Config {
-    /// The whole configuration as native YAML; with [`Show::Revealed`] it compiles to the same thing.
-    pub fn explain(&self, show: Show) -> String {
-        self.written(self.shown(), self.native_head(show), show)
+    /// Returns the configuration as native YAML. With [`SecretVisibility::Revealed`] it compiles to the same
+    /// configuration.
+    pub fn explain(&self, show: SecretVisibility) -> String {
+        self.write_yaml(self.servers_by_name(), self.native_header(show), show)
     }
 
-    /// One server as native YAML.
-    pub fn explain_server(&self, spec: &ServerSpec, show: Show) -> String {
-        let mut shown = self.shown();
+    /// Returns one server as native YAML.
+    pub fn explain_server(&self, spec: &ServerSpec, show: SecretVisibility) -> String {
+        let mut shown = self.servers_by_name();
         shown.retain(|_, other| std::ptr::eq(*other, spec));
-        self.written(shown, Map::from_iter([("version".to_string(), json!(1))]), show)
+        self.write_yaml(shown, Map::from_iter([("version".to_string(), json!(1))]), show)
     }
 
-    /// The whole configuration as native JSON, without the origins.
-    pub fn native(&self, show: Show) -> Json {
-        let mut native = self.native_head(show);
-        native.insert("servers".to_string(), entries(&self.shown(), show));
+    /// Returns the configuration as native JSON without origins.
+    pub fn native(&self, show: SecretVisibility) -> Json {
+        let mut native = self.native_header(show);
+        native.insert("servers".to_string(), native_entries(&self.servers_by_name(), show));
         Json::Object(native)
     }
 
-    /// Where each value of a server came from, by its native path.
+    /// Returns the origin of each value of a server by its native path.
     pub fn origins(&self, spec: &ServerSpec) -> Map<String, Json> {
         let mut found = Map::new();
-        leaves(&Json::Object(spec.native(Show::Masked)), String::new(), &mut |path| {
-            found.insert(path.to_string(), json!(spec.origins.of(path).to_string()));
+        visit_leaves(&Json::Object(spec.native(SecretVisibility::Masked)), String::new(), &mut |path| {
+            found.insert(path.to_string(), json!(spec.origins.origin(path).to_string()));
         });
         found
     }
 
-    /// Where a value of the host or the gateway came from, by its native path such as `host.grants.members.alice.toolsets`.
-    pub fn origin(&self, path: &str) -> Origin {
+    /// Returns the origin of a value of the host or the gateway by its native path, such as
+    /// `host.grants.members.alice.toolsets`.
+    pub fn origin(&self, path: &str) -> ValueOrigin {
         crate::model::ancestors(path)
             .find_map(|path| self.origins.get(path).cloned())
-            .unwrap_or_else(|| Origin::Profile("native".into()))
+            .unwrap_or_else(|| ValueOrigin::Profile("native".into()))
     }
 
-    /// Whether two configurations are the same in everything but where they were written.
-    pub fn same_as(&self, other: &Self) -> bool {
+    /// Returns whether two configurations are equal except for their origins.
+    pub fn is_equivalent(&self, other: &Self) -> bool {
         let servers = |config: &Self| -> Vec<_> {
             config.servers.iter().map(|s| (s.id.clone(), s.hash, s.extras.clone())).collect()
         };
@@ -57,19 +59,19 @@ impl Config {
             && servers(self) == servers(other)
     }
 
-    fn native_head(&self, show: Show) -> Map<String, Json> {
+    fn native_header(&self, show: SecretVisibility) -> Map<String, Json> {
         let mut native = Map::from_iter([("version".to_string(), json!(1))]);
         native.extend(self.host.keys(show).map(|keys| ("host".to_string(), to_json(keys))));
         native.extend(self.gateway.keys(show).map(|keys| ("gateway".to_string(), to_json(keys))));
         if !self.inputs.is_empty() {
-            let shown = |(id, input): (&String, &Input)| (id.clone(), to_json(input.shown(show)));
+            let shown = |(id, input): (&String, &InputSpec)| (id.clone(), to_json(input.masked(show)));
             native.insert("inputs".to_string(), self.inputs.iter().map(shown).collect());
         }
         native
     }
 
-    /// The servers by id, or by the whole key where two have the same id.
-    fn shown(&self) -> Shown<'_> {
+    /// Returns the servers by id, or by key if two servers have the same id.
+    fn servers_by_name(&self) -> ServersByName<'_> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for spec in &self.servers {
             *counts.entry(&spec.id).or_default() += 1;
@@ -79,12 +81,12 @@ impl Config {
         self.servers.iter().map(|spec| (id(spec), spec)).collect()
     }
 
-    fn written(&self, shown: Shown<'_>, mut native: Map<String, Json>, show: Show) -> String {
-        native.insert("servers".to_string(), entries(&shown, show));
-        yaml::write(&native, &|path| match path {
+    fn write_yaml(&self, shown: ServersByName<'_>, mut native: Map<String, Json>, show: SecretVisibility) -> String {
+        native.insert("servers".to_string(), native_entries(&shown, show));
+        yaml_writer::write(&native, &|path| match path {
             ["servers", _, "x-source"] => String::new(),
             ["servers", id, rest @ ..] => {
-                shown.get(*id).map(|spec| remark(spec, rest)).unwrap_or_default()
+                shown.get(*id).map(|spec| origin_comment(spec, rest)).unwrap_or_default()
             }
             ["host" | "gateway", ..] => self.origin(&path.join(".")).to_string(),
             _ => String::new(),
@@ -92,11 +94,11 @@ impl Config {
     }
 }
 
-/// Servers by the name that they are shown under.
-type Shown<'a> = IndexMap<String, &'a ServerSpec>;
+/// Servers by their displayed name.
+type ServersByName<'a> = IndexMap<String, &'a ServerSpec>;
 
-/// Native entries; one that is not shown by its id says which part of its name is the file.
-fn entries(shown: &Shown<'_>, show: Show) -> Json {
+/// Returns the native entries. An entry that is not named by its id gets its file as `x-source`.
+fn native_entries(shown: &ServersByName<'_>, show: SecretVisibility) -> Json {
     let entry = |(name, spec): (&String, &&ServerSpec)| {
         let mut entry = spec.native(show);
         if *name != spec.id {
@@ -107,21 +109,21 @@ fn entries(shown: &Shown<'_>, show: Show) -> Json {
     shown.iter().map(entry).collect()
 }
 
-fn remark(spec: &ServerSpec, path: &[&str]) -> String {
+fn origin_comment(spec: &ServerSpec, path: &[&str]) -> String {
     match path {
-        ["profile"] => format!("compiled from {}:{} ({})", spec.source, spec.place, spec.dialect),
-        _ => spec.origins.of(&path.join(".")).to_string(),
+        ["profile"] => format!("compiled from {}:{} ({})", spec.source, spec.location, spec.dialect),
+        _ => spec.origins.origin(&path.join(".")).to_string(),
     }
 }
 
-fn leaves(json: &Json, path: String, tell: &mut dyn FnMut(&str)) {
+fn visit_leaves(json: &Json, path: String, visit: &mut dyn FnMut(&str)) {
     match json {
         Json::Object(map) if !map.is_empty() => {
             for (key, value) in map {
                 let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                leaves(value, below, tell);
+                visit_leaves(value, below, visit);
             }
         }
-        _ => tell(&path),
+        _ => visit(&path),
     }
 }

@@ -1,47 +1,48 @@
-//! Other clients' servers as a `toolcrib.yaml` that a person would write.
+//! Conversion of other clients' servers to a readable `toolcrib.yaml`.
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::assemble::settle;
+use crate::assemble::apply_dependent_defaults;
 use crate::dialect::Dialect;
-use crate::model::setting::{Setting, Show};
+use crate::model::setting::{Setting, SecretVisibility};
 use crate::model::transport::TransportSettings;
 use crate::model::{Config, ServerSpec, to_json};
 use crate::profile::Profiles;
-use crate::yaml;
+use crate::yaml_writer;
 
-/// A native file made of other files.
+/// A native file with the servers of other files.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Imported {
+pub struct ImportedConfig {
+    /// The text of the native file.
     pub text: String,
-    /// The id that each server got, and the key that it had.
+    /// The new id and the original key of each server.
     pub servers: Vec<(String, String)>,
-    /// What the native format has no place for: the server's key and the foreign one.
+    /// Keys without a native equivalent: the server's key and the foreign key.
     pub lost: Vec<(String, String)>,
 }
 
-/// Writes the servers of several configurations as one native file. The same server in two files is
-/// written once; two servers of one id are told apart by the dialect they come from.
-pub fn import(configs: &[Config]) -> Imported {
+/// Writes the servers of several configurations as one native file. Equal servers are written once. Different servers
+/// with the same id get the dialect as a suffix.
+pub fn import(configs: &[Config]) -> ImportedConfig {
     let profiles = Profiles::built_in();
     let mut entries = Map::new();
-    let mut imported = Imported { text: String::new(), servers: Vec::new(), lost: Vec::new() };
-    let mut seen: Vec<(String, crate::Hash)> = Vec::new();
+    let mut imported = ImportedConfig { text: String::new(), servers: Vec::new(), lost: Vec::new() };
+    let mut seen: Vec<(String, crate::ConfigHash)> = Vec::new();
     for spec in configs.iter().flat_map(|config| &config.servers) {
         if seen.contains(&(spec.id.clone(), spec.hash)) {
             continue;
         }
         seen.push((spec.id.clone(), spec.hash));
-        let id = free_id(&entries, spec);
+        let id = unused_id(&entries, spec);
         imported.lost.extend(spec.extras.keys().map(|key| (spec.key(), key.clone())));
         imported.servers.push((id.clone(), spec.key()));
-        entries.insert(id, Json::Object(short(&profiles, spec)));
+        entries.insert(id, Json::Object(short_entry(&profiles, spec)));
     }
-    imported.text = document(entries, configs);
+    imported.text = write_document(entries, configs);
     imported
 }
 
-fn document(entries: Map<String, Json>, configs: &[Config]) -> String {
+fn write_document(entries: Map<String, Json>, configs: &[Config]) -> String {
     let mut native = Map::from_iter([("version".to_string(), json!(1))]);
     let inputs: Map<String, Json> = configs
         .iter()
@@ -52,25 +53,25 @@ fn document(entries: Map<String, Json>, configs: &[Config]) -> String {
         native.insert("inputs".to_string(), Json::Object(inputs));
     }
     native.insert("servers".to_string(), Json::Object(entries));
-    yaml::write(&native, &|_| String::new())
+    yaml_writer::write(&native, &|_| String::new())
 }
 
-fn free_id(taken: &Map<String, Json>, spec: &ServerSpec) -> String {
+fn unused_id(taken: &Map<String, Json>, spec: &ServerSpec) -> String {
     let candidates = std::iter::once(spec.id.clone())
         .chain(std::iter::once(format!("{}-{}", spec.id, spec.dialect)))
         .chain((2..).map(|n| format!("{}-{}-{n}", spec.id, spec.dialect)));
     candidates.into_iter().find(|id| !taken.contains_key(id)).unwrap_or_default()
 }
 
-/// The entry in its short form: only what differs from the defaults of its profile.
-fn short(profiles: &Profiles, spec: &ServerSpec) -> Map<String, Json> {
-    let name = spec.dialect.profile();
-    let Some(profile) = profiles.get(name) else { return spec.native(Show::Revealed) };
+/// Returns the short form of an entry: the differences from its profile's defaults.
+fn short_entry(profiles: &Profiles, spec: &ServerSpec) -> Map<String, Json> {
+    let name = spec.dialect.profile_name();
+    let Some(profile) = profiles.get(name) else { return spec.native(SecretVisibility::Revealed) };
     let startup_is_given = profile.origins.values.contains_key("timeouts.startup");
     let mut usual = profile.policy.clone();
-    settle(&mut usual, &spec.id, &spec.transport, startup_is_given);
-    let own = to_json(spec.policy.keys(Show::Revealed));
-    let policy = differing(&own, &to_json(usual.keys(Show::Revealed)));
+    apply_dependent_defaults(&mut usual, &spec.id, &spec.transport, startup_is_given);
+    let own = to_json(spec.policy.keys(SecretVisibility::Revealed));
+    let policy = difference(&own, &to_json(usual.keys(SecretVisibility::Revealed)));
     let mut entry = Map::new();
     if name != Dialect::Native.as_str() {
         entry.insert("profile".to_string(), json!(name));
@@ -81,9 +82,9 @@ fn short(profiles: &Profiles, spec: &ServerSpec) -> Map<String, Json> {
 }
 
 fn short_transport(usual: &TransportSettings, spec: &ServerSpec) -> Map<String, Json> {
-    let usual = to_json(usual.keys(Show::Revealed));
-    let own = to_json(spec.transport.keys(Show::Revealed));
-    let Some(Json::Object(mut entry)) = differing(&own, &usual) else { return Map::new() };
+    let usual = to_json(usual.keys(SecretVisibility::Revealed));
+    let own = to_json(spec.transport.keys(SecretVisibility::Revealed));
+    let Some(Json::Object(mut entry)) = difference(&own, &usual) else { return Map::new() };
     let inferred = ["stdio", "streamable_http", "websocket", "docker_exec"];
     if let Some(Json::String(kind)) = entry.shift_remove("kind")
         && !inferred.contains(&kind.as_str())
@@ -101,8 +102,8 @@ fn short_transport(usual: &TransportSettings, spec: &ServerSpec) -> Map<String, 
     entry
 }
 
-/// What of `own` is not the same in `usual`; nothing where all of it is.
-fn differing(own: &Json, usual: &Json) -> Option<Json> {
+/// Returns the part of `own` that differs from `usual`, or `None` if they are equal.
+fn difference(own: &Json, usual: &Json) -> Option<Json> {
     match (own, usual) {
         (own, usual) if own == usual => None,
         (Json::Object(own), Json::Object(usual)) => {
@@ -110,7 +111,7 @@ fn differing(own: &Json, usual: &Json) -> Option<Json> {
                 .iter()
                 .filter_map(|(key, value)| {
                     let usual = usual.get(key).unwrap_or(&Json::Null);
-                    Some((key.clone(), differing(value, usual)?))
+                    Some((key.clone(), difference(value, usual)?))
                 })
                 .collect();
             Some(Json::Object(rest)).filter(|rest| rest != &json!({}))
@@ -122,17 +123,17 @@ fn differing(own: &Json, usual: &Json) -> Option<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{compiled, compiled_in};
-    use crate::{Config, Memory};
+    use crate::testing::{compile_text, compile_text_in};
+    use crate::{Config, MemoryLookup};
 
     fn claude(text: &str) -> Config {
-        compiled(Dialect::Claude, text)
+        compile_text(Dialect::Claude, text)
     }
 
     #[test]
-    fn only_what_differs_is_written_and_it_compiles_to_the_same_servers() {
-        let world = Memory::default().with_env("T", "x");
-        let config = compiled_in(
+    fn import_writes_only_differences_and_compiles_back() {
+        let world = MemoryLookup::default().with_env("T", "x");
+        let config = compile_text_in(
             &world,
             Dialect::Claude,
             r#"{"mcpServers": {
@@ -145,14 +146,14 @@ mod tests {
         let imported = import(std::slice::from_ref(&config));
         let expected = "version: 1\nservers:\n  files:\n    command: npx\n    args: [\"-y\", fs]\n    env:\n      A: \"1\"\n      B: \"${T}\"\n  old:\n    url: \"https://x/sse\"\n    transport: sse\n  docs:\n    url: \"https://x/mcp\"\n    headers:\n      K: v\n";
         assert_eq!(imported.text, expected);
-        let back = compiled_in(&world, Dialect::Native, &imported.text);
-        assert!(back.same_as(&config), "{:?}", back.problems);
+        let back = compile_text_in(&world, Dialect::Native, &imported.text);
+        assert!(back.is_equivalent(&config), "{:?}", back.problems);
     }
 
     #[test]
-    fn one_server_in_two_files_is_written_once_and_two_of_one_name_are_told_apart() {
+    fn import_deduplicates_servers_and_renames_conflicts() {
         let a = claude(r#"{"mcpServers": {"x": {"command": "a"}, "y": {"command": "y"}}}"#);
-        let b = compiled(
+        let b = compile_text(
             Dialect::Cursor,
             r#"{"mcpServers": {"x": {"command": "b"}, "y": {"command": "y"}}}"#,
         );
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_told() {
+    fn import_reports_lost_keys() {
         let config = claude(r#"{"mcpServers": {"x": {"command": "a", "wobble": 3}}}"#);
         assert_eq!(import(&[config]).lost, [("file.json#x".to_string(), "wobble".to_string())]);
     }

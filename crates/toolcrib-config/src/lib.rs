@@ -1,10 +1,10 @@
-//! Text in, one model out: reads MCP configuration of many dialects, with the place of each value
-//! and of each mistake. It does no IO: the environment and the files come through [`Lookup`].
+//! Compiles MCP configuration of many dialects into one model, with a location for each value and each problem. The
+//! crate does no IO: environment and files come through [`Lookup`].
 
 mod assemble;
 mod client_files;
 mod compile;
-mod cx;
+mod compile_context;
 mod dialect;
 mod diff;
 mod doc;
@@ -13,34 +13,36 @@ pub mod edit;
 mod excerpt;
 mod explain;
 mod import;
-mod launch;
+mod launch_trust;
 mod lookup;
 pub mod model;
-mod place;
+mod source_location;
 mod problem;
+mod problem_catalog;
 mod profile;
 mod schema;
-mod sensitive;
+mod secret_detection;
 mod text;
 mod value;
-mod yaml;
+mod yaml_writer;
 
 #[cfg(test)]
 mod testing;
 
-pub use client_files::{Client, ClientFile, Person, System, client_files};
-pub use compile::{Named, Workspace, compile};
+pub use client_files::{ClientApp, ClientConfigFile, UserFolders, Platform, client_files};
+pub use compile::{ConfigFile, Workspace, compile};
 pub use dialect::Dialect;
-pub use diff::{Action, Plan, Step, diff};
-pub use doc::{At, Lines, NodeId, Syntax};
-pub use import::{Imported, import};
-pub use launch::{Launch, Trusted};
-pub use lookup::{File, Lookup, Memory};
-pub use model::setting::Show;
-pub use model::{Config, Hash, Origin, Outcome, Rejected, ServerSpec, Source, Standing};
-pub use place::Place;
+pub use diff::{ChangeAction, ConfigDiff, ServerChange, diff};
+pub use doc::{At, LineIndex, NodeId, Syntax};
+pub use import::{ImportedConfig, import};
+pub use launch_trust::{LaunchDefinition, TrustedLaunches};
+pub use lookup::{FileLookup, Lookup, MemoryLookup};
+pub use model::setting::SecretVisibility;
+pub use model::{Config, ConfigHash, ValueOrigin, SourceOutcome, RejectedServer, ServerSpec, ConfigSource, ServerTrust};
+pub use source_location::SourceLocation;
 pub use problem::{Problem, Severity};
+pub use problem_catalog::{PROBLEM_SECTIONS, ProblemEntry, explain_problem, problem_codes, problems_markdown};
 pub use schema::schema;
 pub use text::clip;
-pub use value::{Hidden, MASK, Part, Reference, Template, Value};
-pub use yaml::to_yaml;
+pub use value::{SecretString, MASK, TemplatePart, Reference, TextTemplate, Value};
+pub use yaml_writer::to_yaml;

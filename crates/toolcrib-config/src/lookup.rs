@@ -1,39 +1,48 @@
-//! What a configuration asks of the world: variables and files, passed in by the caller.
+//! Access to the environment and to files, implemented by the caller.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The environment and the files that a configuration may refer to.
+/// Access to the environment and the files that a configuration refers to.
 pub trait Lookup {
+    /// Returns an environment variable.
     fn env(&self, name: &str) -> Option<String>;
-    fn file(&self, path: &Path) -> File;
+    /// Reads a file.
+    fn file(&self, path: &Path) -> FileLookup;
+    /// Returns whether a path is a folder.
     fn is_dir(&self, path: &Path) -> bool;
 }
 
-/// The answer to asking for a file.
+/// Result of looking up a file.
 #[derive(Clone, Debug, PartialEq)]
-pub enum File {
+pub enum FileLookup {
+    /// The content of the file.
     Content(Vec<u8>),
+    /// The file does not exist.
     Missing,
-    /// It is there and cannot be read, for this reason.
+    /// The file exists and cannot be read, for this reason.
     Unreadable(String),
 }
 
-/// A world held in memory: for tests, fuzzing and programs that have no files.
+/// An in-memory lookup for tests, fuzzing and programs without files.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct MemoryLookup {
+    /// Environment variables.
     pub env: BTreeMap<String, String>,
+    /// Files by absolute path.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-impl Memory {
+impl MemoryLookup {
+    /// Adds an environment variable.
     #[must_use]
     pub fn with_env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_string(), value.to_string());
         self
     }
 
+    /// Adds a file.
     #[must_use]
     pub fn with_file(mut self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>) -> Self {
         self.files.insert(path.into(), content.into());
@@ -41,13 +50,13 @@ impl Memory {
     }
 }
 
-impl Lookup for Memory {
+impl Lookup for MemoryLookup {
     fn env(&self, name: &str) -> Option<String> {
         self.env.get(name).cloned()
     }
 
-    fn file(&self, path: &Path) -> File {
-        self.files.get(path).map_or(File::Missing, |content| File::Content(content.clone()))
+    fn file(&self, path: &Path) -> FileLookup {
+        self.files.get(path).map_or(FileLookup::Missing, |content| FileLookup::Content(content.clone()))
     }
 
     fn is_dir(&self, path: &Path) -> bool {
@@ -55,29 +64,29 @@ impl Lookup for Memory {
     }
 }
 
-/// Remembers which files were asked for, present or not, so that all of them can be watched.
-pub(crate) struct Recorder<'a> {
+/// Records every requested file, existing or not, so that all of them can be watched.
+pub(crate) struct RecordingLookup<'a> {
     inner: &'a dyn Lookup,
-    asked: RefCell<BTreeSet<PathBuf>>,
+    requested: RefCell<BTreeSet<PathBuf>>,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> RecordingLookup<'a> {
     pub(crate) fn new(inner: &'a dyn Lookup) -> Self {
-        Self { inner, asked: RefCell::default() }
+        Self { inner, requested: RefCell::default() }
     }
 
-    pub(crate) fn into_asked(self) -> BTreeSet<PathBuf> {
-        self.asked.into_inner()
+    pub(crate) fn into_requested_files(self) -> BTreeSet<PathBuf> {
+        self.requested.into_inner()
     }
 }
 
-impl Lookup for Recorder<'_> {
+impl Lookup for RecordingLookup<'_> {
     fn env(&self, name: &str) -> Option<String> {
         self.inner.env(name)
     }
 
-    fn file(&self, path: &Path) -> File {
-        self.asked.borrow_mut().insert(path.to_path_buf());
+    fn file(&self, path: &Path) -> FileLookup {
+        self.requested.borrow_mut().insert(path.to_path_buf());
         self.inner.file(path)
     }
 

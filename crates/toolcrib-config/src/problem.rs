@@ -1,11 +1,12 @@
-//! Something wrong that a person can fix: what, where, whose, and how.
+//! Problems: errors, warnings and hints that a person can act on.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Place;
+use crate::SourceLocation;
 
+/// Severity of a problem.
 #[derive(
     Clone,
     Copy,
@@ -26,14 +27,14 @@ pub enum Severity {
     Info,
 }
 
-/// One problem. Its `id` stays the same while the cause does, so that a list can be kept up to date.
+/// A problem. Its `id` stays the same while its cause does, so that a list of problems can be updated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Problem {
     pub id: String,
     /// Stable and dotted: `env.missing`, `transport.unsupported`.
     pub code: String,
     pub severity: Severity,
-    /// The file, relative to the root where it is below it.
+    /// The file, relative to the root if it is below the root.
     pub source: Option<String>,
     pub line: Option<u32>,
     pub column: Option<u32>,
@@ -42,12 +43,13 @@ pub struct Problem {
     pub agent: Option<String>,
     pub text: String,
     pub fix: Option<String>,
-    /// Keys of other servers that the text names. Nobody is shown a problem who may not know of all of them.
+    /// Keys of other servers in the text. A principal that may not see all of them does not see the problem.
     #[serde(skip)]
     pub related: Vec<String>,
 }
 
 impl Problem {
+    /// Creates a problem without a location.
     pub fn new(severity: Severity, code: &str, text: impl Into<String>) -> Self {
         Self {
             id: code.to_string(),
@@ -65,17 +67,19 @@ impl Problem {
         }
     }
 
+    /// Creates an error.
     pub fn error(code: &str, text: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, text)
     }
 
+    /// Creates a warning.
     pub fn warning(code: &str, text: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, text)
     }
 
-    /// `path` tells two problems of one kind in one file apart, whichever line they move to.
+    /// Sets the location. `path` distinguishes problems with the same code in one file, independent of their line.
     #[must_use]
-    pub fn at(mut self, source: &str, place: Place, path: &str) -> Self {
+    pub fn at(mut self, source: &str, place: SourceLocation, path: &str) -> Self {
         self.id = format!("{}:{source}:{path}", self.code);
         self.source = Some(source.to_string());
         self.line = Some(place.line);
@@ -83,20 +87,22 @@ impl Problem {
         self
     }
 
-    /// A problem of a whole file.
+    /// Sets the file of a problem without a location.
     #[must_use]
-    pub fn of(mut self, source: &str) -> Self {
+    pub fn in_source(mut self, source: &str) -> Self {
         self.id = format!("{}:{source}", self.code);
         self.source = Some(source.to_string());
         self
     }
 
+    /// Sets the server by id.
     #[must_use]
     pub fn server(mut self, server: &str) -> Self {
         self.server = Some(server.to_string());
         self
     }
 
+    /// Sets the tool, which becomes a part of the id.
     #[must_use]
     pub fn tool(mut self, tool: &str) -> Self {
         self.id = format!("{}:{tool}", self.id);
@@ -104,32 +110,35 @@ impl Problem {
         self
     }
 
+    /// Sets the agent.
     #[must_use]
     pub fn agent(mut self, agent: &str) -> Self {
         self.agent = Some(agent.to_string());
         self
     }
 
-    /// The text names this other server, by its key.
+    /// Adds the key of another server that the text names.
     #[must_use]
     pub fn related(mut self, server: &str) -> Self {
         self.related.push(server.to_string());
         self
     }
 
+    /// Sets the advice for the user.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into()).filter(|fix| !fix.is_empty());
         self
     }
 
+    /// Returns whether the problem is an error.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
-    /// The problem in one line: `toolcrib.yaml:6:31: server `docs`: what is wrong; what to do`. Unknown parts are left
-    /// out.
-    pub fn line(&self) -> String {
+    /// Formats the problem as one line, such as ``toolcrib.yaml:6:31: server `docs`: text; fix``. Missing parts are
+    /// omitted.
+    pub fn to_line(&self) -> String {
         let place = self.source.as_ref().map(|source| match (self.line, self.column) {
             (Some(line), Some(column)) => format!("{source}:{line}:{column}: "),
             (Some(line), None) => format!("{source}:{line}: "),
@@ -156,14 +165,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_where_what_and_what_to_do() {
+    fn problem_line_has_location_text_and_fix() {
         let mut problem = Problem::error("env.missing", "`A` is not set");
-        assert_eq!(problem.line(), "`A` is not set");
+        assert_eq!(problem.to_line(), "`A` is not set");
         problem.server = Some("docs".to_owned());
         problem.source = Some("toolcrib.yaml".to_owned());
         problem.fix = Some("set it".to_owned());
-        assert_eq!(problem.line(), "toolcrib.yaml: server `docs`: `A` is not set; set it");
+        assert_eq!(problem.to_line(), "toolcrib.yaml: server `docs`: `A` is not set; set it");
         (problem.line, problem.column) = (Some(6), Some(31));
-        assert!(problem.line().starts_with("toolcrib.yaml:6:31: server"));
+        assert!(problem.to_line().starts_with("toolcrib.yaml:6:31: server"));
     }
 }

@@ -6,15 +6,15 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value as Json};
 
-use crate::dialect::{EntryKeys, Root};
+use crate::dialect::{EntryKeys, NativeFile};
 use crate::doc::Either;
 use crate::model::policy::PolicyKeys;
 use crate::model::transport::TransportKeys;
 
-/// The schema as it is kept under `schema/`.
+/// Returns the schema as it is stored under `schema/`.
 pub fn schema() -> Json {
     let settings = SchemaSettings::draft2020_12();
-    let mut schema = settings.into_generator().into_root_schema_for::<Root>();
+    let mut schema = settings.into_generator().into_root_schema_for::<NativeFile>();
     schema.insert("title".to_string(), "toolcrib.yaml".into());
     schema.insert("required".to_string(), serde_json::json!(["version"]));
     schema.insert("additionalProperties".to_string(), false.into());
@@ -22,9 +22,9 @@ pub fn schema() -> Json {
     schema.to_value()
 }
 
-/// A server entry: the keys of three types in one map.
+/// A server's entry: the keys of three types in one map.
 pub(crate) struct ServerEntry;
-/// A profile: a server's policies and transport, and the profile that it starts from.
+/// A profile: policies, transport and base profile.
 pub(crate) struct ProfileEntry;
 
 impl JsonSchema for ServerEntry {
@@ -37,7 +37,7 @@ impl JsonSchema for ServerEntry {
         properties.extend(properties_of::<PolicyKeys>(generator));
         properties.extend(properties_of::<EntryKeys>(generator));
         closed(
-            "A server: a `command`, a `url` or `docker`, and whatever differs from the defaults.",
+            "A server: a `command`, a `url` or `docker`, and all differences from the defaults.",
             properties,
         )
     }
@@ -52,7 +52,7 @@ impl JsonSchema for ProfileEntry {
         let mut properties = properties_of::<PolicyKeys>(generator);
         properties
             .insert("transport".to_string(), generator.subschema_for::<TransportKeys>().to_value());
-        let base = "The profile that this one starts from; `native` where nothing is said.";
+        let base = "The base profile. Default: `native`.";
         properties.insert(
             "base".to_string(),
             serde_json::json!({ "type": "string", "description": base }),

@@ -1,27 +1,27 @@
-//! Short ways to read texts in unit tests.
+//! Helpers for unit tests.
 
 use serde::de::DeserializeOwned;
 
 use crate::doc::{self, Doc, Syntax};
-use crate::{Config, Dialect, Memory, Named, Workspace, compile};
+use crate::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile};
 
-/// A YAML text read as `T`, without a mistake in it.
-pub(crate) fn read<T: DeserializeOwned>(yaml: &str) -> T {
+/// Deserializes valid YAML.
+pub(crate) fn deserialize_yaml<T: DeserializeOwned>(yaml: &str) -> T {
     let parsed = doc::parse(Syntax::Yaml, yaml.as_bytes());
-    assert_eq!(parsed.flaws, []);
+    assert_eq!(parsed.defects, []);
     let doc = parsed.doc.unwrap();
-    let reading = doc::read::<T>(&doc, Doc::ROOT);
-    assert_eq!(reading.wrongs, []);
+    let reading = doc::deserialize::<T>(&doc, Doc::ROOT);
+    assert_eq!(reading.errors, []);
     reading.value.unwrap()
 }
 
-/// A file of one dialect, compiled in a world that has nothing else.
-pub(crate) fn compiled(dialect: Dialect, text: &str) -> Config {
-    compiled_in(&Memory::default(), dialect, text)
+/// Compiles a file of one dialect without other files.
+pub(crate) fn compile_text(dialect: Dialect, text: &str) -> Config {
+    compile_text_in(&MemoryLookup::default(), dialect, text)
 }
 
-/// The same in a world with variables and other files; the root is `/ws`.
-pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Config {
+/// Compiles a file with these variables and other files. The root is `/ws`.
+pub(crate) fn compile_text_in(world: &MemoryLookup, dialect: Dialect, text: &str) -> Config {
     let name = match dialect {
         Dialect::Dominds => ".minds/mcp.yaml",
         Dialect::Codex => "config.toml",
@@ -31,28 +31,28 @@ pub(crate) fn compiled_in(world: &Memory, dialect: Dialect, text: &str) -> Confi
     read_as(world, name, Some(dialect), text)
 }
 
-/// A file whose path tells its dialect, compiled for the root `/ws`.
-pub(crate) fn compiled_at(world: &Memory, path: &str, text: &str) -> Config {
+/// Compiles a file for the root `/ws`, with the dialect of its path.
+pub(crate) fn compile_text_at(world: &MemoryLookup, path: &str, text: &str) -> Config {
     read_as(world, path, None, text)
 }
 
-fn read_as(world: &Memory, path: &str, dialect: Option<Dialect>, text: &str) -> Config {
+fn read_as(world: &MemoryLookup, path: &str, dialect: Option<Dialect>, text: &str) -> Config {
     let root = std::path::PathBuf::from("/ws");
     let world = world.clone().with_file(root.join(path), text);
-    let named = Named { path: path.into(), dialect };
-    let workspace = Workspace { root, home: None, named: Some(named) };
+    let named = ConfigFile { path: path.into(), dialect };
+    let workspace = Workspace { root, home: None, config_file: Some(named) };
     compile(&workspace, &world)
 }
 
-/// What is found below a root where nothing is named.
-pub(crate) fn discovered(world: &Memory, root: &str) -> Config {
+/// Compiles the configuration discovered below a root.
+pub(crate) fn compile_discovered(world: &MemoryLookup, root: &str) -> Config {
     compile(
-        &Workspace { root: root.into(), home: Some("/user/toolcrib".into()), named: None },
+        &Workspace { root: root.into(), home: Some("/user/toolcrib".into()), config_file: None },
         world,
     )
 }
 
-/// The codes of a configuration's problems.
-pub(crate) fn codes(config: &Config) -> Vec<&str> {
+/// Returns the codes of a configuration's problems.
+pub(crate) fn problem_codes(config: &Config) -> Vec<&str> {
     config.problems.iter().map(|problem| problem.code.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! Values that may hold a secret: literal text, references, and templates over both.
+//! Values that may contain a secret: literals, references and templates.
 
 use std::fmt;
 
@@ -8,44 +8,45 @@ use zeroize::Zeroize;
 
 use crate::doc::{Either, SCALAR};
 
-/// What stands where a secret would.
+/// Replaces a secret in output.
 pub const MASK: &str = "***";
 
-/// Text that never shows itself: not in `Debug`, not in `Display`, not in memory that was given back.
+/// Text that `Debug` and `Display` never show and that is zeroed on drop.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Hidden(String);
+pub struct SecretString(String);
 
-impl Hidden {
+impl SecretString {
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself. Whoever calls this answers for where it goes.
+    /// Returns the text. The caller is responsible for keeping it secret.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// One after the other, in room that is made at once: a text that grows leaves copies behind.
-    fn joined(parts: &[&Hidden]) -> Self {
+    /// Concatenates parts in a buffer of the final size, because a growing string leaves copies in memory.
+    fn joined(parts: &[&SecretString]) -> Self {
         let mut text = String::with_capacity(parts.iter().map(|part| part.0.len()).sum());
         parts.iter().for_each(|part| text.push_str(&part.0));
         Self(text)
     }
 }
 
-impl Drop for Hidden {
+impl Drop for SecretString {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MASK)
     }
 }
 
-impl fmt::Display for Hidden {
+impl fmt::Display for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MASK)
     }
@@ -54,28 +55,29 @@ impl fmt::Display for Hidden {
 /// A configured value, resolved as late as possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    Literal(Hidden),
-    FromEnv { name: String, prefix: Hidden },
-    Template(Template),
+    Literal(SecretString),
+    FromEnv { name: String, prefix: SecretString },
+    Template(TextTemplate),
     Secret { provider: String, path: String },
 }
 
-/// Text with references in it; it has at least one.
+/// Text with at least one reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(pub Vec<Part>);
+pub struct TextTemplate(pub Vec<TemplatePart>);
 
+/// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    Text(Hidden),
+pub enum TemplatePart {
+    Text(SecretString),
     Env {
         name: String,
-        default: Option<Hidden>,
+        default: Option<SecretString>,
     },
-    /// A value that the person is asked for once.
+    /// An input that the user is asked for once.
     Input(String),
 }
 
-/// What has to be known before a value can be used.
+/// A name that must be resolved before a value can be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reference {
     Env(String),
@@ -94,39 +96,41 @@ impl fmt::Display for Reference {
 }
 
 impl Value {
+    /// Returns a literal value.
     pub fn literal(text: impl Into<String>) -> Self {
-        Self::Literal(Hidden::new(text))
+        Self::Literal(SecretString::new(text))
     }
 
+    /// Returns a reference to an environment variable.
     pub fn from_env(name: impl Into<String>) -> Self {
-        Self::FromEnv { name: name.into(), prefix: Hidden::default() }
+        Self::FromEnv { name: name.into(), prefix: SecretString::default() }
     }
 
-    /// A template, or the literal text where nothing in it refers to anything.
-    pub fn of_parts(parts: Vec<Part>) -> Self {
-        let mut merged: Vec<Part> = Vec::new();
+    /// Returns a template, or a literal if there are no references.
+    pub fn from_parts(parts: Vec<TemplatePart>) -> Self {
+        let mut merged: Vec<TemplatePart> = Vec::new();
         for part in parts {
             match (merged.last_mut(), part) {
-                (Some(Part::Text(before)), Part::Text(text)) => {
-                    *before = Hidden::joined(&[&*before, &text]);
+                (Some(TemplatePart::Text(before)), TemplatePart::Text(text)) => {
+                    *before = SecretString::joined(&[&*before, &text]);
                 }
-                (_, Part::Text(text)) if text.0.is_empty() => {}
+                (_, TemplatePart::Text(text)) if text.0.is_empty() => {}
                 (_, part) => merged.push(part),
             }
         }
         match merged.as_slice() {
             [] => Self::literal(""),
-            [Part::Text(text)] => Self::Literal(text.clone()),
-            _ => Self::Template(Template(merged)),
+            [TemplatePart::Text(text)] => Self::Literal(text.clone()),
+            _ => Self::Template(TextTemplate(merged)),
         }
     }
 
-    /// Reads text in the native syntax: `${VAR}`, `${VAR:-default}`, `${input:ID}`, `$$`.
-    pub fn native(text: &str) -> Result<Self, String> {
-        parse_native(text).map(Self::of_parts)
+    /// Parses text in native syntax: `${VAR}`, `${VAR:-default}`, `${input:ID}`, `$$`.
+    pub fn parse_native(text: &str) -> Result<Self, String> {
+        parse_parts(text).map(Self::from_parts)
     }
 
-    /// The text, where it is written down in full.
+    /// Returns the text of a literal.
     pub fn as_literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text.reveal()),
@@ -134,7 +138,7 @@ impl Value {
         }
     }
 
-    /// Everything that must be known first. A variable with a default need not be.
+    /// Returns every reference that must be resolved. Variables with a default are optional.
     pub fn references(&self) -> Vec<Reference> {
         match self {
             Self::Literal(_) => Vec::new(),
@@ -142,52 +146,52 @@ impl Value {
             Self::Secret { provider, path } => {
                 vec![Reference::Secret { provider: provider.clone(), path: path.clone() }]
             }
-            Self::Template(Template(parts)) => parts.iter().filter_map(Part::reference).collect(),
+            Self::Template(TextTemplate(parts)) => parts.iter().filter_map(TemplatePart::reference).collect(),
         }
     }
 
-    /// The text with every reference replaced; the first that `find` does not know is the error.
+    /// Returns the text with every reference resolved, or the first reference that `find` does not know.
     pub fn resolve(
         &self,
         find: &dyn Fn(&Reference) -> Option<String>,
-    ) -> Result<Hidden, Reference> {
-        let ask = |reference: Reference| find(&reference).map(Hidden).ok_or(reference);
+    ) -> Result<SecretString, Reference> {
+        let lookup = |reference: Reference| find(&reference).map(SecretString).ok_or(reference);
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::FromEnv { name, prefix } => {
-                let value = ask(Reference::Env(name.clone()))?;
-                Ok(Hidden::joined(&[prefix, &value]))
+                let value = lookup(Reference::Env(name.clone()))?;
+                Ok(SecretString::joined(&[prefix, &value]))
             }
             Self::Secret { provider, path } => {
-                ask(Reference::Secret { provider: provider.clone(), path: path.clone() })
+                lookup(Reference::Secret { provider: provider.clone(), path: path.clone() })
             }
-            Self::Template(Template(parts)) => {
-                let resolved: Result<Vec<Hidden>, Reference> =
+            Self::Template(TextTemplate(parts)) => {
+                let resolved: Result<Vec<SecretString>, Reference> =
                     parts.iter().map(|part| part.resolve(find)).collect();
-                Ok(Hidden::joined(&resolved?.iter().collect::<Vec<_>>()))
+                Ok(SecretString::joined(&resolved?.iter().collect::<Vec<_>>()))
             }
         }
     }
 
-    /// The same shape without a literal in it, for output that anybody may read.
+    /// Returns a copy with all literal text masked.
     #[must_use]
     pub fn masked(&self) -> Self {
-        let mask = |text: &Hidden| Hidden::new(if text.0.is_empty() { "" } else { MASK });
+        let mask = |text: &SecretString| SecretString::new(if text.0.is_empty() { "" } else { MASK });
         match self {
             Self::Literal(text) => Self::Literal(mask(text)),
             Self::FromEnv { name, prefix } => {
                 Self::FromEnv { name: name.clone(), prefix: mask(prefix) }
             }
             Self::Secret { .. } => self.clone(),
-            Self::Template(Template(parts)) => Self::Template(Template(
+            Self::Template(TextTemplate(parts)) => Self::Template(TextTemplate(
                 parts
                     .iter()
                     .map(|part| match part {
-                        Part::Text(text) => Part::Text(mask(text)),
-                        Part::Env { name, default } => {
-                            Part::Env { name: name.clone(), default: default.as_ref().map(mask) }
+                        TemplatePart::Text(text) => TemplatePart::Text(mask(text)),
+                        TemplatePart::Env { name, default } => {
+                            TemplatePart::Env { name: name.clone(), default: default.as_ref().map(mask) }
                         }
-                        Part::Input(id) => Part::Input(id.clone()),
+                        TemplatePart::Input(id) => TemplatePart::Input(id.clone()),
                     })
                     .collect(),
             )),
@@ -207,7 +211,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl Part {
+impl TemplatePart {
     fn reference(&self) -> Option<Reference> {
         match self {
             Self::Env { name, default: None } => Some(Reference::Env(name.clone())),
@@ -216,17 +220,17 @@ impl Part {
         }
     }
 
-    fn resolve(&self, find: &dyn Fn(&Reference) -> Option<String>) -> Result<Hidden, Reference> {
+    fn resolve(&self, find: &dyn Fn(&Reference) -> Option<String>) -> Result<SecretString, Reference> {
         match self {
             Self::Text(text) => Ok(text.clone()),
             Self::Input(id) => {
                 let reference = Reference::Input(id.clone());
-                find(&reference).map(Hidden).ok_or(reference)
+                find(&reference).map(SecretString).ok_or(reference)
             }
             Self::Env { name, default } => {
                 let reference = Reference::Env(name.clone());
-                // As in a shell, `:-` also stands in for a variable that is set and empty.
-                match (find(&reference).map(Hidden), default) {
+                // As in a shell, `:-` also replaces an empty variable.
+                match (find(&reference).map(SecretString), default) {
                     (Some(value), Some(default)) if value.0.is_empty() => Ok(default.clone()),
                     (Some(value), _) => Ok(value),
                     (None, Some(default)) => Ok(default.clone()),
@@ -237,13 +241,13 @@ impl Part {
     }
 }
 
-/// Whether a text can be the name of an environment variable.
-pub(crate) fn is_variable(name: &str) -> bool {
+/// Returns whether a text is a valid name of an environment variable.
+pub(crate) fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn parse_native(text: &str) -> Result<Vec<Part>, String> {
+fn parse_parts(text: &str) -> Result<Vec<TemplatePart>, String> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
@@ -251,7 +255,7 @@ fn parse_native(text: &str) -> Result<Vec<Part>, String> {
         plain.push_str(before);
         if let Some(tail) = after.strip_prefix('{') {
             let (inside, tail) = tail.split_once('}').ok_or("`${` has no closing `}`")?;
-            parts.push(Part::Text(Hidden(std::mem::take(&mut plain))));
+            parts.push(TemplatePart::Text(SecretString(std::mem::take(&mut plain))));
             parts.push(reference_part(inside)?);
             rest = tail;
         } else {
@@ -260,81 +264,82 @@ fn parse_native(text: &str) -> Result<Vec<Part>, String> {
         }
     }
     plain.push_str(rest);
-    parts.push(Part::Text(Hidden(plain)));
+    parts.push(TemplatePart::Text(SecretString(plain)));
     Ok(parts)
 }
 
-fn reference_part(inside: &str) -> Result<Part, String> {
+fn reference_part(inside: &str) -> Result<TemplatePart, String> {
     if let Some(id) = inside.strip_prefix("input:") {
-        return Ok(Part::Input(id.to_string()));
+        return Ok(TemplatePart::Input(id.to_string()));
     }
     let (name, default) = match inside.split_once(":-") {
-        Some((name, default)) => (name, Some(Hidden::new(default))),
+        Some((name, default)) => (name, Some(SecretString::new(default))),
         None => (inside, None),
     };
-    if !is_variable(name) {
-        // What stands there is not told: it may be a part of a secret.
-        let text = "`${…}` holds no variable's name; write `$${…}` for the text itself";
+    if !is_variable_name(name) {
+        // The message does not quote the text, because it may be part of a secret.
+        let text = "`${…}` does not contain a variable name; write `$${…}` for literal text";
         return Err(text.to_string());
     }
-    Ok(Part::Env { name: name.to_string(), default })
+    Ok(TemplatePart::Env { name: name.to_string(), default })
 }
 
 impl Value {
-    /// The value as one native text, `$` doubled where it stands for itself.
+    /// Returns the value in native syntax, with `$` doubled in literal text.
     pub(crate) fn native_text(&self) -> String {
         let escaped = |text: &str| text.replace('$', "$$");
         match self {
             Self::Literal(text) => escaped(text.reveal()),
             Self::FromEnv { name, prefix } => format!("{}${{{name}}}", escaped(prefix.reveal())),
             Self::Secret { provider, path } => format!("{provider}:{path}"),
-            Self::Template(Template(parts)) => parts
+            Self::Template(TextTemplate(parts)) => parts
                 .iter()
                 .map(|part| match part {
-                    Part::Text(text) => escaped(text.reveal()),
-                    Part::Env { name, default: None } => format!("${{{name}}}"),
-                    Part::Env { name, default: Some(text) } => {
+                    TemplatePart::Text(text) => escaped(text.reveal()),
+                    TemplatePart::Env { name, default: None } => format!("${{{name}}}"),
+                    TemplatePart::Env { name, default: Some(text) } => {
                         format!("${{{name}:-{}}}", text.reveal())
                     }
-                    Part::Input(id) => format!("${{input:{id}}}"),
+                    TemplatePart::Input(id) => format!("${{input:{id}}}"),
                 })
                 .collect(),
         }
     }
 }
 
-/// The native forms of a value.
+/// The long native form of a value.
 #[derive(serde::Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Long {
-    /// Copy the host's variable of this name.
+#[schemars(rename = "Long")]
+struct ValueObject {
+    /// Use the host's variable of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_env: Option<String>,
-    /// Text in front of the variable's value, for example `Bearer `.
+    /// Text before the variable's value, for example `Bearer `.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
-    /// Text with `${VAR}` in it.
+    /// Text with `${VAR}` references.
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<String>,
-    /// `PROVIDER:PATH` of a secret store declared under `host.secrets`.
+    /// `PROVIDER:PATH` in a secret store of `host.secrets`.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
 
-impl TryFrom<Long> for Value {
+impl TryFrom<ValueObject> for Value {
     type Error = String;
 
-    fn try_from(long: Long) -> Result<Self, String> {
+    fn try_from(long: ValueObject) -> Result<Self, String> {
         match long {
-            Long { from_env: Some(name), prefix, template: None, secret: None } => {
-                Ok(Self::FromEnv { name, prefix: Hidden(prefix.unwrap_or_default()) })
+            ValueObject { from_env: Some(name), prefix, template: None, secret: None } => {
+                Ok(Self::FromEnv { name, prefix: SecretString(prefix.unwrap_or_default()) })
             }
-            Long { template: Some(text), from_env: None, prefix: None, secret: None } => {
-                Self::native(&text)
+            ValueObject { template: Some(text), from_env: None, prefix: None, secret: None } => {
+                Self::parse_native(&text)
             }
-            Long { secret: Some(secret), from_env: None, prefix: None, template: None } => {
+            ValueObject { secret: Some(secret), from_env: None, prefix: None, template: None } => {
                 let (provider, path) =
-                    secret.split_once(':').ok_or("a secret is written `PROVIDER:PATH`")?;
+                    secret.split_once(':').ok_or("a secret has the form `PROVIDER:PATH`")?;
                 Ok(Self::Secret { provider: provider.to_string(), path: path.to_string() })
             }
             _ => Err("give one of `from_env` (with `prefix`), `template` and `secret`".to_string()),
@@ -344,21 +349,21 @@ impl TryFrom<Long> for Value {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Either::<Scalar, Long>::deserialize(deserializer)? {
-            Either::Scalar(Scalar(text)) => Self::native(&text).map_err(D::Error::custom),
+        match Either::<Scalar, ValueObject>::deserialize(deserializer)? {
+            Either::Scalar(Scalar(text)) => Self::parse_native(&text).map_err(D::Error::custom),
             Either::Nested(long) => Self::try_from(long).map_err(D::Error::custom),
         }
     }
 }
 
-/// A value of a format without references of its own: a text is that text, and only the long
-/// form (`from_env`, `template`, `secret`) refers to anything.
+/// A value of a format without reference syntax. A text is literal; only the long form (`from_env`, `template`,
+/// `secret`) has references.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Verbatim(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Verbatim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Either::<Scalar, Long>::deserialize(deserializer)? {
+        match Either::<Scalar, ValueObject>::deserialize(deserializer)? {
             Either::Scalar(Scalar(text)) => Ok(Self(Value::literal(text))),
             Either::Nested(long) => Value::try_from(long).map(Self).map_err(D::Error::custom),
         }
@@ -367,9 +372,9 @@ impl<'de> Deserialize<'de> for Verbatim {
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut long = Long { from_env: None, prefix: None, template: None, secret: None };
+        let mut long = ValueObject { from_env: None, prefix: None, template: None, secret: None };
         match self {
-            // A plain native text is expanded like a template.
+            // Plain native text is expanded like a template.
             Self::Literal(_) | Self::Template(_) => {
                 return serializer.serialize_str(&self.native_text());
             }
@@ -389,15 +394,15 @@ impl schemars::JsonSchema for Value {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let long = generator.subschema_for::<Long>();
+        let long = generator.subschema_for::<ValueObject>();
         schemars::json_schema!({
-            "description": "Text (`${VAR}` and `${VAR:-default}` are replaced, `$$` is a dollar sign), or where it comes from.",
+            "description": "Text (`${VAR}` and `${VAR:-default}` are replaced, `$$` is a dollar sign), or a reference.",
             "anyOf": [{ "type": ["string", "number", "boolean"] }, long]
         })
     }
 }
 
-/// Text, or another scalar taken as the text that was written.
+/// Text, or the source text of another scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar(pub(crate) String);
 
@@ -415,7 +420,7 @@ impl<'de> Deserialize<'de> for Scalar {
             fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Scalar, E> {
                 Ok(Scalar(v.to_string()))
             }
-            /// Another format than a tree.
+            /// Handles deserializers of other formats.
             fn visit_newtype_struct<D: Deserializer<'de>>(
                 self,
                 other: D,

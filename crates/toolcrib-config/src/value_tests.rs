@@ -1,42 +1,42 @@
-//! What a value's text means, and that it never shows.
+//! Tests of parsing, resolving and masking values.
 
 use super::*;
 
 #[test]
-fn native_text_expands_and_dollars_double() {
+fn native_text_parses_references_and_escaped_dollars() {
     let check = |text: &str, expected: Result<Value, &str>| {
         assert_eq!(
-            Value::native(text).map_err(|e| e.split(';').next().unwrap().to_string()),
+            Value::parse_native(text).map_err(|e| e.split(';').next().unwrap().to_string()),
             expected.map_err(str::to_string),
             "{text}"
         );
     };
-    let env = |name: &str| Part::Env { name: name.into(), default: None };
+    let env = |name: &str| TemplatePart::Env { name: name.into(), default: None };
     check("plain", Ok(Value::literal("plain")));
     check("$$HOME costs $5", Ok(Value::literal("$HOME costs $5")));
-    check("${A}", Ok(Value::Template(Template(vec![env("A")]))));
+    check("${A}", Ok(Value::Template(TextTemplate(vec![env("A")]))));
     check(
         "x-${A}${B:-b}",
-        Ok(Value::Template(Template(vec![
-            Part::Text(Hidden::new("x-")),
+        Ok(Value::Template(TextTemplate(vec![
+            TemplatePart::Text(SecretString::new("x-")),
             env("A"),
-            Part::Env { name: "B".into(), default: Some(Hidden::new("b")) },
+            TemplatePart::Env { name: "B".into(), default: Some(SecretString::new("b")) },
         ]))),
     );
-    check("${input:key}", Ok(Value::Template(Template(vec![Part::Input("key".into())]))));
+    check("${input:key}", Ok(Value::Template(TextTemplate(vec![TemplatePart::Input("key".into())]))));
     check("${A", Err("`${` has no closing `}`"));
-    check("${a.b}", Err("`${…}` holds no variable's name"));
+    check("${a.b}", Err("`${…}` does not contain a variable name"));
 }
 
 #[test]
-fn a_resolved_template_holds_its_parts_and_names_what_is_missing() {
+fn resolve_joins_parts_and_reports_missing_references() {
     let find = |r: &Reference| match r {
         Reference::Env(name) if name == "A" => Some("1".to_string()),
         Reference::Env(name) if name == "EMPTY" => Some(String::new()),
         _ => None,
     };
     let resolved =
-        |text: &str| Value::native(text).unwrap().resolve(&find).map(|h| h.reveal().to_string());
+        |text: &str| Value::parse_native(text).unwrap().resolve(&find).map(|h| h.reveal().to_string());
     assert_eq!(resolved("x${A}y"), Ok("x1y".into()));
     assert_eq!(resolved("${B:-b}"), Ok("b".into()));
     assert_eq!(resolved("${EMPTY}"), Ok(String::new()));
@@ -45,12 +45,12 @@ fn a_resolved_template_holds_its_parts_and_names_what_is_missing() {
 }
 
 #[test]
-fn no_form_of_a_value_shows_its_text() {
+fn debug_display_and_masked_forms_hide_the_text() {
     let canary = "hunter2";
     let values = [
         Value::literal(canary),
-        Value::FromEnv { name: "N".into(), prefix: Hidden::new(canary) },
-        Value::native(&format!("{canary}${{N:-{canary}}}")).unwrap(),
+        Value::FromEnv { name: "N".into(), prefix: SecretString::new(canary) },
+        Value::parse_native(&format!("{canary}${{N:-{canary}}}")).unwrap(),
     ];
     for value in values {
         let shown =
@@ -60,12 +60,12 @@ fn no_form_of_a_value_shows_its_text() {
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn serialized_values_read_back() {
     let values = [
         Value::literal("a $ b $$ ${c}"),
         Value::from_env("N"),
-        Value::FromEnv { name: "N".into(), prefix: Hidden::new("Bearer ") },
-        Value::native("x-${A}-${B:-d}-${input:i}$$").unwrap(),
+        Value::FromEnv { name: "N".into(), prefix: SecretString::new("Bearer ") },
+        Value::parse_native("x-${A}-${B:-d}-${input:i}$$").unwrap(),
         Value::Secret { provider: "vault".into(), path: "kv/app/key".into() },
     ];
     for value in values {

@@ -1,33 +1,33 @@
-//! No value that may be a secret shows where nobody asked for it.
+//! Property test: masked output never contains a value that may be a secret.
 
 mod generated;
 
-use generated::{CANARIES, Secrets, files};
+use generated::{CANARIES, SecretTexts, files};
 use proptest::prelude::*;
-use toolcrib_config::{Show, Standing};
+use toolcrib_config::{SecretVisibility, ServerTrust};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_secret_is_told_unasked(files in files(Secrets::Canaries), cut in proptest::option::weighted(0.2, any::<prop::sample::Index>())) {
+    fn masked_output_contains_no_secret(files in files(SecretTexts::Canaries), cut in proptest::option::weighted(0.2, any::<prop::sample::Index>())) {
         let mut files = files;
-        // A file that breaks off somewhere is told of by a parser, which may quote what it found.
+        // A truncated file causes a parser error, and the parser may quote the text.
         if let (Some(cut), Some((_, text))) = (cut, files.files.first_mut()) {
             let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
             text.truncate(ends[cut.index(ends.len())]);
         }
         let mut config = files.compile();
-        // As if it had been found: then all of it needs trust.
-        config.servers.iter_mut().for_each(|spec| spec.standing = Standing::Found);
+        // Marks the servers as discovered, so that every launch needs trust and is described.
+        config.servers.iter_mut().for_each(|spec| spec.trust = ServerTrust::Discovered);
         let mut shown = vec![
-            ("explain", config.explain(Show::Masked)),
-            ("native", config.native(Show::Masked).to_string()),
+            ("explain", config.explain(SecretVisibility::Masked)),
+            ("native", config.native(SecretVisibility::Masked).to_string()),
             ("debug", format!("{config:?}")),
         ];
         for spec in &config.servers {
             shown.push(("origins", serde_json::to_string(&config.origins(spec)).unwrap()));
-            shown.push(("explain_server", config.explain_server(spec, Show::Masked)));
+            shown.push(("explain_server", config.explain_server(spec, SecretVisibility::Masked)));
             shown.push(("debug", format!("{spec:?}")));
         }
         for launch in config.launches() {

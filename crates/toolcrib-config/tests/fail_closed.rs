@@ -1,5 +1,5 @@
-//! Generated mistakes in a good configuration: none of them widens the rights of an anonymous or restricted principal,
-//! neither at a start nor on a reload.
+//! Generates mistakes in a strict configuration and checks that none widens the rights of an anonymous or
+//! restricted principal, at start and on reload.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod mistakes;
@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolcrib_config::model::host::Pins;
-use toolcrib_config::model::security::{Protection, Section};
+use toolcrib_config::model::security::{GatewayProtection, SecuritySection};
 use toolcrib_config::model::transport::Transport;
-use toolcrib_config::{Config, Memory, ServerSpec, Workspace, compile};
+use toolcrib_config::{Config, MemoryLookup, ServerSpec, Workspace, compile};
 
-/// Every setting that restricts somebody, at its strictest.
-fn good() -> Value {
+/// A configuration with the strictest value of every restricting setting.
+fn strict_config() -> Value {
     let hash = "860a5f6de411e2c46b14b8491994ac8f4eb4ca378cf1107fa8254de5179442dd";
     json!({
         "version": 1,
@@ -57,7 +57,7 @@ fn good() -> Value {
     })
 }
 
-/// Keys that are names of the person's own, or that restrict nobody.
+/// User-defined names, and keys that restrict no access.
 const FREE_KEYS: &[&str] = &[
     "version",
     "servers",
@@ -77,7 +77,7 @@ const FREE_KEYS: &[&str] = &[
     "kind",
 ];
 
-/// Keys whose value is one of a few words.
+/// Keys with an enumerated value.
 const WORDS: &[&str] = &[
     "pins",
     "mode",
@@ -93,12 +93,12 @@ const WORDS: &[&str] = &[
     "scope",
 ];
 
-fn config(text: &str) -> Config {
-    let world = Memory::default().with_file("/ws/toolcrib.yaml", text);
-    compile(&Workspace { root: PathBuf::from("/ws"), home: None, named: None }, &world)
+fn compile_text(text: &str) -> Config {
+    let lookup = MemoryLookup::default().with_file("/ws/toolcrib.yaml", text);
+    compile(&Workspace { root: PathBuf::from("/ws"), home: None, config_file: None }, &lookup)
 }
 
-/// Values that cannot stand where this one does.
+/// Returns invalid values for a key.
 fn wrong_values(key: &str, value: &Value) -> Vec<Value> {
     let all =
         [json!(5.5), json!(true), json!("nope!"), json!([]), json!({"nope!": 5}), Value::Null];
@@ -107,18 +107,18 @@ fn wrong_values(key: &str, value: &Value) -> Vec<Value> {
         all.into_iter().filter(|other| std::mem::discriminant(other) != kind).collect();
     match value {
         Value::String(word) if WORDS.contains(&key) => wrong.push(json!(format!("{word}d"))),
-        // A map without a value is an empty one: somebody removed what was in it.
+        // A map without a value equals an empty map: its content was removed on purpose.
         Value::Object(_) => wrong.retain(|other| !other.is_null()),
         _ => {}
     }
     wrong
 }
 
-/// The files that one mistake makes of the good one, each with what the mistake is.
-fn all_mistakes() -> Vec<(String, String)> {
-    let (good, mut found) = (good(), Vec::new());
-    for path in mistakes::paths(&good) {
-        let (_, key) = mistakes::split(&path);
+/// Returns the files that result from one mistake each, with a description of the mistake.
+fn generate_mistakes() -> Vec<(String, String)> {
+    let (good, mut found) = (strict_config(), Vec::new());
+    for path in mistakes::all_pointers(&good) {
+        let (_, key) = mistakes::split_pointer(&path);
         if FREE_KEYS.contains(&key) {
             continue;
         }
@@ -127,8 +127,8 @@ fn all_mistakes() -> Vec<(String, String)> {
             *file.pointer_mut(&path).unwrap() = wrong.clone();
             found.push((format!("{path}: {wrong}"), file.to_string()));
         }
-        let keys = mistakes::misspelt(&good, &path).into_iter();
-        let keys = keys.chain(mistakes::moved(&good, &path, &["requires"]));
+        let keys = mistakes::misspell_key(&good, &path).into_iter();
+        let keys = keys.chain(mistakes::move_key(&good, &path, &["requires"]));
         found.extend(keys.map(|(mistake, file)| (mistake, file.to_string())));
     }
     let text = good.to_string();
@@ -136,8 +136,8 @@ fn all_mistakes() -> Vec<(String, String)> {
     found
 }
 
-/// The rights that a configuration gives beyond the good one.
-fn widened(good: &Config, config: &Config) -> Vec<String> {
+/// Returns the rights that a configuration grants beyond the strict one.
+fn find_widened_rights(good: &Config, config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     let mut check = |is_wider: bool, what: &str| {
         if is_wider {
@@ -145,13 +145,13 @@ fn widened(good: &Config, config: &Config) -> Vec<String> {
         }
     };
     let (protection, invalid) = (config.security.protection, |it| config.security.is_invalid(it));
-    check(protection == Protection::Open, "anonymous callers come in");
+    check(protection == GatewayProtection::Open, "anonymous callers come in");
     let same_tokens =
         config.gateway.tokens == good.gateway.tokens && config.gateway.oauth == good.gateway.oauth;
-    check(protection == Protection::Protected && !same_tokens, "other tokens");
+    check(protection == GatewayProtection::Protected && !same_tokens, "other tokens");
     check(config.host.pins != Pins::Enforce, "pins");
-    check(!invalid(Section::Secrets) && config.host.secrets != good.host.secrets, "secrets");
-    if !invalid(Section::Grants) {
+    check(!invalid(SecuritySection::Secrets) && config.host.secrets != good.host.secrets, "secrets");
+    if !invalid(SecuritySection::Grants) {
         let members = &config.host.grants.members;
         check(!members.contains_key("default"), "`default` is unrestricted");
         for (name, member) in members.iter() {
@@ -166,17 +166,17 @@ fn widened(good: &Config, config: &Config) -> Vec<String> {
         check(permissions.spawn || permissions.network || permissions.docker, "permissions");
         let before = good.servers.iter().find(|it| it.id == spec.id && it.policy.enabled);
         let before = before.unwrap_or_else(|| panic!("`{}` was not enabled", spec.id));
-        check(limits(spec) != limits(before), &format!("server {}", spec.id));
+        check(restrictions(spec) != restrictions(before), &format!("server {}", spec.id));
     }
     found
 }
 
-/// Everything that restricts a server.
-fn limits(spec: &ServerSpec) -> String {
+/// Describes everything that restricts a server.
+fn restrictions(spec: &ServerSpec) -> String {
     let policy = &spec.policy;
     let transport = match &spec.transport {
         Transport::Stdio(it) => {
-            let inherited = ["PATH", "HOME", "OTHER"].map(|name| it.env.inherit.admits(name));
+            let inherited = ["PATH", "HOME", "OTHER"].map(|name| it.env.inherit.allows(name));
             format!("{:?} {inherited:?}", it.allow_commands)
         }
         Transport::StreamableHttp(it) => format!("{:?}", it.remote.url_policy),
@@ -189,19 +189,19 @@ fn limits(spec: &ServerSpec) -> String {
 }
 
 #[test]
-fn no_single_mistake_widens_what_anybody_may_do() {
-    let good = config(&good().to_string());
+fn single_mistakes_never_widen_rights() {
+    let good = compile_text(&strict_config().to_string());
     assert_eq!(good.problems, [], "the good one is good");
-    assert_eq!(widened(&good, &good), Vec::<String>::new());
-    let mistakes = all_mistakes();
+    assert_eq!(find_widened_rights(&good, &good), Vec::<String>::new());
+    let mistakes = generate_mistakes();
     assert!(mistakes.len() > 2000, "{}", mistakes.len());
     let mut wider = Vec::new();
     for (mistake, text) in mistakes {
-        let mut config = config(&text);
-        let at_start = widened(&good, &config);
-        config.keep_host_of(&good);
-        let on_reload = widened(&good, &config);
-        let is_kept = config.security.protection == Protection::Protected;
+        let mut config = compile_text(&text);
+        let at_start = find_widened_rights(&good, &config);
+        config.keep_global_settings(&good);
+        let on_reload = find_widened_rights(&good, &config);
+        let is_kept = config.security.protection == GatewayProtection::Protected;
         if !at_start.is_empty() || !on_reload.is_empty() || !is_kept {
             wider.push(format!(
                 "{mistake}: at start {at_start:?}, on reload {on_reload:?} {is_kept}"
@@ -211,60 +211,61 @@ fn no_single_mistake_widens_what_anybody_may_do() {
     assert!(wider.is_empty(), "{} mistakes:\n{}", wider.len(), wider.join("\n"));
 }
 
-/// The test can fail: what somebody removes on purpose does widen.
+/// Control: a section that is removed on purpose does widen rights.
 #[test]
-fn a_removed_section_is_noticed() {
-    let base = config(&good().to_string());
+fn removed_section_widens_rights() {
+    let base = compile_text(&strict_config().to_string());
     for (path, key) in
         [("", "gateway"), ("/host", "grants"), ("/host", "pins"), ("/servers/a", "expose")]
     {
-        let mut file = good();
+        let mut file = strict_config();
         file.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(key).unwrap();
-        assert!(!widened(&base, &config(&file.to_string())).is_empty(), "{path}/{key}");
+        assert!(!find_widened_rights(&base, &compile_text(&file.to_string())).is_empty(), "{path}/{key}");
     }
 }
 
-/// Sections without a value, empty ones, and sections at the wrong level are mistakes: the section is closed.
+/// Sections without a value, empty sections and sections at the wrong level are mistakes that invalidate the
+/// section.
 #[test]
-fn an_empty_or_misplaced_section_is_closed() {
+fn empty_or_misplaced_security_section_is_invalid() {
     for (text, section) in [
-        ("gateway: {oauth: }", Section::Gateway),
-        ("gateway: {oauth: {}}", Section::Gateway),
-        ("gateway:", Section::Gateway),
-        ("host: {gateway: {tokens: []}}", Section::Gateway),
-        ("tokens: []", Section::Gateway),
-        ("oauth: {issuer: https://issuer.example}", Section::Gateway),
-        ("gateway: {oauth: {issuer: https://issuer.example}}", Section::Gateway),
-        ("gateway: {tokens: [{sha256: ab, agent: ci}]}", Section::Gateway),
-        ("gateway: {origins: ['*']}", Section::Gateway),
-        ("servers: {gateway: {tokens: []}}", Section::Gateway),
-        ("profiles: {host: {grants: {members: {}}}}", Section::Grants),
-        ("host: {members: {default: {}}}", Section::Grants),
-        ("host: {spawn: false}", Section::Spawn),
-        ("host: {reload: {pins: enforce}}", Section::Pins),
-        ("host: {secrets: {pins: enforce}}", Section::Pins),
-        ("grants: {members: {}}", Section::Grants),
-        ("pins: enforce", Section::Pins),
-        ("host: {permissions: }", Section::Spawn),
-        ("host: {grants: }", Section::Grants),
-        ("host: {grants: {members: }}", Section::Grants),
-        ("host: {secrets: }", Section::Secrets),
+        ("gateway: {oauth: }", SecuritySection::Gateway),
+        ("gateway: {oauth: {}}", SecuritySection::Gateway),
+        ("gateway:", SecuritySection::Gateway),
+        ("host: {gateway: {tokens: []}}", SecuritySection::Gateway),
+        ("tokens: []", SecuritySection::Gateway),
+        ("oauth: {issuer: https://issuer.example}", SecuritySection::Gateway),
+        ("gateway: {oauth: {issuer: https://issuer.example}}", SecuritySection::Gateway),
+        ("gateway: {tokens: [{sha256: ab, agent: ci}]}", SecuritySection::Gateway),
+        ("gateway: {origins: ['*']}", SecuritySection::Gateway),
+        ("servers: {gateway: {tokens: []}}", SecuritySection::Gateway),
+        ("profiles: {host: {grants: {members: {}}}}", SecuritySection::Grants),
+        ("host: {members: {default: {}}}", SecuritySection::Grants),
+        ("host: {spawn: false}", SecuritySection::Spawn),
+        ("host: {reload: {pins: enforce}}", SecuritySection::Pins),
+        ("host: {secrets: {pins: enforce}}", SecuritySection::Pins),
+        ("grants: {members: {}}", SecuritySection::Grants),
+        ("pins: enforce", SecuritySection::Pins),
+        ("host: {permissions: }", SecuritySection::Spawn),
+        ("host: {grants: }", SecuritySection::Grants),
+        ("host: {grants: {members: }}", SecuritySection::Grants),
+        ("host: {secrets: }", SecuritySection::Secrets),
     ] {
-        let config = config(&format!("version: 1\n{text}\n"));
+        let config = compile_text(&format!("version: 1\n{text}\n"));
         assert!(config.security.is_invalid(section), "{text}: {:?}", config.security);
         assert!(!config.problems.is_empty(), "{text}");
     }
 }
 
-/// An empty filter of a server is a mistake: the server does not start.
+/// An empty filter is a mistake that rejects its server.
 #[test]
-fn a_server_with_an_empty_filter_does_not_start() {
+fn server_with_an_empty_filter_is_rejected() {
     for filter in
         ["expose: ", "expose: {tools: }", "expose: {tools: {allow: }}", "client: ", "access: "]
     {
         let text =
             format!("version: 1\nservers: {{a: {{command: x, {filter}}}, b: {{command: y}}}}\n");
-        let config = config(&text);
+        let config = compile_text(&text);
         let started: Vec<&str> = config.servers.iter().map(|spec| &*spec.id).collect();
         assert_eq!(started, ["b"], "{filter}: {:?}", config.problems);
     }

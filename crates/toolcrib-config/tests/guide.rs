@@ -1,14 +1,14 @@
-//! Every configuration example of the user guide compiles without a problem.
+//! Checks that every configuration example of the user guide compiles without problems.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 use std::path::{Path, PathBuf};
 
-use toolcrib_config::{Dialect, Memory, Named, Workspace, compile};
+use toolcrib_config::{Dialect, MemoryLookup, ConfigFile, Workspace, compile};
 
-/// Variables that the examples use.
+/// Variables used by the examples.
 const VARIABLES: [&str; 4] = ["API_TOKEN", "DOCS_TOKEN", "PLAYWRIGHT_TOKEN", "VAULT_TOKEN"];
 
-/// Files that the examples name.
+/// Files used by the examples.
 const FILES: [(&str, &str); 4] = [
     (".env", ""),
     (".mcp.json", "{}"),
@@ -17,16 +17,16 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn examples_of_the_guide_compile() {
+fn guide_examples_compile_without_problems() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut checked = 0;
-    for page in pages(&guide) {
+    for page in markdown_files(&guide) {
         let text = std::fs::read_to_string(&page).unwrap();
         for (language, example) in examples(&text) {
-            let Some(dialect) = dialect(&page, language, example) else {
+            let Some(dialect) = example_dialect(&page, language, example) else {
                 continue;
             };
-            let problems = problems(dialect, language, example);
+            let problems = compile_problems(dialect, language, example);
             assert!(problems.is_empty(), "{}: {problems:#?}\n{example}", page.display());
             checked += 1;
         }
@@ -35,22 +35,22 @@ fn examples_of_the_guide_compile() {
 }
 
 #[test]
-fn a_wrong_example_is_found() {
+fn wrong_guide_example_has_problems() {
     let text = "```yaml\nversion: 1\nservers: { git: { comand: git-mcp } }\n```\n";
     let examples: Vec<_> = examples(text).collect();
     let [(language, example)] = examples[..] else { panic!("one example") };
-    assert!(!problems(Dialect::Native, language, example).is_empty());
+    assert!(!compile_problems(Dialect::Native, language, example).is_empty());
 }
 
-fn pages(folder: &Path) -> Vec<PathBuf> {
+fn markdown_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
     let is_page = |path: &PathBuf| path.extension().is_some_and(|it| it == "md");
-    let below = folders.iter().flat_map(|folder| pages(folder));
+    let below = folders.iter().flat_map(|folder| markdown_files(folder));
     files.into_iter().filter(is_page).chain(below).collect()
 }
 
-/// The fenced blocks of a page, each with its language.
+/// Returns the fenced blocks of a page with their languages.
 fn examples(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split("\n```")
         .enumerate()
@@ -58,26 +58,27 @@ fn examples(text: &str) -> impl Iterator<Item = (&str, &str)> {
         .filter_map(|(_, block)| block.split_once('\n'))
 }
 
-/// The dialect of an example: a page of a format holds that format, every other page holds native files.
-fn dialect(page: &Path, language: &str, example: &str) -> Option<Dialect> {
+/// Returns the dialect of an example. A page about a format contains that format; other pages contain native
+/// files.
+fn example_dialect(page: &Path, language: &str, example: &str) -> Option<Dialect> {
     let of_page = page.file_stem().and_then(|stem| Dialect::from_word(stem.to_str()?));
     match language {
         "jsonc" => Some(Dialect::Opencode),
         "json" => of_page,
-        // A team file and a comment for editors are no servers.
+        // Team files and editor comments define no servers.
         "yaml" if example.starts_with("members:") || example.starts_with('#') => None,
         "yaml" => Some(of_page.unwrap_or(Dialect::Native)),
         _ => None,
     }
 }
 
-fn problems(dialect: Dialect, language: &str, example: &str) -> Vec<String> {
+fn compile_problems(dialect: Dialect, language: &str, example: &str) -> Vec<String> {
     let root = PathBuf::from("/ws");
     let name = format!("example.{}", if language == "yaml" { "yaml" } else { "json" });
-    let mut world = Memory::default().with_file(root.join(&name), example);
-    world = VARIABLES.iter().fold(world, |world, name| world.with_env(name, "value"));
-    world = FILES.iter().fold(world, |world, (path, text)| world.with_file(root.join(path), *text));
-    let named = Named { path: name.into(), dialect: Some(dialect) };
-    let config = compile(&Workspace { root, home: None, named: Some(named) }, &world);
+    let mut lookup = MemoryLookup::default().with_file(root.join(&name), example);
+    lookup = VARIABLES.iter().fold(lookup, |lookup, name| lookup.with_env(name, "value"));
+    lookup = FILES.iter().fold(lookup, |lookup, (path, text)| lookup.with_file(root.join(path), *text));
+    let config_file = ConfigFile { path: name.into(), dialect: Some(dialect) };
+    let config = compile(&Workspace { root, home: None, config_file: Some(config_file) }, &lookup);
     config.problems.iter().map(|problem| format!("{}: {}", problem.code, problem.text)).collect()
 }

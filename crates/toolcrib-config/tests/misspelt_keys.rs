@@ -1,4 +1,5 @@
-//! Misspelt and misplaced restricting keys in the files of every format that has such keys: none widens what is offered.
+//! Checks for every format with restricting keys that a misspelt or misplaced one never widens what is
+//! offered.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod mistakes;
@@ -6,19 +7,19 @@ mod mistakes;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use toolcrib_config::model::security::Section;
-use toolcrib_config::{Config, Dialect, Memory, Named, Severity, Workspace, compile};
+use toolcrib_config::model::security::SecuritySection;
+use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Severity, Workspace, compile};
 
-/// A good file, and the keys in it that restrict.
-struct Case {
+/// A valid file of one format and its restricting keys.
+struct FormatCase {
     dialect: Dialect,
     path: &'static str,
     good: Value,
     keys: &'static [&'static str],
 }
 
-fn cases() -> Vec<Case> {
-    let case = |dialect, path, good, keys| Case { dialect, path, good, keys };
+fn cases() -> Vec<FormatCase> {
+    let case = |dialect, path, good, keys| FormatCase { dialect, path, good, keys };
     vec![
         case(
             Dialect::Dominds,
@@ -112,36 +113,36 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn config(dialect: Dialect, path: &str, files: &[(&str, &str)]) -> Config {
-    let mut world = Memory::default();
+fn compile_files(dialect: Dialect, path: &str, files: &[(&str, &str)]) -> Config {
+    let mut lookup = MemoryLookup::default();
     for (path, text) in files {
-        world = world.with_file(format!("/ws/{path}"), *text);
+        lookup = lookup.with_file(format!("/ws/{path}"), *text);
     }
-    let named = Named { path: PathBuf::from("/ws").join(path), dialect: Some(dialect) };
-    compile(&Workspace { root: PathBuf::from("/ws"), home: None, named: Some(named) }, &world)
+    let config_file = ConfigFile { path: PathBuf::from("/ws").join(path), dialect: Some(dialect) };
+    compile(&Workspace { root: PathBuf::from("/ws"), home: None, config_file: Some(config_file) }, &lookup)
 }
 
-fn written(dialect: Dialect, file: &Value) -> String {
+fn to_file_text(dialect: Dialect, file: &Value) -> String {
     match (dialect, file) {
         (Dialect::Codex, Value::Object(map)) => {
-            map.iter().map(|(key, value)| format!("{key:?} = {}\n", toml(value))).collect()
+            map.iter().map(|(key, value)| format!("{key:?} = {}\n", to_toml(value))).collect()
         }
         _ => file.to_string(),
     }
 }
 
-fn toml(value: &Value) -> String {
+fn to_toml(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let entry = |(key, value): (&String, &Value)| format!("{key:?} = {}", toml(value));
+            let entry = |(key, value): (&String, &Value)| format!("{key:?} = {}", to_toml(value));
             format!("{{ {} }}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
     }
 }
 
-/// The servers that can be used otherwise than in the good file, and missing grants.
-fn widened(good: &Config, config: &Config) -> Vec<String> {
+/// Returns the servers with wider access than in the valid file, and `grants` if grants changed.
+fn find_widened_rights(good: &Config, config: &Config) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for spec in config.servers.iter().filter(|spec| spec.policy.enabled) {
         let is_same = good.servers.iter().any(|it| {
@@ -155,32 +156,32 @@ fn widened(good: &Config, config: &Config) -> Vec<String> {
         }
     }
     let members = |config: &Config| config.host.grants.members.clone();
-    if !config.security.is_invalid(Section::Grants) && members(config) != members(good) {
+    if !config.security.is_invalid(SecuritySection::Grants) && members(config) != members(good) {
         found.push("grants".to_owned());
     }
     found
 }
 
 #[test]
-fn no_misspelt_or_misplaced_key_widens_what_a_file_offers() {
+fn misspelt_or_misplaced_keys_never_widen_rights() {
     let (mut wider, mut count) = (Vec::new(), 0);
-    for Case { dialect, path, good, keys } in cases() {
-        let compiled = |file: &Value| config(dialect, path, &[(path, &written(dialect, file))]);
+    for FormatCase { dialect, path, good, keys } in cases() {
+        let compiled = |file: &Value| compile_files(dialect, path, &[(path, &to_file_text(dialect, file))]);
         let base = compiled(&good);
         assert_eq!(base.problems, [], "{dialect}: the good file is good");
         assert!(!base.servers.is_empty(), "{dialect}");
-        for path in mistakes::paths(&good) {
-            if !keys.contains(&mistakes::split(&path).1) {
+        for path in mistakes::all_pointers(&good) {
+            if !keys.contains(&mistakes::split_pointer(&path).1) {
                 continue;
             }
-            let mistakes = mistakes::misspelt(&good, &path).into_iter();
-            for (mistake, file) in mistakes.chain(mistakes::moved(&good, &path, FREE)) {
+            let mistakes = mistakes::misspell_key(&good, &path).into_iter();
+            for (mistake, file) in mistakes.chain(mistakes::move_key(&good, &path, MAPS_WITH_FREE_KEYS)) {
                 count += 1;
                 let config = compiled(&file);
-                let is_told = config.problems.iter().any(|it| it.severity == Severity::Error);
-                let found = widened(&base, &config);
-                if !found.is_empty() || !is_told {
-                    wider.push(format!("{dialect} {mistake}: {found:?}, told: {is_told}"));
+                let is_reported = config.problems.iter().any(|it| it.severity == Severity::Error);
+                let found = find_widened_rights(&base, &config);
+                if !found.is_empty() || !is_reported {
+                    wider.push(format!("{dialect} {mistake}: {found:?}, reported: {is_reported}"));
                 }
             }
         }
@@ -189,15 +190,15 @@ fn no_misspelt_or_misplaced_key_widens_what_a_file_offers() {
     assert!(wider.is_empty(), "{} mistakes:\n{}", wider.len(), wider.join("\n"));
 }
 
-/// Maps whose keys are names of the person's own.
-const FREE: &[&str] = &["RequiredCapabilities", "config"];
+/// Maps with user-defined keys.
+const MAPS_WITH_FREE_KEYS: &[&str] = &["RequiredCapabilities", "config"];
 
 #[test]
-fn a_misspelt_or_misplaced_list_of_team_members_gives_no_grants() {
+fn misspelt_or_misplaced_team_members_give_no_grants() {
     let mcp = r#"{"version": 1, "servers": {"s": {"transport": "stdio", "command": "x"}}}"#;
     let files = |team: &Value| {
         let files = [(".minds/mcp.yaml", mcp), (".minds/team.yaml", &team.to_string())];
-        config(Dialect::Dominds, ".minds/mcp.yaml", &files)
+        compile_files(Dialect::Dominds, ".minds/mcp.yaml", &files)
     };
     let good = json!({
         "member_defaults": {"toolsets": ["x"]},
@@ -208,23 +209,23 @@ fn a_misspelt_or_misplaced_list_of_team_members_gives_no_grants() {
     assert_eq!(base.problems, []);
     for path in ["/members", "/members/default"] {
         let misspelt = match path {
-            "/members" => mistakes::misspelt(&good, path),
+            "/members" => mistakes::misspell_key(&good, path),
             _ => Vec::new(),
         };
-        for (mistake, team) in misspelt.into_iter().chain(mistakes::moved(&good, path, &["alice"]))
+        for (mistake, team) in misspelt.into_iter().chain(mistakes::move_key(&good, path, &["alice"]))
         {
             let mut config = files(&team);
-            assert!(config.security.is_invalid(Section::Grants), "{mistake}");
+            assert!(config.security.is_invalid(SecuritySection::Grants), "{mistake}");
             assert!(config.problems.iter().any(|it| it.code == "key.unknown"), "{mistake}");
-            config.keep_host_of(&base);
+            config.keep_global_settings(&base);
             assert_eq!(config.host.grants, base.host.grants, "{mistake}");
         }
     }
-    assert!(files(&json!({"members": null})).security.is_invalid(Section::Grants));
+    assert!(files(&json!({"members": null})).security.is_invalid(SecuritySection::Grants));
 }
 
 #[test]
-fn filters_of_other_clients_stop_an_entry_and_unrelated_keys_do_not() {
+fn filters_of_other_clients_reject_the_entry() {
     for (keys, is_used) in [
         (json!({"disabled": true}), false),
         (json!({"disabled": false}), true),
@@ -243,7 +244,7 @@ fn filters_of_other_clients_stop_an_entry_and_unrelated_keys_do_not() {
             let mut entry = json!({"command": "x"});
             entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
             let file = json!({list: {"s": entry, "other": {"command": "x"}}}).to_string();
-            let config = config(dialect, path, &[(path, &file)]);
+            let config = compile_files(dialect, path, &[(path, &file)]);
             assert_eq!(config.servers.len(), 1 + usize::from(is_used), "{dialect} {keys}");
             assert_eq!(config.has_errors(), !is_used, "{dialect} {keys}: {:?}", config.problems);
         }
@@ -251,7 +252,7 @@ fn filters_of_other_clients_stop_an_entry_and_unrelated_keys_do_not() {
 }
 
 #[test]
-fn the_problem_names_the_key_that_was_meant() {
+fn problem_suggests_the_intended_key() {
     for (keys, meant) in [
         (r#""tools": {"whitelst": ["a"]}"#, "whitelist"),
         (r#""tolls": {"whitelist": ["a"]}"#, "tools"),
@@ -261,7 +262,7 @@ fn the_problem_names_the_key_that_was_meant() {
             r#"{{"version": 1, "servers": {{"s": {{"transport": "stdio", "command": "x", {keys}}}}}}}"#
         );
         let path = ".minds/mcp.yaml";
-        let config = config(Dialect::Dominds, path, &[(path, &file)]);
+        let config = compile_files(Dialect::Dominds, path, &[(path, &file)]);
         let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
         assert_eq!(problem.fix.as_deref(), Some(format!("did you mean `{meant}`?").as_str()));
         assert!(problem.text.contains("is not used"), "{}", problem.text);

@@ -1,17 +1,17 @@
-//! The schema that is kept in `schema/`: it is the present one, and it knows what is right.
+//! Checks that the schema in `schema/` is up to date and accepts valid files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use toolcrib_config::{Config, Dialect, Memory, Named, Workspace, compile, schema};
+use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile, schema};
 
 const MAX_BYTES: usize = 100_000;
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test also brings the file up to date")]
-fn the_committed_schema_is_the_present_one() {
-    let path = repository().join("schema/toolcrib.schema.json");
+fn committed_schema_is_up_to_date() {
+    let path = repository_root().join("schema/toolcrib.schema.json");
     let present = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     assert!(present.len() < MAX_BYTES, "{} bytes", present.len());
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
@@ -24,18 +24,18 @@ fn the_committed_schema_is_the_present_one() {
 }
 
 #[test]
-fn the_quickstart_is_valid() {
-    let path = repository().join("examples/quickstart/toolcrib.yaml");
-    check(&std::fs::read_to_string(path).unwrap());
+fn quickstart_matches_the_schema() {
+    let path = repository_root().join("examples/quickstart/toolcrib.yaml");
+    assert_valid(&std::fs::read_to_string(path).unwrap());
 }
 
 #[test]
-fn an_example_of_every_setting_is_valid() {
-    check(EVERYTHING);
+fn full_example_matches_the_schema() {
+    assert_valid(FULL_EXAMPLE);
 }
 
 #[test]
-fn a_misspelt_key_is_not_valid() {
+fn misspelt_keys_violate_the_schema() {
     let slips = [
         ("reserved_tools:", "reserved_tool:"),
         ("playwright:\n    profile:", "playwright:\n    profil:"),
@@ -44,23 +44,23 @@ fn a_misspelt_key_is_not_valid() {
         ("version: 1", "version: one"),
     ];
     for (right, slip) in slips {
-        assert!(EVERYTHING.contains(right), "{right}");
-        let wrong = EVERYTHING.replacen(right, slip, 1);
-        assert!(!mistakes(&wrong).is_empty(), "{slip}");
+        assert!(FULL_EXAMPLE.contains(right), "{right}");
+        let wrong = FULL_EXAMPLE.replacen(right, slip, 1);
+        assert!(!schema_errors(&wrong).is_empty(), "{slip}");
     }
 }
 
-/// A file that the schema accepts and that compiles without an error.
-fn check(yaml: &str) {
-    assert_eq!(mistakes(yaml), [""; 0]);
-    let config = compiled(yaml);
+/// Asserts that the schema accepts a file and that it compiles without errors.
+fn assert_valid(yaml: &str) {
+    assert_eq!(schema_errors(yaml), [""; 0]);
+    let config = compile_text(yaml);
     let errors: Vec<_> = config.problems.iter().filter(|p| p.is_error()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     assert!(!config.servers.is_empty());
 }
 
-fn compiled(yaml: &str) -> Config {
-    let world = Memory::default()
+fn compile_text(yaml: &str) -> Config {
+    let lookup = MemoryLookup::default()
         .with_env("HOST_B", "b")
         .with_env("HOST_C", "c")
         .with_file("/ws/.env", "A=1\n")
@@ -69,30 +69,30 @@ fn compiled(yaml: &str) -> Config {
         .with_file("/ws/.dispatch/mcp.json", "{}")
         .with_file("/ws/agent.yaml", "tools: []\n")
         .with_file("/ws/toolcrib.yaml", yaml);
-    let named = Named { path: "toolcrib.yaml".into(), dialect: Some(Dialect::Native) };
-    compile(&Workspace { root: "/ws".into(), home: None, named: Some(named) }, &world)
+    let config_file = ConfigFile { path: "toolcrib.yaml".into(), dialect: Some(Dialect::Native) };
+    compile(&Workspace { root: "/ws".into(), home: None, config_file: Some(config_file) }, &lookup)
 }
 
 #[expect(clippy::unwrap_used, reason = "a helper of tests")]
-fn mistakes(yaml: &str) -> Vec<String> {
+fn schema_errors(yaml: &str) -> Vec<String> {
     let validator = jsonschema::validator_for(&schema()).unwrap();
-    let file: Json = as_json(yaml);
+    let file: Json = yaml_to_json(yaml);
     validator.iter_errors(&file).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
-/// The file as JSON: everything in it stands in an unknown key, which is kept as it is.
-fn as_json(yaml: &str) -> Json {
+/// Converts YAML to JSON. The text is compiled inside an unknown key, whose value is kept unchanged.
+fn yaml_to_json(yaml: &str) -> Json {
     let indented: String = yaml.lines().map(|line| format!("      {line}\n")).collect();
     let text = format!("version: 1\nservers:\n  a:\n    command: x\n    x-file:\n{indented}");
-    compiled(&text).servers[0].extras["x-file"].clone()
+    compile_text(&text).servers[0].extras["x-file"].clone()
 }
 
-fn repository() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every group of settings that the format has.
-const EVERYTHING: &str = r#"
+/// A file with every group of settings.
+const FULL_EXAMPLE: &str = r#"
 version: 1
 include:
   - { path: .minds/mcp.yaml,    dialect: dominds }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of a body that are not counted: small requests are answered whatever others send.
-pub(crate) const EXEMPT: usize = 16 << 10;
+/// Bytes of a body that are not counted, so that small requests are always answered.
+pub(crate) const EXEMPT_BYTES: usize = 16 << 10;
 
-/// The most bytes of all bodies where nothing is configured and the machine has enough memory.
-const MOST: u64 = 512 << 20;
+/// Default limit for all bodies when nothing is configured and the machine has enough memory.
+const DEFAULT_LIMIT: u64 = 512 << 20;
 
-/// Principals without grants share this part of the budget.
-const UNGRANTED_PART: usize = 16;
+/// All principals without grants share one such fraction of the budget.
+const UNGRANTED_DIVISOR: usize = 16;
 
-/// Counts the bytes of bodies. Clones count together.
+/// Counts the bytes of all request bodies. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub struct BodyBudget(Arc<Counters>);
 
@@ -22,15 +22,15 @@ struct Counters {
     ungranted: AtomicUsize,
 }
 
-/// How much of the budget one body may take.
+/// The part of the budget that one body may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyShare {
     all: usize,
-    /// The bound of principals without grants, for one of them.
+    /// Limit for principals without grants, if the sender is one.
     ungranted: Option<usize>,
 }
 
-/// The bytes of one body that are counted, until it is dropped.
+/// The counted bytes of one body. Dropping the reservation releases them.
 #[derive(Debug, Default)]
 pub struct Reservation {
     counters: Option<Arc<Counters>>,
@@ -38,25 +38,26 @@ pub struct Reservation {
     counted: usize,
 }
 
-/// Other bodies take all that there is.
+/// Error: other bodies use up the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct BudgetExceeded;
 
 impl BodyBudget {
-    /// A reservation of nothing so far.
-    pub fn open(&self, share: BodyShare) -> Reservation {
+    /// Opens a reservation of zero bytes.
+    pub fn reserve(&self, share: BodyShare) -> Reservation {
         Reservation { counters: Some(Arc::clone(&self.0)), share, counted: 0 }
     }
 
-    /// The bytes that are counted now.
+    /// The number of bytes counted now.
     pub fn used(&self) -> usize {
         self.0.all.load(Ordering::Relaxed)
     }
 }
 
 impl BodyShare {
+    /// A share of a budget of `all` bytes.
     pub fn new(all: usize, has_grants: bool) -> Self {
-        BodyShare { all, ungranted: (!has_grants).then_some(all / UNGRANTED_PART) }
+        BodyShare { all, ungranted: (!has_grants).then_some(all / UNGRANTED_DIVISOR) }
     }
 }
 
@@ -67,9 +68,9 @@ impl Default for BodyShare {
 }
 
 impl Reservation {
-    /// Counts a body that has this size now.
-    pub fn resize(&mut self, size: usize) -> Result<(), NoRoom> {
-        let size = size.saturating_sub(EXEMPT);
+    /// Counts a body that now has this size.
+    pub fn resize(&mut self, size: usize) -> Result<(), BudgetExceeded> {
+        let size = size.saturating_sub(EXEMPT_BYTES);
         let Some(counters) = self.counters.as_deref() else { return Ok(()) };
         if size <= self.counted {
             release(counters, self.share, self.counted - size);
@@ -78,17 +79,17 @@ impl Reservation {
         }
         let more = size - self.counted;
         add(&counters.all, more, self.share.all)?;
-        if let Some(most) = self.share.ungranted
-            && let Err(no_room) = add(&counters.ungranted, more, most)
+        if let Some(max) = self.share.ungranted
+            && let Err(exceeded) = add(&counters.ungranted, more, max)
         {
             counters.all.fetch_sub(more, Ordering::Relaxed);
-            return Err(no_room);
+            return Err(exceeded);
         }
         self.counted = size;
         Ok(())
     }
 
-    /// Gives up to so many of the counted bytes to a reservation of their own.
+    /// Moves up to `size` of the counted bytes into a new reservation.
     #[must_use]
     pub fn split(&mut self, size: usize) -> Reservation {
         let counted = self.counted.min(size);
@@ -96,9 +97,9 @@ impl Reservation {
         Reservation { counters: self.counters.clone(), share: self.share, counted }
     }
 
-    /// Something to keep for as long as the body; nothing where nothing is counted.
+    /// Guard to store together with the body; `None` if no bytes are counted.
     #[must_use]
-    pub fn into_held(self) -> toolcrib_wire::Held {
+    pub fn into_held(self) -> toolcrib_wire::TextGuard {
         (self.counted > 0).then(|| Box::new(self) as _)
     }
 }
@@ -111,13 +112,13 @@ impl Drop for Reservation {
     }
 }
 
-fn add(counter: &AtomicUsize, more: usize, most: usize) -> Result<(), NoRoom> {
+fn add(counter: &AtomicUsize, more: usize, max: usize) -> Result<(), BudgetExceeded> {
     let before = counter.fetch_add(more, Ordering::Relaxed);
-    if before.saturating_add(more) <= most {
+    if before.saturating_add(more) <= max {
         return Ok(());
     }
     counter.fetch_sub(more, Ordering::Relaxed);
-    Err(NoRoom)
+    Err(BudgetExceeded)
 }
 
 fn release(counters: &Counters, share: BodyShare, bytes: usize) {
@@ -130,13 +131,13 @@ fn release(counters: &Counters, share: BodyShare, bytes: usize) {
     }
 }
 
-/// The bound in bytes: what is configured, where 0 means without limit; else a quarter of the memory, and no more than
-/// [`MOST`].
-pub(crate) fn most(configured: Option<u64>, memory: Option<u64>) -> usize {
+/// The limit in bytes. A configured 0 means unlimited. The default is a quarter of the memory, at most
+/// [`DEFAULT_LIMIT`].
+pub(crate) fn budget_bytes(configured: Option<u64>, memory: Option<u64>) -> usize {
     let bytes = match configured {
         Some(0) => u64::MAX,
         Some(bytes) => bytes,
-        None => memory.map_or(MOST, |memory| memory / 4).min(MOST),
+        None => memory.map_or(DEFAULT_LIMIT, |memory| memory / 4).min(DEFAULT_LIMIT),
     };
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_a_quarter_of_the_memory_unless_it_is_configured() {
+    fn default_budget_is_a_quarter_of_memory() {
         for (configured, memory, bound) in [
             (None, None, 512 << 20),
             (None, Some(64 << 30), 512 << 20),
@@ -154,23 +155,23 @@ mod tests {
             (Some(5), Some(1 << 30), 5),
             (Some(0), Some(1 << 30), usize::MAX),
         ] {
-            assert_eq!(most(configured, memory), bound, "{configured:?} {memory:?}");
+            assert_eq!(budget_bytes(configured, memory), bound, "{configured:?} {memory:?}");
         }
     }
 
     #[test]
-    fn bodies_share_one_bound_and_what_ends_makes_room() {
+    fn dropped_bodies_free_the_shared_budget() {
         let budget = BodyBudget::default();
         let share = BodyShare::new(1000, true);
-        let (mut one, mut other) = (budget.open(share), budget.open(share));
-        assert_eq!(one.resize(EXEMPT + 600), Ok(()));
-        assert_eq!(other.resize(EXEMPT + 400), Ok(()));
-        assert_eq!(other.resize(EXEMPT + 401), Err(NoRoom));
+        let (mut one, mut other) = (budget.reserve(share), budget.reserve(share));
+        assert_eq!(one.resize(EXEMPT_BYTES + 600), Ok(()));
+        assert_eq!(other.resize(EXEMPT_BYTES + 400), Ok(()));
+        assert_eq!(other.resize(EXEMPT_BYTES + 401), Err(BudgetExceeded));
         assert_eq!(budget.used(), 1000);
-        let mut small = budget.open(share);
-        assert_eq!(small.resize(EXEMPT), Ok(()), "small bodies are never refused");
-        assert_eq!(one.resize(EXEMPT + 100), Ok(()));
-        assert_eq!(other.resize(EXEMPT + 900), Ok(()));
+        let mut small = budget.reserve(share);
+        assert_eq!(small.resize(EXEMPT_BYTES), Ok(()), "small bodies are never refused");
+        assert_eq!(one.resize(EXEMPT_BYTES + 100), Ok(()));
+        assert_eq!(other.resize(EXEMPT_BYTES + 900), Ok(()));
         drop((one, small));
         assert_eq!(budget.used(), 900);
         drop(other);
@@ -178,26 +179,26 @@ mod tests {
     }
 
     #[test]
-    fn principals_without_grants_have_a_smaller_bound() {
+    fn principals_without_grants_have_a_smaller_budget() {
         let budget = BodyBudget::default();
-        let mut stranger = budget.open(BodyShare::new(1600, false));
-        assert_eq!(stranger.resize(EXEMPT + 101), Err(NoRoom));
-        assert_eq!(budget.used(), 0, "what was refused is not counted");
-        assert_eq!(stranger.resize(EXEMPT + 100), Ok(()));
-        let mut second = budget.open(BodyShare::new(1600, false));
-        assert_eq!(second.resize(EXEMPT + 1), Err(NoRoom));
-        let mut known = budget.open(BodyShare::new(1600, true));
-        assert_eq!(known.resize(EXEMPT + 1500), Ok(()));
+        let mut stranger = budget.reserve(BodyShare::new(1600, false));
+        assert_eq!(stranger.resize(EXEMPT_BYTES + 101), Err(BudgetExceeded));
+        assert_eq!(budget.used(), 0, "a refused body is not counted");
+        assert_eq!(stranger.resize(EXEMPT_BYTES + 100), Ok(()));
+        let mut second = budget.reserve(BodyShare::new(1600, false));
+        assert_eq!(second.resize(EXEMPT_BYTES + 1), Err(BudgetExceeded));
+        let mut known = budget.reserve(BodyShare::new(1600, true));
+        assert_eq!(known.resize(EXEMPT_BYTES + 1500), Ok(()));
         drop(stranger);
-        assert_eq!(known.resize(EXEMPT + 1600), Ok(()));
-        assert_eq!(second.resize(EXEMPT + 1), Err(NoRoom));
+        assert_eq!(known.resize(EXEMPT_BYTES + 1600), Ok(()));
+        assert_eq!(second.resize(EXEMPT_BYTES + 1), Err(BudgetExceeded));
     }
 
     #[test]
-    fn a_part_of_a_reservation_lives_on_by_itself() {
+    fn split_reservation_outlives_its_origin() {
         let budget = BodyBudget::default();
-        let mut stream = budget.open(BodyShare::new(1000, false));
-        assert_eq!(stream.resize(EXEMPT + 60), Ok(()));
+        let mut stream = budget.reserve(BodyShare::new(1000, false));
+        assert_eq!(stream.resize(EXEMPT_BYTES + 60), Ok(()));
         let message = stream.split(50);
         assert_eq!(stream.resize(0), Ok(()));
         assert_eq!(budget.used(), 50);

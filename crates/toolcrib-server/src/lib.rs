@@ -1,12 +1,12 @@
-//! Everything that listens: the host as one MCP server in front of all others, its control API, and who may use them.
+//! The network side of a host: HTTP front, MCP gateway, control API and authentication.
 
 pub mod api;
 pub mod body_budget;
-mod closing;
+mod shutdown;
 pub mod front;
 pub mod gateway;
 pub mod identity;
-pub mod lines;
+pub mod message_stream;
 mod metrics;
 pub mod trace;
 pub mod version;

@@ -1,8 +1,8 @@
-//! The host in figures, in the text form of Prometheus.
+//! Metrics of the host in the Prometheus text format.
 //!
-//! Everything is counted already where it happens; this only writes it down. A framework would count it a second
-//! time. Labels are servers and tools that exist, so there is an end to them. A principal sees the series of servers
-//! that it may know of.
+//! The counters exist elsewhere already, and this module only renders them; a metrics framework would count everything
+//! twice. Labels name existing servers and tools, so their number is bounded. A principal sees only the series of
+//! servers that are visible to it.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use toolcrib::ServerStatus;
-use toolcrib::host::{BOUNDS, Status, Tallied, Visibility};
+use toolcrib::host::{LATENCY_BOUNDS, HostStats, ToolCount, Visibility};
 
 use crate::api::scope;
 use crate::front::Front;
@@ -23,46 +23,46 @@ use crate::identity::Principal;
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) fn routes() -> Router<Arc<Front>> {
-    Router::new().route("/metrics", get(show))
+    Router::new().route("/metrics", get(serve_metrics))
 }
 
-async fn show(State(front): State<Arc<Front>>, Extension(who): Extension<Principal>) -> Response {
-    let visible = front.visible_to(&who);
-    let mut text = Text::default();
-    of_host(&mut text, &scope::figures(&front, &who, &visible));
+async fn serve_metrics(State(front): State<Arc<Front>>, Extension(principal): Extension<Principal>) -> Response {
+    let visible = front.visibility_for(&principal);
+    let mut text = MetricsText::default();
+    write_host_metrics(&mut text, &scope::visible_stats(&front, &principal, &visible));
     let clients = front.gateway.sessions();
-    text.family("toolcrib_gateway_sessions", "gauge", "Clients over HTTP.").sample(&[], clients);
+    text.family("toolcrib_gateway_sessions", "gauge", "Open client sessions over HTTP.").sample(&[], clients);
     let bodies = front.gateway.body_bytes();
-    text.family("toolcrib_request_body_bytes", "gauge", "Memory that request bodies take.")
+    text.family("toolcrib_request_body_bytes", "gauge", "Memory used by request bodies.")
         .sample(&[], bodies);
-    let servers = scope::servers(&front, &visible);
-    of_servers(&mut text, &servers);
-    let mut tally = front.host.tally();
+    let servers = scope::visible_servers(&front, &visible);
+    write_server_metrics(&mut text, &servers);
+    let mut tally = front.host.tool_counts();
     tally.retain(|counted| is_visible(&visible, counted));
-    of_tools(&mut text, &servers, &tally);
+    write_tool_metrics(&mut text, &servers, &tally);
     ([(CONTENT_TYPE, TYPE)], text.0).into_response()
 }
 
-/// Calls of the host's own tools are a matter of the host.
-fn is_visible(visible: &Visibility, counted: &Tallied) -> bool {
+/// Calls of the host's own tools are visible only without restrictions.
+fn is_visible(visible: &Visibility, counted: &ToolCount) -> bool {
     let of_server = |key: &Arc<str>| visible.includes_registered(key, &counted.tool);
     visible.is_unrestricted() || counted.server.as_ref().is_some_and(of_server)
 }
 
-fn of_host(text: &mut Text, status: &Status) {
+fn write_host_metrics(text: &mut MetricsText, status: &HostStats) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.family("toolcrib_build_info", "gauge", "The program.").sample(&version, 1);
     for (name, kind, help, value) in [
         (
             "toolcrib_registry_version",
             "gauge",
-            "The number of the newest snapshot.",
+            "Version of the newest snapshot.",
             status.version,
         ),
-        ("toolcrib_reloads_total", "counter", "Configurations taken up.", status.reloads),
+        ("toolcrib_reloads_total", "counter", "Loaded configurations.", status.reloads),
         ("toolcrib_servers", "gauge", "Servers.", status.servers as u64),
-        ("toolcrib_servers_ready", "gauge", "Servers that are ready.", status.ready as u64),
-        ("toolcrib_servers_draining", "gauge", "Servers that are ending.", status.draining as u64),
+        ("toolcrib_servers_ready", "gauge", "Ready servers.", status.ready as u64),
+        ("toolcrib_servers_draining", "gauge", "Draining servers.", status.draining as u64),
         ("toolcrib_tools", "gauge", "Tools in the newest snapshot.", status.tools as u64),
         ("toolcrib_dialogs", "gauge", "Dialogs.", status.dialogs as u64),
         ("toolcrib_leases", "gauge", "Leases.", status.leases as u64),
@@ -71,27 +71,27 @@ fn of_host(text: &mut Text, status: &Status) {
     ] {
         text.family(name, kind, help).sample(&[], value);
     }
-    text.family("toolcrib_uptime_seconds", "gauge", "Since the host began.")
+    text.family("toolcrib_uptime_seconds", "gauge", "Time since the host started.")
         .sample(&[], status.uptime.as_secs_f64());
-    if let Some(memory) = toolcrib_upstream::process::memory() {
-        text.family("process_resident_memory_bytes", "gauge", "Memory of the host in use.")
+    if let Some(memory) = toolcrib_upstream::process::memory_usage() {
+        text.family("process_resident_memory_bytes", "gauge", "Resident memory of the host.")
             .sample(&[], memory);
     }
 }
 
-fn of_servers(text: &mut Text, servers: &[ServerStatus]) {
+fn write_server_metrics(text: &mut MetricsText, servers: &[ServerStatus]) {
     type Figure = fn(&ServerStatus) -> u64;
     let figures: [(&str, &str, &str, Figure); 6] = [
         ("toolcrib_server_sessions", "gauge", "Sessions of a server.", |it| it.sessions as u64),
         ("toolcrib_server_leases", "gauge", "Leases of a server.", |it| it.leases as u64),
-        ("toolcrib_server_restarts_total", "counter", "Connections lost or begun anew.", |it| {
+        ("toolcrib_server_restarts_total", "counter", "Lost or restarted connections.", |it| {
             it.restarts.into()
         }),
         ("toolcrib_server_attempts", "gauge", "Failed attempts since the last success.", |it| {
             it.attempts.into()
         }),
-        ("toolcrib_server_tools", "gauge", "Tools that are offered.", |it| it.tools as u64),
-        ("toolcrib_server_calls_in_flight", "gauge", "Calls under way.", |it| it.calls.in_flight),
+        ("toolcrib_server_tools", "gauge", "Offered tools.", |it| it.tools as u64),
+        ("toolcrib_server_calls_in_flight", "gauge", "Running calls.", |it| it.calls.in_flight),
     ];
     for (name, kind, help, figure) in figures {
         text.family(name, kind, help);
@@ -99,21 +99,21 @@ fn of_servers(text: &mut Text, servers: &[ServerStatus]) {
             text.sample(&labels(server), figure(server));
         }
     }
-    text.family("toolcrib_server_state", "gauge", "1 for the state that a server is in.");
+    text.family("toolcrib_server_state", "gauge", "1 for the current state of a server.");
     for server in servers {
         let [id, source] = labels(server);
         text.sample(&[id, source, ("state", server.state.as_str())], 1);
     }
-    text.family("toolcrib_call_duration_seconds", "histogram", "How long calls took.");
+    text.family("toolcrib_call_duration_seconds", "histogram", "Duration of calls.");
     for server in servers {
-        durations(text, server);
+        write_durations(text, server);
     }
 }
 
-fn durations(text: &mut Text, server: &ServerStatus) {
+fn write_durations(text: &mut MetricsText, server: &ServerStatus) {
     let [id, source] = labels(server);
     let mut count = 0;
-    let bounds = BOUNDS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+    let bounds = LATENCY_BOUNDS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
     for (bound, more) in bounds.zip(server.calls.histogram) {
         count += more;
         text.part("_bucket", &[id, source, ("le", &bound)], count);
@@ -122,18 +122,18 @@ fn durations(text: &mut Text, server: &ServerStatus) {
     text.part("_count", &[id, source], count);
 }
 
-fn of_tools(text: &mut Text, servers: &[ServerStatus], tally: &[Tallied]) {
+fn write_tool_metrics(text: &mut MetricsText, servers: &[ServerStatus], tally: &[ToolCount]) {
     let known: HashMap<&str, [(&str, &str); 2]> =
         servers.iter().map(|server| (&*server.key, labels(server))).collect();
-    text.family("toolcrib_calls_total", "counter", "Calls, by how they ended.");
-    for Tallied { server, tool, ended, count } in tally {
+    text.family("toolcrib_calls_total", "counter", "Finished calls by outcome.");
+    for ToolCount { server, tool, outcome, count } in tally {
         let key = server.as_deref().unwrap_or_default();
         let gone = || {
             let (source, id) = key.rsplit_once('#').unwrap_or(("", key));
             [("server", id), ("source", source)]
         };
         let [id, source] = known.get(key).copied().unwrap_or_else(gone);
-        text.sample(&[id, source, ("tool", tool), ("outcome", ended)], count);
+        text.sample(&[id, source, ("tool", tool), ("outcome", outcome)], count);
     }
 }
 
@@ -141,14 +141,14 @@ fn labels(server: &ServerStatus) -> [(&str, &str); 2] {
     [("server", &server.spec.id), ("source", &server.spec.source)]
 }
 
-/// The text so far, and of what the samples are that follow.
+/// The rendered text, and the name of the current metric family.
 #[derive(Default)]
-struct Text(String, &'static str);
+struct MetricsText(String, &'static str);
 
-impl Text {
+impl MetricsText {
     fn family(&mut self, name: &'static str, kind: &str, help: &str) -> &mut Self {
         self.1 = name;
-        // A string takes whatever it is given.
+        // Writing to a `String` never fails.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         self
     }
@@ -177,8 +177,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_names_stay_within_their_quotes() {
-        let mut text = Text::default();
+    fn label_values_are_escaped() {
+        let mut text = MetricsText::default();
         text.family("x", "gauge", "Y.").sample(&[("a", "b\"} 7\nc\\")], 1);
         assert_eq!(text.0, "# HELP x Y.\n# TYPE x gauge\nx{a=\"b\\\"} 7\\nc\\\\\"} 1\n");
     }

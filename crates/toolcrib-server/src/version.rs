@@ -1,14 +1,15 @@
-//! What a server makes of the version that a client speaks.
+//! Protocol versions that the gateway supports, and the methods of each.
 
-use toolcrib_wire::method::{self, Sender};
+use toolcrib_wire::method::{self, MethodSender};
 use toolcrib_wire::{RpcError, Version};
 
-/// Everything that is spoken here, newest first.
-pub fn spoken() -> Vec<Version> {
+/// All supported protocol versions, newest first.
+pub fn supported_versions() -> Vec<Version> {
     Version::KNOWN.into_iter().rev().collect()
 }
 
-/// Refuses what a client's version of the protocol does not have; almost all, where it has not said which one.
+/// Rejects methods that the client's version does not have. A client without a version may only call `initialize` and
+/// `ping`.
 pub fn check_method(version: Option<&Version>, method: &str) -> Result<(), RpcError> {
     let Some(version) = version else {
         return match method {
@@ -19,7 +20,7 @@ pub fn check_method(version: Option<&Version>, method: &str) -> Result<(), RpcEr
         };
     };
     match method::sender(method, version) {
-        Some(Sender::Client | Sender::Either) => Ok(()),
+        Some(MethodSender::Client | MethodSender::Either) => Ok(()),
         _ => Err(RpcError::method_not_found(method)),
     }
 }

@@ -1,16 +1,18 @@
-//! A cgroup for the hosts of one test: a host ends what any dead host left below the same cgroup, and tests run at the
-//! same time.
+//! Creates a cgroup for the hosts of one test.
+//!
+//! A host stops the processes that dead hosts left below the same cgroup, and tests run in parallel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An empty cgroup (version 2) below that of this process. It is removed at the end, if it is empty then.
+/// An empty cgroup (version 2) below the cgroup of this process. Dropping it removes the cgroup if it is
+/// empty.
 #[derive(Debug)]
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// `None` where this process cannot make a cgroup.
+    /// Returns `None` if this process cannot create a cgroup.
     pub fn create() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -32,7 +34,7 @@ impl TestCgroup {
 
 impl Drop for TestCgroup {
     fn drop(&mut self) {
-        // One that has members belongs to a test that failed.
+        // A cgroup with members belongs to a failed test.
         let _ = fs::remove_dir(&self.0);
     }
 }

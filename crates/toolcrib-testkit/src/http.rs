@@ -1,4 +1,5 @@
-//! A scripted HTTP server on the loopback: it answers each request as the test says and remembers what was asked.
+//! A scripted HTTP server on the loopback interface that responds to each request as the test says and
+//! records the requests.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,72 +20,72 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Only bounds a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Limit of a wait; it only matters when a test fails.
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
-/// Lets what was sent leave before the connection is cut behind it.
-const BEFORE_CUT: Duration = Duration::from_millis(50);
+/// Delay that lets sent bytes leave before the connection is reset.
+const RESET_DELAY: Duration = Duration::from_millis(50);
 
-/// The server. Dropped, it ends with all its connections.
+/// The server. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
-    seen: Arc<Seen>,
-    _accepting: JoinSet<()>,
+    log: Arc<RequestLog>,
+    _accept_task: JoinSet<()>,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: String,
-    /// With the query.
+    /// Path with the query.
     pub path: String,
-    /// Names are lower case.
+    /// Headers; names are lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
-/// What is answered to one request.
+/// The response to one request.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ScriptedResponse {
     status: u16,
     headers: Vec<(String, String)>,
-    steps: Vec<Step>,
-    live: Option<mpsc::Receiver<Step>>,
-    /// Before the head; forever if none.
+    steps: Vec<BodyStep>,
+    live_steps: Option<mpsc::Receiver<BodyStep>>,
+    /// Delay before the head; `None` means forever.
     delay: Option<Duration>,
 }
 
-/// One thing that happens in the body of an answer.
+/// One action in the body of a response.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum BodyStep {
     Send(String),
     Pause(Duration),
-    /// The connection breaks.
-    Cut,
-    /// Nothing more comes, and nothing ends.
-    Hold,
+    /// Resets the connection.
+    Reset,
+    /// Sends nothing more and keeps the response open.
+    Stall,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    requests: Mutex<Vec<Asked>>,
-    /// Answers whose body the client still reads.
-    open: AtomicUsize,
+struct RequestLog {
+    requests: Mutex<Vec<ReceivedRequest>>,
+    /// Responses whose body the client is still reading.
+    open_responses: AtomicUsize,
     connections: AtomicUsize,
     changed: Notify,
 }
 
 impl HttpServer {
     pub async fn start(
-        script: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        script: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let seen = Arc::new(Seen::default());
-        let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, Arc::new(script), Arc::clone(&seen)));
-        Ok(Self { address, seen, _accepting: accepting })
+        let log = Arc::new(RequestLog::default());
+        let mut accept_task = JoinSet::new();
+        accept_task.spawn(accept_connections(listener, Arc::new(script), Arc::clone(&log)));
+        Ok(Self { address, log, _accept_task: accept_task })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -95,43 +96,43 @@ impl HttpServer {
         format!("http://{}{path}", self.address)
     }
 
-    /// All requests so far, in the order in which they came.
-    pub fn requests(&self) -> Vec<Asked> {
-        self.seen.requests().clone()
+    /// Returns all requests so far in order of arrival.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.log.requests().clone()
     }
 
-    /// Waits for a request, which may have come already. None if it never comes.
-    pub async fn request(&self, wanted: impl Fn(&Asked) -> bool) -> Option<Asked> {
+    /// Waits for a matching request, which may already have arrived. Returns `None` after the limit.
+    pub async fn wait_for_request(&self, wanted: impl Fn(&ReceivedRequest) -> bool) -> Option<ReceivedRequest> {
         let found = || self.requests().into_iter().find(&wanted);
-        self.seen.until(|| found().is_some()).await;
+        self.log.wait_until(|| found().is_some()).await;
         found()
     }
 
-    /// How many connections there have been.
-    pub fn connections(&self) -> usize {
-        self.seen.connections.load(Ordering::SeqCst)
+    /// Returns the number of connections so far.
+    pub fn connection_count(&self) -> usize {
+        self.log.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until as many answers are being read as said. False if that never is.
-    pub async fn has_open(&self, count: usize) -> bool {
-        self.seen.until(|| self.seen.open.load(Ordering::SeqCst) == count).await
+    /// Waits until exactly `count` responses are open. Returns false after the limit.
+    pub async fn wait_for_open_responses(&self, count: usize) -> bool {
+        self.log.wait_until(|| self.log.open_responses.load(Ordering::SeqCst) == count).await
     }
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-impl Reply {
+impl ScriptedResponse {
     pub fn status(status: u16) -> Self {
         Self {
             status,
             headers: Vec::new(),
             steps: Vec::new(),
-            live: None,
+            live_steps: None,
             delay: Some(Duration::ZERO),
         }
     }
@@ -144,13 +145,13 @@ impl Reply {
         Self::status(200).header("content-type", "text/event-stream")
     }
 
-    /// The request is read, and nothing is ever answered.
-    pub fn never() -> Self {
+    /// Reads the request and never responds.
+    pub fn unanswered() -> Self {
         Self { delay: None, ..Self::status(200) }
     }
 
-    /// Not even the head comes before this time.
-    pub fn after(mut self, delay: Duration) -> Self {
+    /// Delays the whole response.
+    pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
@@ -161,32 +162,32 @@ impl Reply {
     }
 
     pub fn send(self, text: impl Into<String>) -> Self {
-        self.then(Step::Send(text.into()))
+        self.then_step(BodyStep::Send(text.into()))
     }
 
-    /// An event that carries a message.
+    /// Sends an event with a message.
     pub fn event(self, data: &str) -> Self {
         self.send(format!("event: message\ndata: {data}\n\n"))
     }
 
-    pub fn then(mut self, step: Step) -> Self {
+    pub fn then_step(mut self, step: BodyStep) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// After the steps so far, those that come on a channel.
-    pub fn live(mut self, steps: mpsc::Receiver<Step>) -> Self {
-        self.live = Some(steps);
+    /// Continues with the steps that arrive on a channel.
+    pub fn then_steps_from(mut self, steps: mpsc::Receiver<BodyStep>) -> Self {
+        self.live_steps = Some(steps);
         self
     }
 }
 
-impl Seen {
-    fn requests(&self) -> MutexGuard<'_, Vec<Asked>> {
+impl RequestLog {
+    fn requests(&self) -> MutexGuard<'_, Vec<ReceivedRequest>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn until(&self, done: impl Fn() -> bool) -> bool {
+    async fn wait_until(&self, done: impl Fn() -> bool) -> bool {
         let waiting = async {
             loop {
                 let changed = self.changed.notified();
@@ -196,59 +197,59 @@ impl Seen {
                 changed.await;
             }
         };
-        timeout(PATIENCE, waiting).await.is_ok()
+        timeout(WAIT_LIMIT, waiting).await.is_ok()
     }
 }
 
-type Script = dyn Fn(&Asked) -> Reply + Send + Sync;
+type RequestHandler = dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync;
 
-async fn accept(listener: TcpListener, script: Arc<Script>, seen: Arc<Seen>) {
+async fn accept_connections(listener: TcpListener, script: Arc<RequestHandler>, log: Arc<RequestLog>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
-        seen.connections.fetch_add(1, Ordering::SeqCst);
-        let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
+        log.connections.fetch_add(1, Ordering::SeqCst);
+        let (script, log) = (Arc::clone(&script), Arc::clone(&log));
         connections.spawn(async move {
-            let answer = service_fn(|request| answer(request, &script, &seen));
+            let answer = service_fn(|request| handle_request(request, &script, &log));
             let serving = hyper::server::conn::http1::Builder::new();
-            // A connection that breaks is what some scripts are about.
+            // Some scripts break the connection on purpose.
             let _ = serving.serve_connection(TokioIo::new(stream), answer).await;
         });
     }
 }
 
-async fn answer(
+async fn handle_request(
     request: Request<Incoming>,
-    script: &Arc<Script>,
-    seen: &Arc<Seen>,
+    script: &Arc<RequestHandler>,
+    log: &Arc<RequestLog>,
 ) -> Result<Response<impl hyper::body::Body<Data = Bytes, Error = io::Error> + use<>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
         (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
-    let asked = Asked {
+    let received = ReceivedRequest {
         method: head.method.to_string(),
         path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         headers: head.headers.iter().map(header).collect(),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
-    let reply = script(&asked);
-    seen.requests().push(asked);
-    seen.changed.notify_waiters();
+    let reply = script(&received);
+    log.requests().push(received);
+    log.changed.notify_waiters();
     match reply.delay {
         Some(delay) => sleep(delay).await,
         None => std::future::pending().await,
     }
-    Ok(response(reply, Arc::clone(seen)))
+    Ok(build_response(reply, Arc::clone(log)))
 }
 
-fn response(
-    reply: Reply,
-    seen: Arc<Seen>,
+fn build_response(
+    reply: ScriptedResponse,
+    log: Arc<RequestLog>,
 ) -> Response<impl hyper::body::Body<Data = Bytes, Error = io::Error>> {
-    let open = Open::new(seen);
-    let mut response = Response::new(StreamBody::new(body(reply.steps, reply.live, open)));
+    let open = OpenResponseGuard::new(log);
+    let mut response = Response::new(StreamBody::new(response_body(reply.steps, reply.live_steps, open)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or_default();
     for (name, value) in reply.headers {
         let name = hyper::header::HeaderName::from_bytes(name.as_bytes());
@@ -259,47 +260,47 @@ fn response(
     response
 }
 
-fn body(
-    steps: Vec<Step>,
-    live: Option<mpsc::Receiver<Step>>,
-    open: Open,
+fn response_body(
+    steps: Vec<BodyStep>,
+    live_steps: Option<mpsc::Receiver<BodyStep>>,
+    open: OpenResponseGuard,
 ) -> impl Stream<Item = io::Result<Frame<Bytes>>> {
-    stream::unfold((steps.into_iter(), live, open), |(mut steps, mut live, open)| async move {
+    stream::unfold((steps.into_iter(), live_steps, open), |(mut steps, mut live_steps, open)| async move {
         loop {
-            let step = match (steps.next(), &mut live) {
+            let step = match (steps.next(), &mut live_steps) {
                 (Some(step), _) => step,
-                (None, Some(live)) => live.recv().await?,
+                (None, Some(live_steps)) => live_steps.recv().await?,
                 (None, None) => return None,
             };
             match step {
-                Step::Send(text) => {
-                    return Some((Ok(Frame::data(text.into())), (steps, live, open)));
+                BodyStep::Send(text) => {
+                    return Some((Ok(Frame::data(text.into())), (steps, live_steps, open)));
                 }
-                Step::Pause(time) => sleep(time).await,
-                Step::Cut => {
-                    sleep(BEFORE_CUT).await;
-                    return Some((Err(io::ErrorKind::ConnectionReset.into()), (steps, live, open)));
+                BodyStep::Pause(time) => sleep(time).await,
+                BodyStep::Reset => {
+                    sleep(RESET_DELAY).await;
+                    return Some((Err(io::ErrorKind::ConnectionReset.into()), (steps, live_steps, open)));
                 }
-                Step::Hold => std::future::pending().await,
+                BodyStep::Stall => std::future::pending().await,
             }
         }
     })
 }
 
-/// An answer that is being read.
-struct Open(Arc<Seen>);
+/// Counts a response as open until it is dropped.
+struct OpenResponseGuard(Arc<RequestLog>);
 
-impl Open {
-    fn new(seen: Arc<Seen>) -> Self {
-        seen.open.fetch_add(1, Ordering::SeqCst);
-        seen.changed.notify_waiters();
-        Self(seen)
+impl OpenResponseGuard {
+    fn new(log: Arc<RequestLog>) -> Self {
+        log.open_responses.fetch_add(1, Ordering::SeqCst);
+        log.changed.notify_waiters();
+        Self(log)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenResponseGuard {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.0.open_responses.fetch_sub(1, Ordering::SeqCst);
         self.0.changed.notify_waiters();
     }
 }

@@ -1,16 +1,16 @@
-//! Fixtures and hygiene checks that every crate's tests share.
+//! Test fixtures and hygiene checks shared by all crates.
 
-pub mod ask;
+pub mod command;
 pub mod cgroup;
 pub mod conformance;
-pub mod directions;
-pub mod engine;
-pub mod foreign;
+pub mod dependencies;
+pub mod docker_engine;
+pub mod gateway_input;
 pub mod http;
 pub mod licence;
 pub mod peers;
 pub mod processes;
-pub mod provider;
+pub mod openid_provider;
 pub mod scripted;
 pub mod tidy;
 pub mod time_limit;
@@ -18,7 +18,7 @@ pub mod websocket;
 
 use std::path::{Path, PathBuf};
 
-/// The workspace's folder, known when this crate was compiled.
+/// Root folder of the workspace, known at compile time.
 pub fn workspace_root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()

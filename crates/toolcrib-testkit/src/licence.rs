@@ -1,11 +1,11 @@
-//! Which licences a dependency may have, so that Toolcrib can be given away under MIT or Apache-2.0.
+//! Checks the licences of dependencies, so that Toolcrib can be distributed under MIT or Apache-2.0.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Permissive licences whose only duties are notices. A licence that is not here needs a decision,
-/// not a line: copyleft and advertising clauses would bind everybody who ships the binary.
+/// Permissive licences that only require notices. Adding another licence needs a decision: copyleft and
+/// advertising clauses would bind every distributor of the binary.
 pub const ALLOWED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -24,54 +24,54 @@ pub const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// Deeper than any real expression; keeps a hostile one from using up the stack.
+/// Deeper than any real expression. The limit protects the stack from hostile input.
 const MAX_DEPTH: usize = 32;
 
-/// Text that is not an SPDX expression, and where it stops being one.
+/// A syntax error in an SPDX expression: the expected and the found token.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub struct LicenceSyntaxError {
     expected: &'static str,
     found: String,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for LicenceSyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "expected {}, found {}", self.expected, self.found)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for LicenceSyntaxError {}
 
-/// Whether the expression can be met with the licences in `allow`.
+/// Returns true if the expression can be satisfied with the licences in `allowed`.
 ///
 /// ```
 /// use toolcrib_testkit::licence::accepts;
 /// assert_eq!(accepts("MIT OR GPL-3.0-only", &["MIT"]), Ok(true));
 /// assert_eq!(accepts("MIT AND GPL-3.0-only", &["MIT"]), Ok(false));
 /// ```
-pub fn accepts(expression: &str, allow: &[&str]) -> Result<bool, Malformed> {
-    let mut reader = Reader { words: words(expression), at: 0, allow };
-    let verdict = reader.either(0)?;
-    match reader.peek() {
-        None => Ok(verdict),
-        Some(word) => Err(malformed("the end", Some(word))),
+pub fn accepts(expression: &str, allowed: &[&str]) -> Result<bool, LicenceSyntaxError> {
+    let mut parser = ExpressionParser { tokens: tokenize(expression), at: 0, allowed };
+    let is_accepted = parser.parse_or(0)?;
+    match parser.peek() {
+        None => Ok(is_accepted),
+        Some(word) => Err(syntax_error("the end", Some(word))),
     }
 }
 
-/// One line for each package of `cargo metadata` whose licence is unknown or not allowed.
-pub fn refused(metadata: &str) -> Result<Vec<String>, serde_json::Error> {
+/// Returns one line for each package of `cargo metadata` whose licence is unknown or not allowed.
+pub fn find_disallowed(metadata: &str) -> Result<Vec<String>, serde_json::Error> {
     let metadata: Value = serde_json::from_str(metadata)?;
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     if packages.is_empty() {
-        return Ok(vec!["the metadata names no package: nothing was checked".to_owned()]);
+        return Ok(vec!["the metadata contains no package, so no licence was checked".to_owned()]);
     }
-    Ok(packages.iter().filter_map(refusal).collect())
+    Ok(packages.iter().filter_map(rejection_reason).collect())
 }
 
-fn refusal(package: &Value) -> Option<String> {
-    let name = format!("{} {}", text(&package["name"]), text(&package["version"]));
+fn rejection_reason(package: &Value) -> Option<String> {
+    let name = format!("{} {}", text_or_placeholder(&package["name"]), text_or_placeholder(&package["version"]));
     let Some(licence) = package["license"].as_str() else {
-        return Some(format!("{name}: names no licence"));
+        return Some(format!("{name}: has no licence"));
     };
     match accepts(licence, ALLOWED) {
         Ok(true) => None,
@@ -80,84 +80,84 @@ fn refusal(package: &Value) -> Option<String> {
     }
 }
 
-fn text(value: &Value) -> &str {
+fn text_or_placeholder(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-/// `A/B` is how old crates wrote `A OR B`.
-fn words(expression: &str) -> Vec<String> {
+/// Splits an expression into tokens. Old crates write `A/B` for `A OR B`.
+fn tokenize(expression: &str) -> Vec<String> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     spaced.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Recursive descent, loosest operator first: OR, AND, then one licence or a group.
-struct Reader<'a> {
-    words: Vec<String>,
+/// Recursive-descent parser, loosest operator first: OR, AND, then one licence or a group.
+struct ExpressionParser<'a> {
+    tokens: Vec<String>,
     at: usize,
-    allow: &'a [&'a str],
+    allowed: &'a [&'a str],
 }
 
-impl Reader<'_> {
-    fn either(&mut self, depth: usize) -> Result<bool, Malformed> {
-        let mut verdict = self.both(depth)?;
-        while self.take("OR") {
-            verdict |= self.both(depth)?;
+impl ExpressionParser<'_> {
+    fn parse_or(&mut self, depth: usize) -> Result<bool, LicenceSyntaxError> {
+        let mut is_accepted = self.parse_and(depth)?;
+        while self.consume("OR") {
+            is_accepted |= self.parse_and(depth)?;
         }
-        Ok(verdict)
+        Ok(is_accepted)
     }
 
-    fn both(&mut self, depth: usize) -> Result<bool, Malformed> {
-        let mut verdict = self.one(depth)?;
-        while self.take("AND") {
-            verdict &= self.one(depth)?;
+    fn parse_and(&mut self, depth: usize) -> Result<bool, LicenceSyntaxError> {
+        let mut is_accepted = self.parse_term(depth)?;
+        while self.consume("AND") {
+            is_accepted &= self.parse_term(depth)?;
         }
-        Ok(verdict)
+        Ok(is_accepted)
     }
 
-    fn one(&mut self, depth: usize) -> Result<bool, Malformed> {
-        if !self.take("(") {
-            return self.licence();
+    fn parse_term(&mut self, depth: usize) -> Result<bool, LicenceSyntaxError> {
+        if !self.consume("(") {
+            return self.parse_licence();
         }
         if depth == MAX_DEPTH {
-            return Err(malformed("fewer parentheses", self.peek()));
+            return Err(syntax_error("fewer parentheses", self.peek()));
         }
-        let verdict = self.either(depth + 1)?;
-        if self.take(")") { Ok(verdict) } else { Err(malformed("`)`", self.peek())) }
+        let is_accepted = self.parse_or(depth + 1)?;
+        if self.consume(")") { Ok(is_accepted) } else { Err(syntax_error("`)`", self.peek())) }
     }
 
-    fn licence(&mut self) -> Result<bool, Malformed> {
-        let mut name = self.name()?;
-        if self.take("WITH") {
-            name = format!("{name} WITH {}", self.name()?);
+    fn parse_licence(&mut self) -> Result<bool, LicenceSyntaxError> {
+        let mut name = self.parse_name()?;
+        if self.consume("WITH") {
+            name = format!("{name} WITH {}", self.parse_name()?);
         }
-        Ok(self.allow.contains(&name.as_str()))
+        Ok(self.allowed.contains(&name.as_str()))
     }
 
-    fn name(&mut self) -> Result<String, Malformed> {
+    fn parse_name(&mut self) -> Result<String, LicenceSyntaxError> {
         match self.peek() {
             Some(word) if !["OR", "AND", "WITH", "(", ")"].contains(&word) => {
                 let word = word.to_owned();
                 self.at += 1;
                 Ok(word)
             }
-            other => Err(malformed("a licence", other)),
+            other => Err(syntax_error("a licence", other)),
         }
     }
 
-    fn take(&mut self, word: &str) -> bool {
+    fn consume(&mut self, word: &str) -> bool {
         let found = self.peek() == Some(word);
         self.at += usize::from(found);
         found
     }
 
     fn peek(&self) -> Option<&str> {
-        self.words.get(self.at).map(String::as_str)
+        self.tokens.get(self.at).map(String::as_str)
     }
 }
 
-fn malformed(expected: &'static str, found: Option<&str>) -> Malformed {
+fn syntax_error(expected: &'static str, found: Option<&str>) -> LicenceSyntaxError {
     let found = found.map_or("the end".to_owned(), |word| format!("`{word}`"));
-    Malformed { expected, found }
+    LicenceSyntaxError { expected, found }
 }
 
 #[cfg(test)]
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_mean_what_spdx_says() {
-        for (expression, verdict) in [
+    fn spdx_expressions_are_evaluated() {
+        for (expression, is_accepted) in [
             ("MIT", true),
             ("GPL-3.0-only", false),
             ("MIT OR Apache-2.0", true),
@@ -179,16 +179,16 @@ mod tests {
             ("(MIT OR Apache-2.0) AND Unicode-3.0", true),
             ("Apache-2.0 WITH LLVM-exception", true),
             ("GPL-2.0 WITH Classpath-exception-2.0", false),
-            // An exception that nobody looked at is not the plain licence.
+            // An unknown exception differs from the plain licence.
             ("MIT WITH Something-new", false),
         ] {
-            assert_eq!(accepts(expression, ALLOWED), Ok(verdict), "{expression}");
+            assert_eq!(accepts(expression, ALLOWED), Ok(is_accepted), "{expression}");
         }
     }
 
     #[test]
-    fn what_is_no_expression_is_refused_with_the_place() {
-        for (text, words) in [
+    fn syntax_errors_name_the_unexpected_token() {
+        for (text, message) in [
             ("", "expected a licence, found the end"),
             ("MIT OR", "expected a licence, found the end"),
             ("MIT MIT", "expected the end, found `MIT`"),
@@ -196,32 +196,32 @@ mod tests {
             ("MIT)", "expected the end, found `)`"),
             ("WITH MIT", "expected a licence, found `WITH`"),
         ] {
-            assert_eq!(accepts(text, ALLOWED).unwrap_err().to_string(), words, "{text}");
+            assert_eq!(accepts(text, ALLOWED).unwrap_err().to_string(), message, "{text}");
         }
     }
 
     #[test]
-    fn deep_nesting_is_an_error_and_not_a_crash() {
+    fn deep_nesting_is_an_error() {
         let deep = format!("{}MIT{}", "(".repeat(100_000), ")".repeat(100_000));
         assert!(accepts(&deep, ALLOWED).is_err());
     }
 
     #[test]
-    fn a_package_that_may_not_be_shipped_is_named() {
+    fn disallowed_packages_are_named() {
         let metadata = r#"{"packages":[
             {"name":"good","version":"1.0.0","license":"MIT"},
             {"name":"bad","version":"2.0.0","license":"AGPL-3.0"},
             {"name":"odd","version":"3.0.0","license":"MIT OR"},
             {"name":"silent","version":"4.0.0","license":null}]}"#;
-        let refused = refused(metadata).unwrap();
-        assert_eq!(refused.len(), 3, "{refused:?}");
-        assert_eq!(refused[0], "bad 2.0.0: `AGPL-3.0` is not allowed");
-        assert!(refused[1].starts_with("odd 3.0.0:"), "{refused:?}");
-        assert_eq!(refused[2], "silent 4.0.0: names no licence");
+        let disallowed = find_disallowed(metadata).unwrap();
+        assert_eq!(disallowed.len(), 3, "{disallowed:?}");
+        assert_eq!(disallowed[0], "bad 2.0.0: `AGPL-3.0` is not allowed");
+        assert!(disallowed[1].starts_with("odd 3.0.0:"), "{disallowed:?}");
+        assert_eq!(disallowed[2], "silent 4.0.0: has no licence");
     }
 
     #[test]
-    fn metadata_without_packages_does_not_pass() {
-        assert_eq!(refused("{}").unwrap().len(), 1);
+    fn metadata_without_packages_is_rejected() {
+        assert_eq!(find_disallowed("{}").unwrap().len(), 1);
     }
 }

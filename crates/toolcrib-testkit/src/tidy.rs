@@ -1,7 +1,9 @@
-//! Hygiene of the whole tree, as pure rules over its files; `tests/tidy.rs` runs them.
+//! Hygiene rules for the whole tree as pure functions over its files; `tests/tidy.rs` runs them.
 
-pub mod collect;
+mod code_paths;
 mod docs;
+pub mod git_files;
+mod language;
 mod leaks;
 mod modules;
 mod requirements;
@@ -12,14 +14,14 @@ use std::fmt;
 
 /// A file of the tree, by its path from the root.
 #[derive(Debug, Clone)]
-pub struct File {
+pub struct SourceFile {
     pub path: String,
     pub text: String,
-    /// Length on disk; `text` may be longer where bytes had to be replaced.
+    /// Length on disk. `text` may be longer, because invalid bytes were replaced.
     pub bytes: usize,
 }
 
-impl File {
+impl SourceFile {
     pub fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned(), bytes: text.len() }
     }
@@ -32,13 +34,14 @@ impl File {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Written by a package manager: long, and full of hashes that look like anything.
+    /// Returns true for files that a package manager writes: they are long and contain hashes that resemble
+    /// anything.
     fn is_lock(&self) -> bool {
         ["Cargo.lock", "package-lock.json"].contains(&self.name())
     }
 }
 
-/// One breach of one rule.
+/// One violation of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub rule: &'static str,
@@ -53,44 +56,50 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is wrong, and what is only worth knowing.
+/// Findings that fail the check, and notes that do not.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct TidyReport {
     pub findings: Vec<Finding>,
     pub notes: Vec<String>,
 }
 
-/// Every rule over every file.
-pub fn inspect(files: &[File]) -> Report {
-    let mut report = Report { findings: Vec::new(), notes: vec![format!("{} files", files.len())] };
+/// Runs every rule over every file.
+pub fn check_files(files: &[SourceFile]) -> TidyReport {
+    let mut report = TidyReport { findings: Vec::new(), notes: vec![format!("{} files", files.len())] };
     for file in files {
-        report.findings.extend(rust::opens_with_purpose(file));
-        report.findings.extend(rust::too_long(file));
-        report.findings.extend(rust::unfinished(file));
-        report.findings.extend(rust::lints_inherited(file));
-        report.findings.extend(leaks::machine_paths(file));
-        report.findings.extend(leaks::registry_hosts(file));
-        report.findings.extend(leaks::too_big(file));
-        report.findings.extend(docs::architecture_too_long(file));
-        report.notes.extend(rust::getting_long(file));
+        report.findings.extend(rust::check_purpose_line(file));
+        report.findings.extend(rust::check_length(file));
+        report.findings.extend(rust::check_unfinished(file));
+        report.findings.extend(rust::check_lints(file));
+        report.findings.extend(leaks::check_machine_paths(file));
+        report.findings.extend(leaks::check_registry_hosts(file));
+        report.findings.extend(leaks::check_file_size(file));
+        report.findings.extend(docs::check_architecture_length(file));
+        report.notes.extend(rust::note_length(file));
+        report.findings.extend(language::relative_subjects(file));
+        report.findings.extend(language::test_names(file));
     }
-    report.findings.extend(docs::broken_links(files));
-    report.findings.extend(requirements::undefined_ids(files));
-    let modules = modules::check(files);
+    report.findings.extend(language::vague_actors(files));
+    report.findings.extend(language::shared_type_names(files));
+    report.findings.extend(language::bare_verbs(files));
+    report.findings.extend(code_paths::missing_functions(files));
+    report.findings.extend(docs::check_links(files));
+    report.findings.extend(requirements::check_ids(files));
+    let modules = modules::check_directions(files);
     report.findings.extend(modules.findings);
     report.notes.push(modules.note);
     report
 }
 
-fn finding(rule: &'static str, file: &File, line: usize, text: impl Into<String>) -> Finding {
+fn finding(rule: &'static str, file: &SourceFile, line: usize, text: impl Into<String>) -> Finding {
     Finding { rule, path: file.path.clone(), line, text: text.into() }
 }
 
-/// A finding for each line in which `look` sees something.
-fn by_line(rule: &'static str, file: &File, look: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+/// Returns a finding for each line for which `check` returns a text.
+fn findings_by_line(rule: &'static str, file: &SourceFile, check: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     let lines = file.text.lines().enumerate();
     lines
-        .filter_map(|(at, line)| look(line).map(|text| finding(rule, file, at + 1, text)))
+        .filter_map(|(at, line)| check(line).map(|text| finding(rule, file, at + 1, text)))
         .collect()
 }
 
@@ -99,34 +108,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_reads_like_a_compiler_s() {
-        let file = File::new("a.rs", "");
+    fn finding_is_formatted_like_a_compiler_error() {
+        let file = SourceFile::new("a.rs", "");
         let shown = finding("rule", &file, 3, "is wrong").to_string();
         assert_eq!(shown, "a.rs:3: is wrong [rule]");
     }
 
-    /// Each rule has its own tests; this one shows that `inspect` asks all of them.
+    /// Each rule has its own tests; this test shows that `check_files` runs all of them.
     #[test]
-    fn inspect_runs_every_rule() {
+    fn check_files_runs_every_rule() {
         let rust =
             format!("fn a() {{ {}() }}\n// {}x/\n", concat!("to", "do!"), concat!("/ro", "ot/"));
         let long = "x\n".repeat(251) + "[gone](gone.md) " + concat!("py", "pi.org DO", "M-99");
+        let relative = concat!("//! Wh", "at.\n\n#[test]\nfn wh", "at_is() {}\npub struct A;\n");
+        let verbs: String = (0..9).map(|at| format!("impl A{at} {{\n    fn take(&self) {{}}\n}}\n")).collect();
         let files = [
-            File::new("crates/a/src/a.rs", &rust),
-            File::new("crates/a/src/b.rs", &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800))),
-            File::new("crates/a/Cargo.toml", "[package]\n"),
-            File::new("crates/toolcrib/src/store.rs", "//! S.\nuse crate::host;\n"),
-            File::new("ARCHITECTURE.md", &long),
-            File { bytes: 1 << 20, ..File::new("big.bin", "") },
+            SourceFile::new("crates/a/src/a.rs", &rust),
+            SourceFile::new("crates/a/src/b.rs", &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800))),
+            SourceFile::new("crates/a/Cargo.toml", "[package]\n"),
+            SourceFile::new("crates/toolcrib/src/store.rs", "//! S.\nuse crate::host;\n"),
+            SourceFile::new("ARCHITECTURE.md", &long),
+            SourceFile::new("crates/a/src/c.rs", relative),
+            SourceFile::new("crates/a/src/d.rs", &format!("//! D.\npub struct A;\n{verbs}")),
+            SourceFile::new("README.md", &concat!("who", "ever\n").repeat(40)),
+            SourceFile { bytes: 1 << 20, ..SourceFile::new("big.bin", "") },
         ];
         let mut rules: Vec<_> =
-            inspect(&files).findings.iter().map(|finding| finding.rule).collect();
+            check_files(&files).findings.iter().map(|finding| finding.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let all =
-            ["architecture-length", "file-length", "file-size", "links", "lints", "machine-path"];
-        let rest =
-            ["module-direction", "purpose", "registry-host", "requirement-ids", "unfinished"];
+        let all = ["architecture-length", "bare-verb", "code-path", "comment-subject", "file-length", "file-size", "links", "lints"];
+        let rest = [
+            "machine-path", "module-direction", "purpose", "registry-host", "requirement-ids", "test-name", "type-name", "unfinished", "vague-actor",
+        ];
         assert_eq!(rules, [&all[..], &rest[..]].concat());
     }
 }

@@ -1,20 +1,20 @@
-//! A bound on every wait of a test, so that a hang is a failure with a text.
+//! Limits every wait of a test, so that a hang becomes a failure with a message.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-/// Generous, because it only bounds a failure.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// Generous, because the limit only matters when a test fails.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Awaits `future` for at most [`LIMIT`].
+/// Awaits `future` for at most [`TIME_LIMIT`].
 ///
 /// # Panics
 /// When the limit passes.
-pub async fn within<F: Future>(future: F) -> F::Output {
-    match timeout(LIMIT, future).await {
+pub async fn with_time_limit<F: Future>(future: F) -> F::Output {
+    match timeout(TIME_LIMIT, future).await {
         Ok(output) => output,
-        Err(_) => panic!("not within {LIMIT:?}"),
+        Err(_) => panic!("no result within {TIME_LIMIT:?}"),
     }
 }

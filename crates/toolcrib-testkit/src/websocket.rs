@@ -1,4 +1,4 @@
-//! A scripted WebSocket server on the loopback: it answers each message as the test says.
+//! A scripted WebSocket server on the loopback interface that responds to each message as the test says.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,56 +14,56 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
-/// The server. Dropped, it ends with all its connections.
+/// The server. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct WebSocketServer {
     address: SocketAddr,
-    seen: Arc<Seen>,
-    _accepting: JoinSet<()>,
+    traffic: Arc<ReceivedTraffic>,
+    _accept_task: JoinSet<()>,
 }
 
-/// How it answers the handshake.
+/// Response to the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Greeting {
-    /// Takes the sub-protocol `mcp` if it is offered, and refuses whoever does not offer it.
-    Mcp,
-    /// Has never heard of sub-protocols.
-    Plain,
+pub enum HandshakePolicy {
+    /// Selects the sub-protocol `mcp` and rejects clients that do not offer it.
+    RequireMcp,
+    /// Ignores sub-protocols.
+    NoSubprotocol,
     Refuse(u16),
 }
 
-/// One thing that is done after a message has come.
+/// An action after a received message.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum SocketAction {
     Send(String),
     Ping,
     Pause(Duration),
-    /// An orderly end.
+    /// Closes the connection in order.
     Close,
-    /// The connection breaks.
-    Cut,
+    /// Breaks the connection.
+    Disconnect,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ReceivedTraffic {
     headers: Mutex<Vec<(String, String)>>,
     received: Mutex<Vec<Message>>,
 }
 
-type Script = dyn Fn(&str) -> Vec<Act> + Send + Sync;
+type MessageHandler = dyn Fn(&str) -> Vec<SocketAction> + Send + Sync;
 
 impl WebSocketServer {
-    /// The script is given each text message.
+    /// Starts the server. The script receives each text message.
     pub async fn start(
-        greeting: Greeting,
-        script: impl Fn(&str) -> Vec<Act> + Send + Sync + 'static,
+        handshake: HandshakePolicy,
+        script: impl Fn(&str) -> Vec<SocketAction> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let seen = Arc::new(Seen::default());
-        let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, greeting, Arc::new(script), Arc::clone(&seen)));
-        Ok(Self { address, seen, _accepting: accepting })
+        let traffic = Arc::new(ReceivedTraffic::default());
+        let mut accept_task = JoinSet::new();
+        accept_task.spawn(accept_connections(listener, handshake, Arc::new(script), Arc::clone(&traffic)));
+        Ok(Self { address, traffic, _accept_task: accept_task })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -74,78 +74,78 @@ impl WebSocketServer {
         format!("ws://{}{path}", self.address)
     }
 
-    /// A header of the newest handshake; names are lower case.
+    /// Returns a header of the newest handshake; names are lower case.
     pub fn header(&self, name: &str) -> Option<String> {
-        let headers = lock(&self.seen.headers);
+        let headers = lock(&self.traffic.headers);
         headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
-    /// All that came, control messages too.
+    /// Returns all received messages, control messages included.
     pub fn received(&self) -> Vec<Message> {
-        lock(&self.seen.received).clone()
+        lock(&self.traffic.received).clone()
     }
 }
 
-async fn accept(listener: TcpListener, greeting: Greeting, script: Arc<Script>, seen: Arc<Seen>) {
+async fn accept_connections(listener: TcpListener, handshake: HandshakePolicy, script: Arc<MessageHandler>, traffic: Arc<ReceivedTraffic>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
-        let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
+        let (script, traffic) = (Arc::clone(&script), Arc::clone(&traffic));
         connections.spawn(async move {
             #[expect(clippy::result_large_err, reason = "the library's callback is so")]
             let greet =
-                |request: &Request, response: Response| greet(greeting, request, response, &seen);
-            // A connection that breaks is what some scripts are about.
+                |request: &Request, response: Response| handle_handshake(handshake, request, response, &traffic);
+            // Some scripts break the connection on purpose.
             if let Ok(socket) = accept_hdr_async(stream, greet).await {
-                let _ = serve(socket, &script, &seen).await;
+                let _ = run_connection(socket, &script, &traffic).await;
             }
         });
     }
 }
 
 #[expect(clippy::result_large_err, reason = "the library's callback is so")]
-fn greet(
-    greeting: Greeting,
+fn handle_handshake(
+    handshake: HandshakePolicy,
     request: &Request,
     mut response: Response,
-    seen: &Seen,
+    traffic: &ReceivedTraffic,
 ) -> Result<Response, ErrorResponse> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers: Vec<_> =
         request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    let offers = headers.contains(&("sec-websocket-protocol".to_owned(), "mcp".to_owned()));
-    *lock(&seen.headers) = headers;
-    let refused = match greeting {
-        Greeting::Refuse(status) => StatusCode::from_u16(status).unwrap_or_default(),
-        Greeting::Mcp if !offers => StatusCode::BAD_REQUEST,
-        Greeting::Mcp => {
+    let offers_mcp = headers.contains(&("sec-websocket-protocol".to_owned(), "mcp".to_owned()));
+    *lock(&traffic.headers) = headers;
+    let refused = match handshake {
+        HandshakePolicy::Refuse(status) => StatusCode::from_u16(status).unwrap_or_default(),
+        HandshakePolicy::RequireMcp if !offers_mcp => StatusCode::BAD_REQUEST,
+        HandshakePolicy::RequireMcp => {
             let chosen = HeaderValue::from_static("mcp");
             response.headers_mut().insert("sec-websocket-protocol", chosen);
             return Ok(response);
         }
-        Greeting::Plain => return Ok(response),
+        HandshakePolicy::NoSubprotocol => return Ok(response),
     };
     let mut response = ErrorResponse::new(None);
     *response.status_mut() = refused;
     Err(response)
 }
 
-async fn serve(
+async fn run_connection(
     mut socket: WebSocketStream<TcpStream>,
-    script: &Arc<Script>,
-    seen: &Seen,
+    script: &Arc<MessageHandler>,
+    traffic: &ReceivedTraffic,
 ) -> Result<(), Error> {
     while let Some(message) = socket.next().await {
         let message = message?;
-        lock(&seen.received).push(message.clone());
+        lock(&traffic.received).push(message.clone());
         let Message::Text(text) = message else { continue };
-        for act in script(&text) {
-            match act {
-                Act::Send(text) => socket.send(Message::text(text)).await?,
-                Act::Ping => socket.send(Message::Ping("are you there".into())).await?,
-                Act::Pause(time) => sleep(time).await,
-                Act::Close => socket.close(None).await?,
-                Act::Cut => return Ok(()),
+        for action in script(&text) {
+            match action {
+                SocketAction::Send(text) => socket.send(Message::text(text)).await?,
+                SocketAction::Ping => socket.send(Message::Ping("are you there".into())).await?,
+                SocketAction::Pause(time) => sleep(time).await,
+                SocketAction::Close => socket.close(None).await?,
+                SocketAction::Disconnect => return Ok(()),
             }
         }
     }

@@ -1,13 +1,13 @@
-//! The tree is tidy: every rule of `toolcrib_testkit::tidy` over every file that git knows.
+//! Runs every rule of `toolcrib_testkit::tidy` over every file that git knows.
 
-use toolcrib_testkit::tidy::{collect, inspect};
+use toolcrib_testkit::tidy::{git_files, check_files};
 use toolcrib_testkit::workspace_root;
 
 #[test]
-fn the_tree_is_tidy() {
-    let files = collect::tree(&workspace_root()).unwrap_or_else(|error| panic!("{error}"));
-    assert!(files.iter().any(|file| file.path == "Cargo.toml"), "the files were not found");
-    let report = inspect(&files);
+fn tree_has_no_findings() {
+    let files = git_files::list_files(&workspace_root()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(files.iter().any(|file| file.path == "Cargo.toml"), "git listed no files");
+    let report = check_files(&files);
     for note in &report.notes {
         eprintln!("tidy: {note}");
     }

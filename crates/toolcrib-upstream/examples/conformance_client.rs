@@ -1,7 +1,7 @@
-//! The client that the official conformance suite judges: it makes the calls of one scenario, over this library.
+//! Client for the official MCP conformance suite: makes the calls of one scenario with this library.
 //!
-//! The suite passes the address of its server as the last argument, and the scenario, the version and what else
-//! there is to know in the environment. An error ends the program with 1, which fails the scenario.
+//! The suite passes its server's URL as the last argument, and scenario, version and context in the
+//! environment. On an error the program exits with 1, which fails the scenario.
 
 use std::error::Error;
 use std::path::Path;
@@ -11,49 +11,49 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolcrib_config::model::units::Period;
-use toolcrib_config::{File, Lookup, Named, ServerSpec, Workspace, compile};
-use toolcrib_upstream::auth::{Accounts, Begun, Protected};
-use toolcrib_upstream::conn::peer::{Answering, Asked, CallOptions, Handler};
+use toolcrib_config::{FileLookup, Lookup, ConfigFile, ServerSpec, Workspace, compile};
+use toolcrib_upstream::auth::{Accounts, LoginStart, ProtectedServer};
+use toolcrib_upstream::conn::peer::{HandlerFuture, ServerRequest, CallOptions, RequestHandler};
 use toolcrib_upstream::conn::{
-    Caller, Conn, Event, Failure, Listener, Memory, News, ServerLimit, Session, Settings, Setup,
-    Want, World,
+    SessionClient, Conn, ConnEvent, Failure, ConnListener, TraitCache, ConnUpdate, ServerLimit, Session, ConnSettings, ConnSetup,
+    Demand, ConnContext,
 };
-use toolcrib_upstream::process::{Graces, Instance};
-use toolcrib_upstream::secrets::{Keep, Means, Sources, Storage};
+use toolcrib_upstream::process::{GracePeriods, Instance};
+use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources, StorageMode};
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
-use toolcrib_wire::view::{ClientCapabilities, Elicit, ElicitAction, elicit_result};
-use toolcrib_wire::{Era, ObjectWriter, Raw, Version};
+use toolcrib_wire::view::{ClientCapabilities, ElicitParams, ElicitAction, elicit_result};
+use toolcrib_wire::{Era, ObjectWriter, RawJson, Version};
 
 type Fallible<T = ()> = Result<T, Box<dyn Error>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Fallible {
-    let url = std::env::args().next_back().ok_or("the server's address is missing")?;
-    let version = Version::from(told("PROTOCOL_VERSION")?.as_str());
+    let url = std::env::args().next_back().ok_or("the server's URL is missing")?;
+    let version = Version::from(conformance_variable("PROTOCOL_VERSION")?.as_str());
     let state = tempfile::tempdir()?;
     let instance = Instance::open(state.path())?;
-    let scenario = told("SCENARIO")?;
-    let keep = Keep::open(state.path().join("credentials"), Storage::File);
-    let accounts = Accounts::new(keep, Tls::default());
-    let spec = server(&url, &version, auth(&scenario)?)?;
-    let protected = Protected::of(&spec, &|_| None)?.ok_or("no server that wants tokens")?;
+    let scenario = conformance_variable("SCENARIO")?;
+    let store = CredentialStore::open(state.path().join("credentials"), StorageMode::File);
+    let accounts = Accounts::new(store, Tls::default());
+    let spec = server_spec(&url, &version, auth_config(&scenario)?)?;
+    let protected = ProtectedServer::from_spec(&spec, &|_| None)?.ok_or("not a server that requires tokens")?;
     let setup = setup(spec, instance.clone(), accounts.clone())?;
-    let conn = Conn::start(setup, Arc::new(Nobody));
+    let conn = Conn::start(setup, Arc::new(IgnoreUpdates));
     if scenario.starts_with("auth/") {
-        come_in(&scenario, &conn, &accounts, &protected).await?;
+        authenticate(&scenario, &conn, &accounts, &protected).await?;
     } else {
-        let ticket = conn.ready(Want::Call).await.map_err(|failure| failure.message)?;
-        perform(&scenario, &Client { conn: &conn, session: &ticket.session }).await?;
+        let permit = conn.acquire_session(Demand::Call).await.map_err(|failure| failure.message)?;
+        run_scenario(&scenario, &Client { conn: &conn, session: &permit.session }).await?;
     }
-    conn.tell(Event::Retire).await;
-    conn.ended().await;
+    conn.send_event(ConnEvent::Retire).await;
+    conn.wait_until_ended().await;
     instance.close().await;
     Ok(())
 }
 
-/// Connecting has listed everything already.
-async fn perform(scenario: &str, client: &Client<'_>) -> Fallible {
+/// Runs the calls of a scenario. Connecting has already listed everything.
+async fn run_scenario(scenario: &str, client: &Client<'_>) -> Fallible {
     match scenario {
         "initialize" | "json-schema-ref-no-deref" => Ok(()),
         "tools_call" | "request-metadata" => {
@@ -63,8 +63,8 @@ async fn perform(scenario: &str, client: &Client<'_>) -> Fallible {
         "elicitation-sep1034-client-defaults" => {
             client.call("test_client_elicitation_defaults", json!({})).await
         }
-        "http-standard-headers" => client.use_everything().await,
-        "http-custom-headers" => client.replay(&told("CONTEXT")?).await,
+        "http-standard-headers" => client.call_everything().await,
+        "http-custom-headers" => client.replay(&conformance_variable("CONTEXT")?).await,
         "http-invalid-tool-headers" => client.call_every_tool().await,
         "sep-2322-client-request-state" => {
             for name in ["echo_state", "unrelated", "no_state", "no_result_type"] {
@@ -77,8 +77,8 @@ async fn perform(scenario: &str, client: &Client<'_>) -> Fallible {
     }
 }
 
-/// Scenarios in which whoever asks for tokens is not to be trusted, and what is found out about him.
-const TRAPS: [(&str, &str); 6] = [
+/// Scenarios with an untrustworthy issuer, and the problem codes that the client must report.
+const UNTRUSTED_ISSUER_SCENARIOS: [(&str, &str); 6] = [
     ("auth/iss-supported-missing", "auth.wrong_issuer"),
     ("auth/iss-wrong-issuer", "auth.wrong_issuer"),
     ("auth/iss-unexpected", "auth.wrong_issuer"),
@@ -87,54 +87,54 @@ const TRAPS: [(&str, &str); 6] = [
     ("auth/resource-mismatch", "auth.other_issuer"),
 ];
 
-/// The scenario whose server is never content.
-const INSATIABLE: &str = "auth/scope-retry-limit";
+/// The scenario whose server always requests more scopes.
+const ENDLESS_SCOPE_SCENARIO: &str = "auth/scope-retry-limit";
 
-/// A person logs in this often before he gives up: at first, and when more is asked for.
+/// Number of logins before giving up: the first one, and one for more scopes.
 const LOGINS: usize = 2;
 
-/// Lists and calls a tool, and logs in where that is what is missing.
-async fn come_in(scenario: &str, conn: &Conn, accounts: &Accounts, server: &Protected) -> Fallible {
-    let trap = TRAPS.iter().find(|(name, _)| *name == scenario);
+/// Lists and calls a tool. Logs in if the server requires it.
+async fn authenticate(scenario: &str, conn: &Conn, accounts: &Accounts, server: &ProtectedServer) -> Fallible {
+    let expected_error = UNTRUSTED_ISSUER_SCENARIOS.iter().find(|(name, _)| *name == scenario);
     for _ in 0..LOGINS {
-        let Err(failure) = call_first(conn).await else { return Ok(()) };
+        let Err(failure) = call_first_tool(conn).await else { return Ok(()) };
         if failure.code != "auth.login_required" {
             return Err(failure.message.into());
         }
-        match (log_in(accounts, server).await, trap) {
+        match (log_in(accounts, server).await, expected_error) {
             (Ok(()), None) => {}
-            (Ok(()), Some(_)) => return Err("the trap was not seen".into()),
+            (Ok(()), Some(_)) => return Err("the client accepted an untrustworthy issuer".into()),
             (Err(error), Some((_, code))) if error.to_string().starts_with(code) => return Ok(()),
             (Err(error), _) => return Err(error),
         }
     }
-    match call_first(conn).await {
+    match call_first_tool(conn).await {
         Ok(()) => Ok(()),
-        Err(failure) if scenario == INSATIABLE && failure.code == "auth.login_required" => Ok(()),
+        Err(failure) if scenario == ENDLESS_SCOPE_SCENARIO && failure.code == "auth.login_required" => Ok(()),
         Err(failure) => Err(failure.message.into()),
     }
 }
 
-async fn call_first(conn: &Conn) -> Result<(), Failure> {
-    // It may be up already, and want more for a call.
-    conn.tell(Event::Connect).await;
-    let ticket = conn.first_try(Want::Call).await?;
+async fn call_first_tool(conn: &Conn) -> Result<(), Failure> {
+    // The connection may be up already and require more scopes for a call.
+    conn.send_event(ConnEvent::Connect).await;
+    let permit = conn.acquire_without_retry(Demand::Call).await?;
     let catalog = conn.view().catalog.unwrap_or_default();
     let name = catalog.tools.first().map(|tool| tool.name().to_owned()).unwrap_or_default();
     let params = ObjectWriter::new().string("name", &name).finish();
-    let called = ticket.session.call("tools/call", params, CallOptions::default(), None).await;
+    let called = permit.session.call("tools/call", params, CallOptions::default(), None).await;
     called.map(drop).map_err(|error| Failure::from(&error))
 }
 
-/// The suite's issuer asks nobody anything: it sends the browser straight back.
-async fn log_in(accounts: &Accounts, server: &Protected) -> Fallible {
-    let told = |error: toolcrib_upstream::auth::AuthError| format!("{}: {error}", error.code());
-    let login = match accounts.begin_login(server, "http://127.0.0.1:9/callback").await {
-        Ok(Begun::Ask(login)) => login,
-        Ok(Begun::Done(_)) => return Ok(()),
-        Err(error) => return Err(told(error).into()),
+/// Logs in. The suite's issuer redirects the browser without interaction.
+async fn log_in(accounts: &Accounts, server: &ProtectedServer) -> Fallible {
+    let describe = |error: toolcrib_upstream::auth::AuthError| format!("{}: {error}", error.code());
+    let login = match accounts.start_login(server, "http://127.0.0.1:9/callback").await {
+        Ok(LoginStart::Browser(login)) => login,
+        Ok(LoginStart::Done(_)) => return Ok(()),
+        Err(error) => return Err(describe(error).into()),
     };
-    let address = login.address().clone();
+    let address = login.authorization_url().clone();
     let host = address.host_str().ok_or("no host")?;
     let mut socket = TcpStream::connect((host, address.port().ok_or("no port")?)).await?;
     let query = address.query().unwrap_or_default();
@@ -149,16 +149,16 @@ async fn log_in(accounts: &Accounts, server: &Protected) -> Fallible {
     login
         .finish(&location.ok_or("the issuer does not send the browser back")?)
         .await
-        .map_err(told)?;
+        .map_err(describe)?;
     Ok(())
 }
 
-/// Who the client is, as far as the scenario tells.
-fn auth(scenario: &str) -> Fallible<Option<Value>> {
+/// Builds the `auth` entry from the scenario's context.
+fn auth_config(scenario: &str) -> Fallible<Option<Value>> {
     if !scenario.starts_with("auth/") {
         return Ok(None);
     }
-    let context: Value = serde_json::from_str(&told("CONTEXT").unwrap_or_else(|_| "{}".into()))?;
+    let context: Value = serde_json::from_str(&conformance_variable("CONTEXT").unwrap_or_else(|_| "{}".into()))?;
     let mut auth = json!({"kind": "oauth"});
     auth["client_metadata_url"] = json!("https://conformance-test.local/client-metadata.json");
     let known = [
@@ -166,8 +166,8 @@ fn auth(scenario: &str) -> Fallible<Option<Value>> {
         ("client_secret", "client_secret"),
         ("private_key_pem", "private_key"),
     ];
-    for (told, key) in known {
-        if let Some(value) = context.get(told) {
+    for (context_key, key) in known {
+        if let Some(value) = context.get(context_key) {
             auth[key] = value.clone();
         }
     }
@@ -177,7 +177,7 @@ fn auth(scenario: &str) -> Fallible<Option<Value>> {
     Ok(Some(auth))
 }
 
-/// One connection, and the calls that scenarios want.
+/// A connection and the calls of the scenarios.
 struct Client<'a> {
     conn: &'a Conn,
     session: &'a Session,
@@ -189,7 +189,7 @@ impl Client<'_> {
     }
 
     async fn request(&self, method: &str, params: Value) -> Fallible {
-        let answer = self.session.call(method, Raw::of(&params)?, CallOptions::default(), None);
+        let answer = self.session.call(method, RawJson::from_value(&params)?, CallOptions::default(), None);
         answer.await?;
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    async fn use_everything(&self) -> Fallible {
+    async fn call_everything(&self) -> Fallible {
         self.call_every_tool().await?;
         let catalog = self.conn.view().catalog.ok_or("no catalogue")?;
         for resource in &catalog.resources {
@@ -232,31 +232,31 @@ impl Client<'_> {
     }
 }
 
-/// Answers forms with what their schema gives, as SEP-1034 has it, and has no roots.
-struct Defaults;
+/// Answers forms with the defaults of their schema (SEP-1034), and has no roots.
+struct DefaultFormHandler;
 
-impl Handler for Defaults {
-    fn take(&self, asked: Asked) -> Option<Answering> {
-        let answer = match asked.method.as_str() {
-            "elicitation/create" => accept(&Elicit::new(asked.params.raw()?)),
-            "roots/list" => Raw::of(&json!({"roots": []})).ok(),
+impl RequestHandler for DefaultFormHandler {
+    fn handle(&self, request: ServerRequest) -> Option<HandlerFuture> {
+        let answer = match request.method.as_str() {
+            "elicitation/create" => accept_form(&ElicitParams::new(request.params.raw()?)),
+            "roots/list" => RawJson::from_value(&json!({"roots": []})).ok(),
             _ => None,
         }?;
         Some(Box::pin(async move { Ok(answer) }))
     }
 }
 
-fn accept(form: &Elicit) -> Option<Raw> {
+fn accept_form(form: &ElicitParams) -> Option<RawJson> {
     let schema: Value = serde_json::from_str(form.requested_schema()?.text()).ok()?;
     let fields = schema["properties"].as_object()?;
     let given = fields.iter().filter_map(|(name, field)| {
         field.get("default").map(|value| (name.clone(), value.clone()))
     });
-    let content = Raw::of(&given.collect::<Map<_, _>>()).ok()?;
+    let content = RawJson::from_value(&given.collect::<Map<_, _>>()).ok()?;
     Some(elicit_result(ElicitAction::Accept, Some(content.json())))
 }
 
-fn server(url: &str, version: &Version, auth: Option<Value>) -> Fallible<ServerSpec> {
+fn server_spec(url: &str, version: &Version, auth: Option<Value>) -> Fallible<ServerSpec> {
     let protocol = match version.era() {
         Some(Era::Legacy) => "legacy",
         Some(Era::Modern) => "modern",
@@ -267,44 +267,44 @@ fn server(url: &str, version: &Version, auth: Option<Value>) -> Fallible<ServerS
         entry["auth"] = auth;
     }
     let text = json!({"version": 1, "servers": {"suite": entry}}).to_string();
-    let named = Named { path: "/suite/toolcrib.yaml".into(), dialect: None };
-    let workspace = Workspace { root: "/suite".into(), home: None, named: Some(named) };
-    let mut config = compile(&workspace, &Text(text));
+    let config_file = ConfigFile { path: "/suite/toolcrib.yaml".into(), dialect: None };
+    let workspace = Workspace { root: "/suite".into(), home: None, config_file: Some(config_file) };
+    let mut config = compile(&workspace, &SingleFile(text));
     match config.servers.pop() {
         Some(server) => Ok(server),
         None => Err(format!("{:?}", config.problems).into()),
     }
 }
 
-/// The suite's configuration refers to nothing.
-fn sources(instance: &Instance) -> Sources {
+/// The suite's configuration contains no references.
+fn secret_sources(instance: &Instance) -> SecretSources {
     let (env, cwd, tls) = (Vec::new(), "/".into(), Tls::default());
-    let keep = Keep::open("/nowhere".into(), Storage::File);
-    Sources::new(keep, Means { instance: instance.clone(), env, cwd, tls })
+    let store = CredentialStore::open("/nowhere".into(), StorageMode::File);
+    SecretSources::new(store, StoreContext { instance: instance.clone(), env, cwd, tls })
 }
 
-fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<Setup> {
-    let capabilities = Raw::of(&json!({"elicitation": {}, "roots": {}}))?;
-    Ok(Setup {
-        settings: Settings::of(&spec.policy, Some(Period::secs(5))),
+fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<ConnSetup> {
+    let capabilities = RawJson::from_value(&json!({"elicitation": {}, "roots": {}}))?;
+    Ok(ConnSetup {
+        settings: ConnSettings::from_policy(&spec.policy, Some(Period::secs(5))),
         cwd: "/".into(),
         protocol: spec.policy.protocol.clone(),
         spec: Arc::new(spec),
-        world: Arc::new(World {
-            sources: sources(&instance),
+        context: Arc::new(ConnContext {
+            sources: secret_sources(&instance),
             instance,
             env: Vec::new(),
             tls: Tls::default(),
             accounts,
             permissions: Permissions { spawn: false, network: true, docker: false }.into(),
-            graces: Graces::default(),
-            memory: Memory::default(),
-            connections: ServerLimit::default(),
-            client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
+            graces: GracePeriods::default(),
+            traits: TraitCache::default(),
+            server_limit: ServerLimit::default(),
+            client_info: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
         }),
-        caller: Caller {
+        client: SessionClient {
             capabilities: ClientCapabilities::new(capabilities),
-            handler: Arc::new(Defaults),
+            handler: Arc::new(DefaultFormHandler),
         },
         clock: Arc::default(),
         catalog: None,
@@ -312,21 +312,21 @@ fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<S
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is a binary, and this is how the suite talks")]
-fn told(what: &str) -> Fallible<String> {
+fn conformance_variable(what: &str) -> Fallible<String> {
     let name = format!("MCP_CONFORMANCE_{what}");
     std::env::var(&name).map_err(|_| format!("{name} is not set").into())
 }
 
-/// One configuration file and nothing else.
-struct Text(String);
+/// A file system with a single configuration file.
+struct SingleFile(String);
 
-impl Lookup for Text {
+impl Lookup for SingleFile {
     fn env(&self, _: &str) -> Option<String> {
         None
     }
 
-    fn file(&self, _: &Path) -> File {
-        File::Content(self.0.clone().into_bytes())
+    fn file(&self, _: &Path) -> FileLookup {
+        FileLookup::Content(self.0.clone().into_bytes())
     }
 
     fn is_dir(&self, _: &Path) -> bool {
@@ -334,9 +334,9 @@ impl Lookup for Text {
     }
 }
 
-/// Listens to nothing.
-struct Nobody;
+/// Ignores all updates.
+struct IgnoreUpdates;
 
-impl Listener for Nobody {
-    fn hear(&self, _: News) {}
+impl ConnListener for IgnoreUpdates {
+    fn on_update(&self, _: ConnUpdate) {}
 }

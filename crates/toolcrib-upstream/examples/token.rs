@@ -1,11 +1,11 @@
-//! A process that needs a token: `token FOLDER ADDRESS` takes it from what is kept in the folder, renews it where it
-//! is due, and prints it.
+//! Prints a server's token: `token FOLDER ADDRESS` loads it from the credential folder and renews it if it is
+//! due.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a program of its own")]
 
 use std::error::Error;
 
-use toolcrib_upstream::auth::{Accounts, ClientSettings, Protected};
-use toolcrib_upstream::secrets::{Keep, Storage};
+use toolcrib_upstream::auth::{Accounts, ClientSettings, ProtectedServer};
+use toolcrib_upstream::secrets::{CredentialStore, StorageMode};
 use toolcrib_upstream::transport::Tls;
 
 #[tokio::main(flavor = "current_thread")]
@@ -14,8 +14,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (Some(folder), Some(address)) = (args.next(), args.next()) else {
         return Err("usage: token FOLDER ADDRESS".into());
     };
-    let accounts = Accounts::new(Keep::open(folder.into(), Storage::File), Tls::default());
-    let server = Protected {
+    let accounts = Accounts::new(CredentialStore::open(folder.into(), StorageMode::File), Tls::default());
+    let server = ProtectedServer {
         id: "it".to_owned(),
         url: address.parse()?,
         headers: Default::default(),
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         agent: None,
         client: ClientSettings { is_configured: true, ..ClientSettings::unconfigured() },
     };
-    let token = accounts.tokens(server).token().await?;
+    let token = accounts.tokens(server).fetch_token().await?;
     println!("{}", token.ok_or("there is no token")?.reveal());
     Ok(())
 }

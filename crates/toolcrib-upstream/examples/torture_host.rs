@@ -1,6 +1,7 @@
-//! A host to be killed: it takes in every server of a folder, calls them without a pause, and never ends by itself.
+//! Host for the torture test: connects to every server of a folder and calls them without pause until it is
+//! killed.
 //!
-//! `torture_host ROOT STATE` writes a line when all servers are up.
+//! `torture_host ROOT STATE` prints a line when all servers are up.
 #![allow(clippy::disallowed_methods, reason = "a program of its own asks its own process")]
 #![allow(clippy::print_stdout, reason = "a program of its own tells when it is ready")]
 
@@ -9,104 +10,104 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_config::model::units::Period;
-use toolcrib_config::{File, Lookup, Workspace, compile};
+use toolcrib_config::{FileLookup, Lookup, Workspace, compile};
 use toolcrib_upstream::auth::Accounts;
-use toolcrib_upstream::conn::peer::{CallOptions, NoRequests, Patience};
-use toolcrib_upstream::conn::{Caller, Memory, News, ServerLimit, Want, World};
-use toolcrib_upstream::process::{Containment, Graces, Instance};
-use toolcrib_upstream::secrets::{Keep, Means, Sources, Storage};
-use toolcrib_upstream::supervise::{Other, Server, Supervisor, Terms, Watcher, Whose, clear};
+use toolcrib_upstream::conn::peer::{CallOptions, RefuseRequests, CallTimeouts};
+use toolcrib_upstream::conn::{SessionClient, TraitCache, ConnUpdate, ServerLimit, Demand, ConnContext};
+use toolcrib_upstream::process::{Containment, GracePeriods, Instance};
+use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources, StorageMode};
+use toolcrib_upstream::supervise::{DedicatedOptions, Server, Supervisor, ServerOptions, SupervisorListener, ConnRole, reap_orphans};
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{ObjectWriter, method};
 
-type Failed = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Failed> {
+async fn main() -> Result<(), BoxError> {
     let mut args = std::env::args_os().skip(1).map(PathBuf::from);
     let (Some(root), Some(state)) = (args.next(), args.next()) else {
         return Err("usage: torture_host ROOT STATE".into());
     };
-    clear(&state, &Containment::default(), Duration::from_secs(20)).await?;
-    let supervisor = Supervisor::new(Arc::new(world(&state)?), Arc::new(Deaf));
-    let workspace = Workspace { root: root.clone(), home: None, named: None };
-    let config = compile(&workspace, &Disk);
+    reap_orphans(&state, &Containment::default(), Duration::from_secs(20)).await?;
+    let supervisor = Supervisor::new(Arc::new(conn_context(&state)?), Arc::new(IgnoreUpdates));
+    let workspace = Workspace { root: root.clone(), home: None, config_file: None };
+    let config = compile(&workspace, &DiskLookup);
     let mut servers = Vec::new();
     for spec in config.servers {
         let terms =
-            Terms { cwd: root.clone(), drain_kill: Some(Period::secs(5)), caller: nobody() };
-        servers.push(supervisor.take(Arc::new(spec), terms).await);
+            ServerOptions { cwd: root.clone(), drain_kill: Some(Period::secs(5)), client: caller_without_handler() };
+        servers.push(supervisor.add_server(Arc::new(spec), terms).await);
     }
     for server in &servers {
-        server.main().ready(Want::Call).await.map_err(|failure| failure.message)?;
+        server.main().acquire_session(Demand::Call).await.map_err(|failure| failure.message)?;
     }
     println!("ready");
     loop {
-        futures_util::future::join_all(servers.iter().map(use_it)).await;
+        futures_util::future::join_all(servers.iter().map(call_server)).await;
     }
 }
 
-/// A call on the server's own session, and one on a session for that call alone.
-async fn use_it(server: &Arc<Server>) {
-    let spare = server.lend().unwrap_or_else(|| server.spare(Other::default()));
+/// Makes one call on the server's main session and one on a dedicated session.
+async fn call_server(server: &Arc<Server>) {
+    let spare = server.lend_main().unwrap_or_else(|| server.open_dedicated(DedicatedOptions::default()));
     for conn in [server.main(), spare.conn()] {
-        if let Ok(ticket) = conn.ready(Want::Call).await {
+        if let Ok(permit) = conn.acquire_session(Demand::Call).await {
             let params = ObjectWriter::new().string("name", "echo").finish();
-            let patience = Patience { request: Some(Duration::from_secs(10)), max: None };
-            let options = CallOptions { patience, ..CallOptions::default() };
-            // Whoever is killed while it is called has nothing to answer.
-            let _ = ticket.session.call(method::TOOLS_CALL, params, options, None).await;
+            let timeouts = CallTimeouts { request: Some(Duration::from_secs(10)), max: None };
+            let options = CallOptions { timeouts, ..CallOptions::default() };
+            // A server that is killed during the call returns an error.
+            let _ = permit.session.call(method::TOOLS_CALL, params, options, None).await;
         }
     }
-    spare.end().await;
+    spare.close().await;
 }
 
-fn nobody() -> Caller {
-    Caller { capabilities: ClientCapabilities::default(), handler: Arc::new(NoRequests) }
+fn caller_without_handler() -> SessionClient {
+    SessionClient { capabilities: ClientCapabilities::default(), handler: Arc::new(RefuseRequests) }
 }
 
-fn world(state: &Path) -> Result<World, Failed> {
+fn conn_context(state: &Path) -> Result<ConnContext, BoxError> {
     let env: Vec<(String, String)> = std::env::vars().collect();
     let instance = Instance::open(state)?;
-    let means = Means {
+    let store_context = StoreContext {
         instance: instance.clone(),
         env: env.clone(),
         cwd: state.to_owned(),
         tls: Tls::default(),
     };
-    let keep = Keep::open(state.join("credentials"), Storage::File);
+    let store = CredentialStore::open(state.join("credentials"), StorageMode::File);
     let quick = Duration::from_millis(200);
-    Ok(World {
+    Ok(ConnContext {
         instance,
         env,
-        accounts: Accounts::new(keep.clone(), Tls::default()),
-        sources: Sources::new(keep, means),
+        accounts: Accounts::new(store.clone(), Tls::default()),
+        sources: SecretSources::new(store, store_context),
         tls: Tls::default(),
         permissions: Permissions { spawn: true, network: true, docker: true }.into(),
-        graces: Graces { close: quick, terminate: quick, kill: Duration::from_secs(5) },
-        memory: Memory::default(),
-        connections: ServerLimit::default(),
-        client: Implementation::new("torture", "0"),
+        graces: GracePeriods { close: quick, terminate: quick, kill: Duration::from_secs(5) },
+        traits: TraitCache::default(),
+        server_limit: ServerLimit::default(),
+        client_info: Implementation::new("torture", "0"),
     })
 }
 
-struct Deaf;
+struct IgnoreUpdates;
 
-impl Watcher for Deaf {
-    fn hear(&self, _: u64, _: &Whose, _: News) {}
+impl SupervisorListener for IgnoreUpdates {
+    fn on_update(&self, _: u64, _: &ConnRole, _: ConnUpdate) {}
 }
 
-struct Disk;
+struct DiskLookup;
 
-impl Lookup for Disk {
+impl Lookup for DiskLookup {
     fn env(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
 
-    fn file(&self, path: &Path) -> File {
-        std::fs::read(path).map_or(File::Missing, File::Content)
+    fn file(&self, path: &Path) -> FileLookup {
+        std::fs::read(path).map_or(FileLookup::Missing, FileLookup::Content)
     }
 
     fn is_dir(&self, path: &Path) -> bool {

@@ -1,10 +1,10 @@
-//! One MCP server as a client sees it: its process or address, the transports, credentials, the session and its life.
+//! Client side of one MCP server: process or address, transports, credentials, session and reconnects.
 //!
-//! [`supervise::Supervisor`] starts and retires servers; [`conn::Conn`] is the handle to one of them. Nothing here knows
-//! of agents, dialogs or other servers.
+//! [`supervise::Supervisor`] starts and retires servers. [`conn::Conn`] is the handle to one of them. This crate knows
+//! nothing about agents, dialogs or tool sets.
 
 pub mod auth;
-pub mod burst;
+pub mod write_batch;
 pub mod conn;
 pub mod disk;
 pub mod process;

@@ -1,42 +1,42 @@
-//! How things are told: one way to write an error with its causes, one to mask secrets, and one to write a time.
+//! Formatting of diagnostics: error chains, visible text, timestamps, and secret masking.
 
-mod mask;
+mod secret_mask;
 mod secret_forms;
 
-pub use mask::{Said, SecretMask};
+pub use secret_mask::{MaskContext, SecretMask};
 
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest text of one error; what servers write into theirs has no end.
-const LONGEST: usize = 2000;
+/// Maximum length of one error text. Errors of servers have no bound.
+const MAX_ERROR_LENGTH: usize = 2000;
 
-/// An error and its causes in one line.
+/// Formats an error and its causes in one line.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let told = cause.to_string();
-        // Others' errors often tell their causes themselves.
-        if !text.ends_with(&told) {
+        let cause_text = cause.to_string();
+        // Some libraries include the cause in the error text.
+        if !text.ends_with(&cause_text) {
             text += ": ";
-            text += &told;
+            text += &cause_text;
         }
         next = cause.source();
     }
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_ERROR_LENGTH) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }
 }
 
-/// Foreign text as it may be shown: what would command a terminal, reverse the reading or hide is written out.
-pub fn visible(text: &str) -> String {
-    text.chars().map(visible_char).collect()
+/// Escapes control, bidirectional and invisible characters of untrusted text.
+pub fn escape_invisible(text: &str) -> String {
+    text.chars().map(escape_invisible_char).collect()
 }
 
-/// The same for one character.
-pub fn visible_char(c: char) -> String {
+/// Escapes one character if it is a control, bidirectional or invisible character.
+pub fn escape_invisible_char(c: char) -> String {
     match c {
         '\u{61c}'
         | '\u{200b}'
@@ -51,11 +51,11 @@ pub fn visible_char(c: char) -> String {
     }
 }
 
-/// RFC 3339 in UTC, to the millisecond.
-pub fn timestamp(time: SystemTime) -> String {
+/// Formats a time as RFC 3339 in UTC, with milliseconds.
+pub fn format_timestamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = date(days);
+    let (year, month, day) = civil_date(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
@@ -63,8 +63,8 @@ pub fn timestamp(time: SystemTime) -> String {
     )
 }
 
-/// The time that such a text tells; nothing for any other text.
-pub fn moment(text: &str) -> Option<SystemTime> {
+/// Parses the output of [`format_timestamp`]. Returns `None` for any other text.
+pub fn parse_timestamp(text: &str) -> Option<SystemTime> {
     let parts = text.strip_suffix('Z')?.split(['-', 'T', ':', '.']);
     let small = |part: &str| part.parse().ok().filter(|number: &u64| *number < 10_000);
     let parts: Vec<u64> = parts.map(small).collect::<Option<_>>()?;
@@ -78,8 +78,8 @@ pub fn moment(text: &str) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
 }
 
-/// The day of the calendar, so many days after 1970-01-01; years begin in March to have leap days last.
-fn date(days: u64) -> (u64, u64, u64) {
+/// Converts days since 1970-01-01 to year, month and day. Years start in March, so that leap days come last.
+fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -96,33 +96,33 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Told {
+    struct TestError {
         text: String,
         #[source]
-        cause: Option<Box<Told>>,
+        cause: Option<Box<TestError>>,
     }
 
-    fn told(text: &str, cause: Option<Told>) -> Told {
-        Told { text: text.to_owned(), cause: cause.map(Box::new) }
+    fn test_error(text: &str, cause: Option<TestError>) -> TestError {
+        TestError { text: text.to_owned(), cause: cause.map(Box::new) }
     }
 
     #[test]
-    fn each_cause_follows_what_it_caused() {
+    fn error_chain_lists_each_cause_once() {
         let error =
-            told("cannot call", Some(told("cannot write", Some(told("broken pipe", None)))));
+            test_error("cannot call", Some(test_error("cannot write", Some(test_error("broken pipe", None)))));
         assert_eq!(chain(&error), "cannot call: cannot write: broken pipe");
-        let repeated = told("no bus: no socket: gone", Some(told("no socket: gone", None)));
-        assert_eq!(chain(&repeated), "no bus: no socket: gone", "nothing is told twice");
+        let repeated = test_error("no bus: no socket: gone", Some(test_error("no socket: gone", None)));
+        assert_eq!(chain(&repeated), "no bus: no socket: gone", "no cause is repeated");
     }
 
     #[test]
-    fn a_text_without_end_is_cut_between_characters() {
-        let text = chain(&told(&"ä".repeat(5000), None));
-        assert_eq!((text.chars().count(), text.ends_with("ä…")), (LONGEST + 1, true));
+    fn long_error_text_is_cut_at_a_character_boundary() {
+        let text = chain(&test_error(&"ä".repeat(5000), None));
+        assert_eq!((text.chars().count(), text.ends_with("ä…")), (MAX_ERROR_LENGTH + 1, true));
     }
 
     #[test]
-    fn a_time_is_written_as_people_read_it() {
+    fn timestamps_round_trip_as_rfc_3339() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00.007Z"),
             (951_782_399, "2000-02-28T23:59:59.007Z"),
@@ -131,11 +131,11 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00.007Z"),
         ] {
             let time = UNIX_EPOCH + Duration::from_millis(seconds * 1_000 + 7);
-            assert_eq!(timestamp(time), expected);
-            assert_eq!(moment(expected), Some(time));
+            assert_eq!(format_timestamp(time), expected);
+            assert_eq!(parse_timestamp(expected), Some(time));
         }
         for text in ["", "Z", "now", "1969-12-31T00:00:00.000Z", "2026-11-16", "1-1-1T1:1:1.1"] {
-            assert_eq!(moment(text), None, "{text}");
+            assert_eq!(parse_timestamp(text), None, "{text}");
         }
     }
 }

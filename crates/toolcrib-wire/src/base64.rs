@@ -1,7 +1,9 @@
-//! Base64 with padding, for header values and content; too small a job for a dependency.
+//! Base64 with padding, for header values and content. Implemented here because a dependency would be larger than the
+//! code.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/// Encodes bytes as Base64 with padding.
 pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -16,7 +18,7 @@ pub fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes, or none if the text is not Base64.
+/// Decodes Base64 text. Returns `None` if the text is not valid Base64.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let bare = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - bare.len() > 2 {
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values_and_refusals() {
+    fn known_values_round_trip_and_invalid_text_is_rejected() {
         for (plain, encoded) in [
             ("", ""),
             ("f", "Zg=="),
@@ -73,12 +75,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_decodes(bytes in any::<Vec<u8>>()) {
+        fn encoded_bytes_decode_to_the_same_bytes(bytes in any::<Vec<u8>>()) {
             prop_assert_eq!(decode(&encode(&bytes)), Some(bytes));
         }
 
         #[test]
-        fn any_text_is_decoded_or_refused(text in any::<String>()) {
+        fn decoding_any_text_never_panics(text in any::<String>()) {
             let _ = decode(&text);
         }
     }

@@ -1,28 +1,29 @@
-//! Building whole messages around raw params and results.
+//! Builds complete JSON-RPC messages around raw params and results.
 
 use crate::id::Id;
 use crate::json::Json;
 use crate::meta::PROGRESS_TOKEN;
-use crate::raw::Raw;
+use crate::raw_json::RawJson;
 use crate::rpc_error::RpcError;
-use crate::splice::push_with;
-use crate::text::quote;
+use crate::splice::push_with_member;
+use crate::quoting::quote;
 
-/// Room for what stands around params and results.
+/// Capacity for the message members around params and results.
 const SMALL: usize = 112;
 
-pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> Raw {
+/// Builds a request.
+pub fn request(id: &Id, method: &str, params: Option<Json<'_>>) -> RawJson {
     let mut out = start_request(id, method, params.map_or(0, |params| params.text().len()));
     push_params(params, &mut out);
     finish(out)
 }
 
-/// The same, asking for progress under the request's own id. The params are known to have no `_meta`; what is no object
-/// has no members.
-pub fn request_for_progress(id: &Id, method: &str, params: Json<'_>) -> Raw {
+/// Builds a request that asks for progress and uses its own id as the progress token. The params must not have
+/// `_meta`. Params that are not an object are sent unchanged.
+pub fn request_for_progress(id: &Id, method: &str, params: Json<'_>) -> RawJson {
     let mut out = start_request(id, method, params.text().len() + SMALL);
     out.push_str(r#","params":"#);
-    push_with(params, "_meta", &mut out, |out| {
+    push_with_member(params, "_meta", &mut out, |out| {
         out.push('{');
         quote(PROGRESS_TOKEN, out);
         out.push(':');
@@ -32,7 +33,8 @@ pub fn request_for_progress(id: &Id, method: &str, params: Json<'_>) -> Raw {
     finish(out)
 }
 
-pub fn notification(method: &str, params: Option<Json<'_>>) -> Raw {
+/// Builds a notification.
+pub fn notification(method: &str, params: Option<Json<'_>>) -> RawJson {
     let size = method.len() + params.map_or(0, |params| params.text().len());
     let mut out = String::with_capacity(size + SMALL);
     out.push_str(r#"{"jsonrpc":"2.0","method":"#);
@@ -41,15 +43,17 @@ pub fn notification(method: &str, params: Option<Json<'_>>) -> Raw {
     finish(out)
 }
 
-/// An answer. A result that nobody else has is not copied where there is room around it: it came in an answer, too.
-pub fn response(id: &Id, result: Raw) -> Raw {
+/// Builds a response. If the result's buffer has a single owner and enough room, the result is not copied: it came in
+/// a response itself.
+pub fn response(id: &Id, result: RawJson) -> RawJson {
     let mut before = start_with_id(id, 0);
     before.push_str(r#","result":"#);
-    result.between(&before, "}")
+    result.surround_with(&before, "}")
 }
 
-/// An error answer. Without an id it says null, as JSON-RPC asks where the request's own could not be read.
-pub fn error(id: Option<&Id>, error: &RpcError) -> Raw {
+/// Builds an error response. Without an id it writes `null`, which JSON-RPC requires when the request's id is
+/// unreadable.
+pub fn error(id: Option<&Id>, error: &RpcError) -> RawJson {
     let error = error.to_raw();
     let mut out = match id {
         Some(id) => start_with_id(id, error.text().len()),
@@ -60,8 +64,8 @@ pub fn error(id: Option<&Id>, error: &RpcError) -> Raw {
     finish(out)
 }
 
-/// Several messages as one batch, for the one version that has them.
-pub fn batch<'m>(messages: impl IntoIterator<Item = &'m Raw>) -> Raw {
+/// Builds a batch. Only one protocol version has batches.
+pub fn batch<'m>(messages: impl IntoIterator<Item = &'m RawJson>) -> RawJson {
     let mut out = String::from("[");
     for message in messages {
         if out.len() > 1 {
@@ -70,7 +74,7 @@ pub fn batch<'m>(messages: impl IntoIterator<Item = &'m Raw>) -> Raw {
         out.push_str(message.text());
     }
     out.push(']');
-    Raw::trusted(out)
+    RawJson::from_trusted(out)
 }
 
 fn start_request(id: &Id, method: &str, size: usize) -> String {
@@ -93,18 +97,18 @@ fn push_params(params: Option<Json<'_>>, out: &mut String) {
     out.push_str(params.text());
 }
 
-fn finish(mut out: String) -> Raw {
+fn finish(mut out: String) -> RawJson {
     out.push('}');
-    Raw::trusted(out)
+    RawJson::from_trusted(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::ObjectWriter;
+    use crate::object_writer::ObjectWriter;
 
     #[test]
-    fn messages_look_as_the_protocol_says() {
+    fn built_messages_match_the_protocol() {
         let id = Id::from(3);
         let params = ObjectWriter::new().string("name", "x").finish();
         for (built, expected) in [

@@ -1,40 +1,41 @@
-//! Finding messages in a byte stream that comes in chunks, whichever framing each of them has.
+//! Decodes messages from a byte stream in both framings.
 
 use std::mem;
 use std::ops::Range;
 
 use crate::frame::{Frame, FrameError, Framing};
 use crate::json::Json;
-use crate::limits::Limits;
-use crate::malformed::Shape;
+use crate::limits::MessageLimits;
+use crate::parse_error::MessageKind;
 use crate::outline::Outline;
 
-/// Takes a stream in chunks of any size and gives its messages. Each byte is searched once however the
-/// chunks fall, and no more is kept than one message within the limit and the last chunk.
+/// Accepts a stream in chunks of any size and returns its messages. Each byte is searched once, however the chunks
+/// fall. The buffer holds at most one message within the limit and the last chunk.
 #[derive(Debug)]
-pub struct Decoder {
-    limits: Limits,
+pub struct FrameDecoder {
+    limits: MessageLimits,
     buffer: Vec<u8>,
-    /// Where the unread part of the buffer starts.
+    /// Start of the unread part of the buffer.
     start: usize,
-    /// Up to where it is known to hold no line feed.
+    /// The buffer has no line feed between `start` and this position.
     searched: usize,
     state: State,
-    /// Of a message that is being dropped, until it has been told.
+    /// Outline of a message that is being dropped, until it is reported.
     outline: Option<Box<Outline>>,
-    /// Whether [`Decoder::take_overrun`] has told of that message.
-    is_overrun_told: bool,
+    /// True if [`FrameDecoder::take_too_large`] has reported the message that is being dropped.
+    is_too_large_reported: bool,
 }
 
 /// A message that is over the limit and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overrun {
+pub struct FrameTooLarge {
+    /// The limit in bytes.
     pub limit: usize,
-    /// The beginning of the message.
+    /// Beginning of the message.
     pub head: Vec<u8>,
-    /// What is known of the message so far.
-    pub shape: Shape,
-    /// Whether it begins as messages do. Anything else never tells whose it is.
+    /// Kind of the message, as far as it is known.
+    pub kind: MessageKind,
+    /// True if it begins like a JSON message. Other data never has an id.
     pub is_message: bool,
 }
 
@@ -42,57 +43,58 @@ pub struct Overrun {
 enum State {
     /// At the start of a line.
     Line,
-    /// Among header lines, with the length if it was among them.
+    /// Between header lines, with the content length if it was given.
     Headers(Option<usize>),
     /// Before a body of this many bytes.
     Body(usize),
     /// Dropping the rest of a line that is over the limit.
     SkipLine,
-    /// Dropping what is left of a body that is over the limit.
+    /// Dropping the rest of a body that is over the limit.
     SkipBytes(usize),
 }
 
-/// What looking at the buffer came to.
+/// Result of one decoding step.
 enum Step {
     NeedMore,
-    GoOn(State),
+    Continue(State),
     Found(Result<Frame, FrameError>),
-    /// Found something that changes what comes next.
-    FoundAnd(FrameError, State),
+    /// Returns an error and continues in another state.
+    FoundThen(FrameError, State),
 }
 
-const EXCERPT: usize = 200;
-/// A larger message takes the buffer with it instead of being copied out.
-const LARGE: usize = 16 * 1024;
+const EXCERPT_BYTES: usize = 200;
+/// Messages of at least this size take over the buffer instead of being copied.
+const LARGE_MESSAGE: usize = 16 * 1024;
 
-impl Decoder {
-    pub fn new(limits: &Limits) -> Self {
-        Decoder {
+impl FrameDecoder {
+    /// Creates a decoder with these limits.
+    pub fn new(limits: &MessageLimits) -> Self {
+        FrameDecoder {
             limits: *limits,
             buffer: Vec::new(),
             start: 0,
             searched: 0,
             state: State::Line,
             outline: None,
-            is_overrun_told: false,
+            is_too_large_reported: false,
         }
     }
 
-    /// Takes in the next bytes of the stream.
+    /// Appends the next bytes of the stream.
     pub fn push(&mut self, chunk: &[u8]) {
         self.make_room();
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The same for a reader that writes into the buffer itself: here, with room for so many bytes. What is in
-    /// there must stay.
-    pub fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
+    /// Reserves room for `bytes` and returns the buffer for a reader that appends to it directly. The reader must
+    /// keep the existing content.
+    pub fn reserve(&mut self, bytes: usize) -> &mut Vec<u8> {
         self.make_room();
         self.buffer.reserve(bytes);
         &mut self.buffer
     }
 
-    /// The next message, or what stood in its place; none until more bytes come.
+    /// Returns the next message or framing error. Returns `None` until more bytes arrive.
     #[expect(
         clippy::should_implement_trait,
         reason = "it is no iterator: none does not mean the end"
@@ -100,20 +102,20 @@ impl Decoder {
     pub fn next(&mut self) -> Option<Result<Frame, FrameError>> {
         loop {
             let step = match self.state {
-                State::Line => self.line(),
-                State::Headers(length) => self.header(length),
-                State::Body(length) => self.body(length),
+                State::Line => self.decode_line(),
+                State::Headers(length) => self.decode_header(length),
+                State::Body(length) => self.decode_body(length),
                 State::SkipLine => self.skip_line(),
                 State::SkipBytes(left) => self.skip_bytes(left),
             };
             match step {
                 Step::NeedMore => return None,
-                Step::GoOn(state) => self.state = state,
+                Step::Continue(state) => self.state = state,
                 Step::Found(found) => {
                     self.state = State::Line;
                     return Some(found);
                 }
-                Step::FoundAnd(error, state) => {
+                Step::FoundThen(error, state) => {
                     self.state = state;
                     return Some(Err(error));
                 }
@@ -121,34 +123,34 @@ impl Decoder {
         }
     }
 
-    /// The bytes of a message that is not whole yet.
+    /// Number of bytes of the incomplete message.
     pub fn buffered(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Drops the message that is not whole yet. [`Decoder::next`] tells of it as of one that is too large.
+    /// Drops the incomplete message. [`FrameDecoder::next`] reports it like a message that is too large.
     pub fn abandon(&mut self) {
         let state = match self.state {
             State::Line => State::SkipLine,
             State::Body(length) => State::SkipBytes(length),
             State::Headers(_) | State::SkipLine | State::SkipBytes(_) => return,
         };
-        self.begin_outline();
+        self.start_outline();
         self.state = state;
     }
 
-    /// The message that [`Decoder::next`] is dropping because it is over the limit; once for each message. A message
-    /// without an end is told of in no other way.
-    pub fn take_overrun(&mut self) -> Option<Overrun> {
-        let outline = self.outline.as_ref().filter(|_| !self.is_overrun_told)?;
+    /// Returns the message that [`FrameDecoder::next`] is dropping because it is over the limit, once per message. A
+    /// message that never ends is reported only here.
+    pub fn take_too_large(&mut self) -> Option<FrameTooLarge> {
+        let outline = self.outline.as_ref().filter(|_| !self.is_too_large_reported)?;
         let head = outline.head().to_vec();
-        let (shape, is_message) = (outline.shape(), looks_like_message(trim(&head)));
-        self.is_overrun_told = true;
-        Some(Overrun { limit: self.limits.size, head, shape, is_message })
+        let (kind, is_message) = (outline.kind(), looks_like_message(trim(&head)));
+        self.is_too_large_reported = true;
+        Some(FrameTooLarge { limit: self.limits.size, head, kind, is_message })
     }
 
-    /// The stream has ended and [`Decoder::next`] has nothing more: what is left over. A whole message
-    /// that lacks only its line feed is one.
+    /// Decodes the rest after the end of the stream, when [`FrameDecoder::next`] has returned `None`. A complete
+    /// message without its final line feed counts as a message.
     pub fn finish(mut self) -> Option<Result<Frame, FrameError>> {
         if let Some(outline) = self.outline.take() {
             return Some(Err(self.too_large(*outline)));
@@ -166,7 +168,7 @@ impl Decoder {
         Some(Err(FrameError::Truncated { length: rest.len(), excerpt: excerpt(text) }))
     }
 
-    fn line(&mut self) -> Step {
+    fn decode_line(&mut self) -> Step {
         let end = match self.find_line() {
             Ok(end) => end,
             Err(step) => return step,
@@ -175,10 +177,10 @@ impl Decoder {
         let line = &self.buffer[span.clone()];
         if line.is_empty() {
             self.consume(end + 1);
-            return Step::GoOn(State::Line);
+            return Step::Continue(State::Line);
         }
-        if matches!(read_header(line), Some(Header::Length(_) | Header::Type)) {
-            return Step::GoOn(State::Headers(None));
+        if matches!(read_header(line), Some(HeaderLine::Length(_) | HeaderLine::Type)) {
+            return Step::Continue(State::Headers(None));
         }
         if !looks_like_message(line) {
             let noise = FrameError::Noise { length: line.len(), excerpt: excerpt(line) };
@@ -186,15 +188,15 @@ impl Decoder {
             return Step::Found(Err(noise));
         }
         if line.len() > self.limits.size {
-            return self.skip(State::SkipLine);
+            return self.start_skipping(State::SkipLine);
         }
-        let bytes = self.take(span, end + 1);
+        let bytes = self.extract(span, end + 1);
         Step::Found(Ok(Frame { framing: Framing::Newline, bytes }))
     }
 
-    /// One header line, or the empty one after them. What is no header is looked at again as a line, so
-    /// that a message right after bad headers is not lost.
-    fn header(&mut self, length: Option<usize>) -> Step {
+    /// Decodes one header line or the empty line after the headers. A line that is not a header is decoded again as a
+    /// message line, so bad headers do not swallow the message after them.
+    fn decode_header(&mut self, length: Option<usize>) -> Step {
         let end = match self.find_line() {
             Ok(end) => end,
             Err(step) => return step,
@@ -203,14 +205,14 @@ impl Decoder {
         if line.is_empty() {
             self.consume(end + 1);
             return match length {
-                Some(length) => Step::GoOn(State::Body(length)),
+                Some(length) => Step::Continue(State::Body(length)),
                 None => bad_header(b"no content-length"),
             };
         }
         let next = match read_header(line) {
-            Some(Header::Length(Some(length))) => State::Headers(Some(length)),
-            Some(Header::Type | Header::Other) => State::Headers(length),
-            Some(Header::Length(None)) => {
+            Some(HeaderLine::Length(Some(length))) => State::Headers(Some(length)),
+            Some(HeaderLine::Type | HeaderLine::Other) => State::Headers(length),
+            Some(HeaderLine::Length(None)) => {
                 let step = bad_header(line);
                 self.consume(end + 1);
                 return step;
@@ -218,41 +220,41 @@ impl Decoder {
             None => return bad_header(line),
         };
         self.consume(end + 1);
-        Step::GoOn(next)
+        Step::Continue(next)
     }
 
-    fn body(&mut self, length: usize) -> Step {
+    fn decode_body(&mut self, length: usize) -> Step {
         if length > self.limits.size {
-            return self.skip(State::SkipBytes(length));
+            return self.start_skipping(State::SkipBytes(length));
         }
         if self.buffer.len() - self.start < length {
             return Step::NeedMore;
         }
         let end = self.start + length;
-        let bytes = self.take(self.start..end, end);
+        let bytes = self.extract(self.start..end, end);
         Step::Found(Ok(Frame { framing: Framing::ContentLength, bytes }))
     }
 
-    /// What comes is over the limit.
-    fn skip(&mut self, state: State) -> Step {
-        self.begin_outline();
-        Step::GoOn(state)
+    /// Starts to drop a message that is over the limit.
+    fn start_skipping(&mut self, state: State) -> Step {
+        self.start_outline();
+        Step::Continue(state)
     }
 
-    fn begin_outline(&mut self) {
+    fn start_outline(&mut self) {
         self.outline = Some(Box::default());
-        self.is_overrun_told = false;
+        self.is_too_large_reported = false;
     }
 
     fn skip_line(&mut self) -> Step {
-        match self.find_end() {
+        match self.find_newline() {
             Some(end) => {
-                let whole = self.drop_to(end, true);
+                let whole = self.discard_to(end, true);
                 self.consume(end + 1);
-                whole.map_or(Step::GoOn(State::Line), |error| Step::FoundAnd(error, State::Line))
+                whole.map_or(Step::Continue(State::Line), |error| Step::FoundThen(error, State::Line))
             }
-            None => match self.drop_to(self.buffer.len(), false) {
-                Some(error) => Step::FoundAnd(error, State::SkipLine),
+            None => match self.discard_to(self.buffer.len(), false) {
+                Some(error) => Step::FoundThen(error, State::SkipLine),
                 None => Step::NeedMore,
             },
         }
@@ -262,9 +264,9 @@ impl Decoder {
         let skipped = left.min(self.buffer.len() - self.start);
         let left = left - skipped;
         let state = if left == 0 { State::Line } else { State::SkipBytes(left) };
-        match self.drop_to(self.start + skipped, left == 0) {
-            Some(error) => Step::FoundAnd(error, state),
-            None if left == 0 => Step::GoOn(state),
+        match self.discard_to(self.start + skipped, left == 0) {
+            Some(error) => Step::FoundThen(error, state),
+            None if left == 0 => Step::Continue(state),
             None => {
                 self.state = state;
                 Step::NeedMore
@@ -272,27 +274,28 @@ impl Decoder {
         }
     }
 
-    /// Drops bytes of a message that is over the limit. What it was, if that is known by now and was not told.
-    fn drop_to(&mut self, end: usize, is_end: bool) -> Option<FrameError> {
+    /// Drops bytes of a message that is over the limit. Returns the error once the message's id and kind are known,
+    /// or at its end.
+    fn discard_to(&mut self, end: usize, is_end: bool) -> Option<FrameError> {
         if let Some(outline) = &mut self.outline {
             outline.feed(&self.buffer[self.start..end]);
         }
         self.consume(end);
-        let outline = self.outline.take_if(|outline| is_end || outline.is_settled())?;
+        let outline = self.outline.take_if(|outline| is_end || outline.is_complete())?;
         Some(self.too_large(*outline))
     }
 
-    /// Where the current line ends, or what to do if it is not whole or over the limit. The carriage
-    /// return before a line feed is no part of the message, so one byte more than the limit may come.
+    /// Finds the end of the current line. Returns the next step if the line is incomplete or over the limit. The
+    /// carriage return before a line feed does not count, so the line may be one byte longer than the limit.
     fn find_line(&mut self) -> Result<usize, Step> {
-        let end = self.find_end();
+        let end = self.find_newline();
         if end.unwrap_or(self.buffer.len()) - self.start > self.limits.size.saturating_add(1) {
-            return Err(self.skip(State::SkipLine));
+            return Err(self.start_skipping(State::SkipLine));
         }
         end.ok_or(Step::NeedMore)
     }
 
-    fn find_end(&mut self) -> Option<usize> {
+    fn find_newline(&mut self) -> Option<usize> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
         let end = found.map(|place| self.searched + place);
         self.searched = end.unwrap_or(self.buffer.len());
@@ -300,12 +303,12 @@ impl Decoder {
     }
 
     fn too_large(&self, outline: Outline) -> FrameError {
-        let shape = outline.shape();
+        let kind = outline.kind();
         let (head, id) = outline.into_parts();
-        FrameError::TooLarge { limit: self.limits.size, head, id, shape }
+        FrameError::TooLarge { limit: self.limits.size, head, id, kind }
     }
 
-    /// The line up to `end` without what surrounds it.
+    /// Range of the line up to `end`, without the surrounding white space.
     fn trimmed(&self, end: usize) -> Range<usize> {
         let line = &self.buffer[self.start..end];
         let inner = trim(line);
@@ -313,10 +316,10 @@ impl Decoder {
         start..start + inner.len()
     }
 
-    /// Takes bytes out of the buffer and goes on after `next`. What is larger keeps the buffer: the message,
-    /// or what follows it.
-    fn take(&mut self, span: Range<usize>, next: usize) -> Vec<u8> {
-        if span.len() < LARGE || self.buffer.len() - next > span.len() {
+    /// Takes the bytes in `span` out of the buffer and continues after `next`. The larger of the message and the rest
+    /// keeps the allocation.
+    fn extract(&mut self, span: Range<usize>, next: usize) -> Vec<u8> {
+        if span.len() < LARGE_MESSAGE || self.buffer.len() - next > span.len() {
             let bytes = self.buffer[span].to_vec();
             self.consume(next);
             return bytes;
@@ -334,8 +337,8 @@ impl Decoder {
         self.searched = self.searched.max(to);
     }
 
-    /// Moves the unread part to the front once it is the smaller one, so that a byte is moved once on
-    /// average, and lets go of a buffer that some large message left behind.
+    /// Moves the unread part to the front once it is the smaller one, so each byte moves once on average. Shrinks a
+    /// buffer that a large message left behind.
     fn make_room(&mut self) {
         let unread = self.buffer.len() - self.start;
         if self.start < unread {
@@ -344,8 +347,8 @@ impl Decoder {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
-        if self.buffer.capacity() > 4 * LARGE && unread < LARGE {
-            self.buffer.shrink_to(LARGE);
+        if self.buffer.capacity() > 4 * LARGE_MESSAGE && unread < LARGE_MESSAGE {
+            self.buffer.shrink_to(LARGE_MESSAGE);
         }
     }
 }
@@ -355,23 +358,23 @@ fn bad_header(line: &[u8]) -> Step {
     Step::Found(Err(FrameError::BadHeader { excerpt }))
 }
 
-/// What a header line says.
-enum Header {
-    /// The length, if it is a number.
+/// A parsed header line.
+enum HeaderLine {
+    /// `Content-Length`, with its value if it is a number.
     Length(Option<usize>),
     Type,
     Other,
 }
 
-fn read_header(line: &[u8]) -> Option<Header> {
+fn read_header(line: &[u8]) -> Option<HeaderLine> {
     let (name, value) = line.split_at(memchr::memchr(b':', line)?);
     if name.is_empty() || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-') {
         return None;
     }
     Some(match name {
-        name if name.eq_ignore_ascii_case(b"content-length") => Header::Length(number(&value[1..])),
-        name if name.eq_ignore_ascii_case(b"content-type") => Header::Type,
-        _ => Header::Other,
+        name if name.eq_ignore_ascii_case(b"content-length") => HeaderLine::Length(number(&value[1..])),
+        name if name.eq_ignore_ascii_case(b"content-type") => HeaderLine::Type,
+        _ => HeaderLine::Other,
     })
 }
 
@@ -380,12 +383,12 @@ fn number(text: &[u8]) -> Option<usize> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Without the white space around it and the mark that some Windows programs begin with.
+/// Strips the surrounding white space and the byte order mark that some Windows programs write first.
 fn trim(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii()
 }
 
-/// An object, or an array of them: many log lines begin with `[`.
+/// Returns whether the line begins an object, or an array of objects. Many log lines begin with `[`.
 fn looks_like_message(line: &[u8]) -> bool {
     match line.split_first() {
         Some((b'{', _)) => true,
@@ -395,7 +398,7 @@ fn looks_like_message(line: &[u8]) -> bool {
 }
 
 fn excerpt(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT)]).into_owned()
+    String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]).into_owned()
 }
 
 #[cfg(test)]

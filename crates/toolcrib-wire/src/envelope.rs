@@ -1,96 +1,109 @@
-//! One message as a peer sent it: the few members that routing needs, and the rest as bytes.
+//! Parsed JSON-RPC messages: the members that routing needs, and the rest as bytes.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use crate::id::{Id, ProgressToken};
 use crate::json::Json;
-use crate::malformed::Malformed;
-use crate::raw::Raw;
+use crate::parse_error::MalformedMessage;
+use crate::raw_json::RawJson;
 use crate::rewrite::Rewrite;
 use crate::rpc_error::RpcError;
-use crate::scan::Span;
+use crate::scanner::Span;
 use crate::version::Version;
 
-/// What one frame holds.
+/// Content of one frame.
 #[derive(Debug, Clone)]
 pub enum Packet {
+    /// A single message.
     One(Message),
-    /// A batch; its items succeed and fail one by one.
-    Batch(Vec<Result<Message, Malformed>>),
+    /// A batch. Its items are parsed independently.
+    Batch(Vec<Result<Message, MalformedMessage>>),
 }
 
+/// A parsed JSON-RPC message.
 #[derive(Debug, Clone)]
 pub enum Message {
+    /// A request.
     Request(Request),
+    /// A notification.
     Notification(Notification),
+    /// A response.
     Response(Response),
 }
 
+/// A request: a method with an id.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// The id of the request.
     pub id: Id,
+    /// The method.
     pub method: String,
+    /// The params.
     pub params: Body,
 }
 
+/// A notification: a method without an id.
 #[derive(Debug, Clone)]
 pub struct Notification {
+    /// The method.
     pub method: String,
+    /// The params.
     pub params: Body,
 }
 
-/// An answer. The id is absent where the peer could not read that of the request.
+/// A response. The id is absent if the peer could not read the request's id.
 #[derive(Debug, Clone)]
 pub struct Response {
+    /// The id of the answered request.
     pub id: Option<Id>,
     pub(crate) body: Body,
-    /// Rare and large.
+    /// Boxed, because errors are rare and large.
     pub(crate) error: Option<Box<RpcError>>,
 }
 
-/// The params of a request or notification, or the result of a response, where it stands in its message.
+/// The params of a request or notification, or the result of a response, as a range of the message.
 #[derive(Debug, Clone)]
 pub struct Body {
-    pub(crate) message: Raw,
-    pub(crate) places: Places,
+    pub(crate) message: RawJson,
+    pub(crate) spans: MemberSpans,
 }
 
-/// Where the members stand that are read or rewritten most, found while the message was checked, so
-/// that no large message is walked twice.
+/// Positions of the members that are read or rewritten most. They are found while the message is checked, so a large
+/// message is scanned only once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Places {
-    pub(crate) id: Option<Place>,
-    pub(crate) body: Option<Place>,
-    pub(crate) name: Option<Place>,
-    pub(crate) uri: Option<Place>,
-    pub(crate) arguments: Option<Place>,
-    pub(crate) request_state: Option<Place>,
-    pub(crate) result_type: Option<Place>,
-    pub(crate) content: Option<Place>,
-    pub(crate) structured_content: Option<Place>,
-    pub(crate) is_error: Option<Place>,
-    pub(crate) meta: Option<Place>,
-    pub(crate) progress_token: Option<Place>,
-    pub(crate) version: Option<Place>,
-    /// Whether the params have other members than these.
+pub(crate) struct MemberSpans {
+    pub(crate) id: Option<PackedSpan>,
+    pub(crate) body: Option<PackedSpan>,
+    pub(crate) name: Option<PackedSpan>,
+    pub(crate) uri: Option<PackedSpan>,
+    pub(crate) arguments: Option<PackedSpan>,
+    pub(crate) request_state: Option<PackedSpan>,
+    pub(crate) result_type: Option<PackedSpan>,
+    pub(crate) content: Option<PackedSpan>,
+    pub(crate) structured_content: Option<PackedSpan>,
+    pub(crate) is_error: Option<PackedSpan>,
+    pub(crate) meta: Option<PackedSpan>,
+    pub(crate) progress_token: Option<PackedSpan>,
+    pub(crate) version: Option<PackedSpan>,
+    /// True if the params have other members than these.
     pub(crate) has_more: bool,
 }
 
-/// Where one of them stands. There are many in each message, which is handed on a dozen times, so they are small: no
-/// message is longer than they can tell.
+/// Position of one member. Each message has many and is passed on a dozen times, so positions are 32 bits; longer
+/// messages are rejected.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct PackedSpan {
     start: u32,
     end: NonZeroU32,
 }
 
-impl Place {
-    /// None only for what ends where the text begins, and no value does.
+impl PackedSpan {
+    /// Returns `None` for an empty range at the start of the text, which no value has.
     #[inline]
-    pub(crate) fn of(span: Span) -> Option<Place> {
+    pub(crate) fn new(span: Span) -> Option<PackedSpan> {
         let end = NonZeroU32::new(u32::try_from(span.end).ok()?)?;
-        Some(Place { start: u32::try_from(span.start).ok()?, end })
+        Some(PackedSpan { start: u32::try_from(span.start).ok()?, end })
     }
 
     #[inline]
@@ -100,8 +113,8 @@ impl Place {
 }
 
 impl Packet {
-    /// The messages one by one, whether they came alone or in a batch.
-    pub fn into_messages(self) -> impl Iterator<Item = Result<Message, Malformed>> {
+    /// Returns the messages one by one, from a single message or a batch.
+    pub fn into_messages(self) -> impl Iterator<Item = Result<Message, MalformedMessage>> {
         let (one, batch) = match self {
             Packet::One(message) => (Some(Ok(message)), Vec::new()),
             Packet::Batch(items) => (None, items),
@@ -111,7 +124,8 @@ impl Packet {
 }
 
 impl Message {
-    pub fn raw(&self) -> &Raw {
+    /// Returns the complete message.
+    pub fn raw(&self) -> &RawJson {
         match self {
             Message::Request(request) => request.params.message(),
             Message::Notification(notification) => notification.params.message(),
@@ -121,92 +135,94 @@ impl Message {
 }
 
 impl Request {
-    /// Starts a change of some members; every other byte stays.
+    /// Starts a rewrite of some members. All other bytes stay.
     pub fn rewrite(&self) -> Rewrite<'_> {
         Rewrite::new(&self.params, "params")
     }
 }
 
 impl Notification {
-    /// Starts a change of some members; every other byte stays.
+    /// Starts a rewrite of some members. All other bytes stay.
     pub fn rewrite(&self) -> Rewrite<'_> {
         Rewrite::new(&self.params, "params")
     }
 }
 
 impl Response {
-    pub fn answer(&self) -> Result<&Body, &RpcError> {
+    /// Returns the result or the error.
+    pub fn result(&self) -> Result<&Body, &RpcError> {
         match &self.error {
             Some(error) => Err(error),
             None => Ok(&self.body),
         }
     }
 
-    /// The bare result or error.
-    pub fn into_answer(self) -> Result<Raw, RpcError> {
+    /// Returns the result or error without its message.
+    pub fn into_result(self) -> Result<RawJson, RpcError> {
         match self.error {
             Some(error) => Err(*error),
             None => Ok(self.body.raw().unwrap_or_else(|| Json::NULL.into())),
         }
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the complete message.
+    pub fn raw(&self) -> &RawJson {
         self.body.message()
     }
 
-    /// Starts a change of some members; every other byte stays.
+    /// Starts a rewrite of some members. All other bytes stay.
     pub fn rewrite(&self) -> Rewrite<'_> {
         Rewrite::new(&self.body, if self.error.is_some() { "error" } else { "result" })
     }
 }
 
 impl Body {
-    /// The whole message that this is the body of.
-    pub fn message(&self) -> &Raw {
+    /// The complete message of this body.
+    pub fn message(&self) -> &RawJson {
         &self.message
     }
 
-    /// The value itself; `params: null` counts as none.
-    pub fn raw(&self) -> Option<Raw> {
-        let body = self.places.body.map(|place| self.message.slice(place.span()));
+    /// The body as a value of its own. `params: null` counts as absent.
+    pub fn raw(&self) -> Option<RawJson> {
+        let body = self.spans.body.map(|span| self.message.slice(span.span()));
         body.filter(|raw| !raw.json().is_null())
     }
 
-    /// The value itself, or an empty object where there is none.
+    /// The body, or an empty object if it is absent.
     pub fn json(&self) -> Json<'_> {
-        let body = self.at(self.places.body);
+        let body = self.json_at(self.spans.body);
         body.filter(|json| !json.is_null()).unwrap_or(Json::EMPTY)
     }
 
-    /// Any member, found by walking the body.
+    /// Returns any member, found by scanning the body.
     pub fn get(&self, key: &str) -> Option<Json<'_>> {
         self.json().get(key)
     }
 
-    /// `params.name`: the tool or prompt that is meant.
+    /// `params.name`: the requested tool or prompt.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        self.at(self.places.name)?.as_str()
+        self.json_at(self.spans.name)?.as_str()
     }
 
-    /// `params.uri`: the resource that is meant.
+    /// `params.uri`: the requested resource.
     pub fn uri(&self) -> Option<Cow<'_, str>> {
-        self.at(self.places.uri)?.as_str()
+        self.json_at(self.spans.uri)?.as_str()
     }
 
-    /// `params.arguments`: what the tool or prompt is given.
+    /// `params.arguments`: the arguments for the tool or prompt.
     pub fn arguments(&self) -> Option<Json<'_>> {
-        self.at(self.places.arguments)
+        self.json_at(self.spans.arguments)
     }
 
-    /// `params.requestState`: what a client of the modern era comes back with.
+    /// `params.requestState`: the state that a client of the modern era sends back.
     pub fn request_state(&self) -> Option<Cow<'_, str>> {
-        self.at(self.places.request_state)?.as_str()
+        self.json_at(self.spans.request_state)?.as_str()
     }
 
-    /// The params without the members of these names, and every other byte as it was; none where no member is left.
-    /// Mostly none is, and then nothing is walked.
-    pub fn without(&self, names: &[&str]) -> Option<Raw> {
-        let Places { name, uri, arguments, request_state, meta, .. } = self.places;
+    /// Returns the params without the named members; all other bytes stay. Returns `None` if no member is left.
+    /// Params usually have only known members, and those are not scanned.
+    pub fn without(&self, names: &[&str]) -> Option<RawJson> {
+        let MemberSpans { name, uri, arguments, request_state, meta, .. } = self.spans;
         let known = [
             ("name", name),
             ("uri", uri),
@@ -215,44 +231,46 @@ impl Body {
             ("_meta", meta),
         ];
         let is_left =
-            |(key, place): &(&str, Option<Place>)| place.is_some() && !names.contains(key);
-        if !self.places.has_more && !known.iter().any(is_left) {
+            |(key, span): &(&str, Option<PackedSpan>)| span.is_some() && !names.contains(key);
+        if !self.spans.has_more && !known.iter().any(is_left) {
             return None;
         }
         let left = self.raw()?.with_members(names.iter().map(|name| (*name, None)));
         left.json().members().next().is_some().then_some(left)
     }
 
+    /// Returns `_meta` of the params or result.
     pub fn meta(&self) -> Option<Json<'_>> {
-        self.at(self.places.meta)
+        self.json_at(self.spans.meta)
     }
 
+    /// Returns the progress token in `_meta`.
     pub fn progress_token(&self) -> Option<ProgressToken> {
-        Id::read(self.at(self.places.progress_token)?).ok()
+        Id::read(self.json_at(self.spans.progress_token)?).ok()
     }
 
-    /// The protocol version that a request of the modern era carries.
+    /// The protocol version in a request of the modern era.
     pub fn version(&self) -> Option<Version> {
-        let version = self.at(self.places.version)?.as_str()?;
+        let version = self.json_at(self.spans.version)?.as_str()?;
         Some(Version::from(&*version))
     }
 
-    /// `result.resultType` as it was written.
+    /// `result.resultType` as text.
     pub fn result_type(&self) -> Option<Cow<'_, str>> {
-        self.at(self.places.result_type)?.as_str()
+        self.json_at(self.spans.result_type)?.as_str()
     }
 
-    pub(crate) fn at(&self, place: Option<Place>) -> Option<Json<'_>> {
-        place.map(|place| Json::trusted(&self.message.text()[place.span()]))
+    pub(crate) fn json_at(&self, span: Option<PackedSpan>) -> Option<Json<'_>> {
+        span.map(|span| Json::from_trusted(&self.message.text()[span.span()]))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Limits, Message, Packet, parse};
+    use crate::{MessageLimits, Message, Packet, parse};
 
     #[test]
-    fn params_are_left_as_they_were_written_without_those_that_are_known() {
+    fn unknown_params_keep_their_bytes() {
         let known = ["name", "arguments", "_meta", "task"];
         for (params, left) in [
             (r#"{"name":"a","arguments":{"x":1},"_meta":{"y":1}}"#, None),
@@ -265,7 +283,7 @@ mod tests {
             (r#"{"n\u0061me":"a","uri":"u"}"#, Some(r#"{"uri":"u"}"#)),
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
-            let Ok(Packet::One(Message::Request(request))) = parse(text, &Limits::default()) else {
+            let Ok(Packet::One(Message::Request(request))) = parse(text, &MessageLimits::default()) else {
                 panic!("{params}")
             };
             let found = request.params.without(&known);

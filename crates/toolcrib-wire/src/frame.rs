@@ -1,44 +1,46 @@
-//! What a message on a byte stream looks like: one a line, or led by `Content-Length`.
+//! The two framings of messages on a byte stream: one per line, or with `Content-Length`.
 
 use std::fmt;
 
 use crate::id::Id;
-use crate::malformed::Shape;
+use crate::parse_error::MessageKind;
 
-/// How one message is set off from the next.
+/// Separation of messages on a byte stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Framing {
-    /// One message a line.
+    /// One message per line.
     Newline,
     /// `Content-Length: n`, an empty line, and n bytes.
     ContentLength,
 }
 
-/// The bytes of one message and how they came.
+/// The bytes of one message and their framing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
+    /// The framing of the message.
     pub framing: Framing,
+    /// The bytes of the message.
     pub bytes: Vec<u8>,
 }
 
-/// Something on the stream that is no message. None of these ends the stream: the decoder goes on with
-/// what follows. Excerpts are short.
+/// Data on the stream that is not a message. The decoder continues after each of these errors. Excerpts are short.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A banner, a log line, a prompt.
-    #[error("a line of {length} bytes is no message: {excerpt:?}")]
+    /// A banner, a log line or a prompt.
+    #[error("a line of {length} bytes is not a message: {excerpt:?}")]
     Noise { length: usize, excerpt: String },
-    /// The message is dropped. Told as soon as it is known what it is and whose, or at its end; `head` is its
-    /// beginning.
+    /// The message is dropped. It is reported once its id and kind are known, or at its end. `head` is its beginning.
     #[error("a message is over the limit of {limit} bytes")]
-    TooLarge { limit: usize, head: Vec<u8>, id: Option<Id>, shape: Shape },
-    #[error("unusable header lines: {excerpt:?}")]
+    TooLarge { limit: usize, head: Vec<u8>, id: Option<Id>, kind: MessageKind },
+    /// The header lines are invalid.
+    #[error("invalid header lines: {excerpt:?}")]
     BadHeader { excerpt: String },
+    /// The stream ended within a message.
     #[error("the stream ended after {length} bytes of a message: {excerpt:?}")]
     Truncated { length: usize, excerpt: String },
 }
 
-/// Not the bytes: they may hold a secret.
+/// Hides the bytes, because they may hold a secret.
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Frame({}, {} bytes)", self.framing.name(), self.bytes.len())
@@ -46,8 +48,8 @@ impl fmt::Debug for Frame {
 }
 
 impl Framing {
-    /// Appends one message to `out`. Where a line break would end the line, a space takes its place: in
-    /// valid JSON it can only stand between tokens.
+    /// Appends one framed message to `out`. In newline framing a space replaces each line break; in valid JSON line
+    /// breaks stand only between tokens.
     pub fn write(self, message: &[u8], out: &mut Vec<u8>) {
         match self {
             Framing::ContentLength => {
@@ -67,6 +69,7 @@ impl Framing {
         }
     }
 
+    /// Returns the name of the framing.
     pub fn name(self) -> &'static str {
         match self {
             Framing::Newline => "newline",
@@ -86,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn lengths_count_bytes_and_lines_hold_no_line_breaks() {
-        // DIS-47, DKR-08: the length is that of the UTF-8 bytes.
+    fn content_length_counts_bytes_and_lines_hold_no_line_breaks() {
+        // DIS-47, DKR-08: the length counts UTF-8 bytes.
         assert_eq!(
             written(Framing::ContentLength, "{\"é\":1}"),
             "before Content-Length: 8\r\n\r\n{\"é\":1}"
         );
-        // DKR-04: one object a line, ended by a line feed.
+        // DKR-04: one object per line, ended by a line feed.
         assert_eq!(written(Framing::Newline, "{\"é\":1}"), "before {\"é\":1}\n");
         assert_eq!(written(Framing::Newline, "{\r\n \"a\":\n1}"), "before {   \"a\": 1}\n");
     }

@@ -1,71 +1,81 @@
-//! HTTP headers of the protocol: their names, how values are written, and what must match the body.
+//! HTTP headers of the protocol: names, value encoding, and the check against the body.
 
 use std::borrow::Cow;
 
 use crate::base64;
 use crate::envelope::Request;
-use crate::method::{self, Target};
+use crate::method::{self, MethodTarget};
 use crate::version::Version;
 
+/// The protocol version of a request.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// The session of a legacy HTTP request.
 pub const SESSION_ID: &str = "mcp-session-id";
+/// The method of a modern request.
 pub const METHOD: &str = "mcp-method";
+/// The name or URI of a modern request.
 pub const NAME: &str = "mcp-name";
-/// Followed by what a tool's schema says in `x-mcp-header`.
+/// Prefix of headers for single params; the name after it comes from `x-mcp-header` in the tool's schema.
 pub const PARAM_PREFIX: &str = "mcp-param-";
+/// The event after which a stream resumes.
 pub const LAST_EVENT_ID: &str = "last-event-id";
 
 const ENCODED_START: &str = "=?base64?";
 const ENCODED_END: &str = "?=";
 
-/// One header to be sent. Names are lower case.
+/// One header to send. Names are lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
+    /// The lower-case name.
     pub name: Cow<'static, str>,
+    /// The encoded value.
     pub value: String,
 }
 
-/// How a request's headers disagree with its body.
+/// Difference between a request's headers and its body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
+pub enum HeaderMismatch {
+    /// The header is missing.
     #[error("the header `{header}` is missing")]
     Missing { header: String },
-    #[error("the header `{header}` is not validly encoded")]
+    /// The value has an invalid encoding.
+    #[error("the header `{header}` has an invalid encoding")]
     Encoding { header: String },
-    #[error("the header `{header}` says `{said}`, the body says `{body}`")]
-    Differs { header: String, said: String, body: String },
+    /// The value differs from the body's.
+    #[error("the header `{header}` is `{sent}`, but the body has `{body}`")]
+    Differs { header: String, sent: String, body: String },
 }
 
-/// The headers that a request of the modern era repeats its body in, all but those for single params.
-pub fn standard(request: &Request, version: &Version) -> Vec<Header> {
+/// Builds the headers in which a modern request repeats its body, except those for single params.
+pub fn standard_headers(request: &Request, version: &Version) -> Vec<Header> {
     let mut headers = vec![
         Header { name: PROTOCOL_VERSION.into(), value: version.to_string() },
         Header { name: METHOD.into(), value: request.method.clone() },
     ];
-    if let Some(name) = target(request) {
+    if let Some(name) = target_name(request) {
         headers.push(Header { name: NAME.into(), value: encode(&name).into_owned() });
     }
     headers
 }
 
-/// Checks the headers of a request of the modern era against its body, which [`crate::meta::RequestMeta`]
-/// has been read from. `header` looks one up by its lower-case name.
-pub fn check_standard<'h>(
+/// Checks the headers of a modern request against its body. The caller has already read [`crate::meta::RequestMeta`]
+/// from the body. `header` looks up a header by its lower-case name.
+pub fn check_standard_headers<'h>(
     request: &Request,
     header: impl Fn(&str) -> Option<&'h str>,
-) -> Result<(), Mismatch> {
+) -> Result<(), HeaderMismatch> {
     let version = request.params.version();
     let version = version.as_ref().map_or("", Version::as_str);
-    expect_plain(PROTOCOL_VERSION, header(PROTOCOL_VERSION), version)?;
-    expect_plain(METHOD, header(METHOD), &request.method)?;
-    match target(request) {
-        Some(name) => expect(NAME, header(NAME), &name),
+    check_plain_value(PROTOCOL_VERSION, header(PROTOCOL_VERSION), version)?;
+    check_plain_value(METHOD, header(METHOD), &request.method)?;
+    match target_name(request) {
+        Some(name) => check_value(NAME, header(NAME), &name),
         None => Ok(()),
     }
 }
 
-/// A value as a header can carry it: as it is, or encoded where it is not plain ASCII, has white space
-/// at an end, or could be taken for an encoded one.
+/// Encodes a value for a header. Values stay unchanged unless they are not plain ASCII, have white space at an end,
+/// or look like an encoded value.
 pub fn encode(value: &str) -> Cow<'_, str> {
     let is_plain = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
         && value.trim_matches([' ', '\t']).len() == value.len();
@@ -75,7 +85,7 @@ pub fn encode(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{ENCODED_START}{}{ENCODED_END}", base64::encode(value.as_bytes())))
 }
 
-/// What a header value says, or none if it is encoded and cannot be decoded.
+/// Decodes a header value. Returns `None` if it is marked as encoded and is invalid.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     match encoded_part(value) {
         Some(part) => String::from_utf8(base64::decode(part)?).ok().map(Cow::Owned),
@@ -83,30 +93,30 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A header whose value may be encoded.
-pub(crate) fn expect(header: &str, said: Option<&str>, body: &str) -> Result<(), Mismatch> {
-    match said.map(decode) {
-        Some(None) => Err(Mismatch::Encoding { header: header.to_owned() }),
-        said => expect_plain(header, said.flatten().as_deref(), body),
+/// Checks a header whose value may be encoded.
+pub(crate) fn check_value(header: &str, sent: Option<&str>, body: &str) -> Result<(), HeaderMismatch> {
+    match sent.map(decode) {
+        Some(None) => Err(HeaderMismatch::Encoding { header: header.to_owned() }),
+        sent => check_plain_value(header, sent.flatten().as_deref(), body),
     }
 }
 
-/// A header that says exactly what the body says.
-fn expect_plain(header: &str, said: Option<&str>, body: &str) -> Result<(), Mismatch> {
+/// Checks a header whose value must equal the body's.
+fn check_plain_value(header: &str, sent: Option<&str>, body: &str) -> Result<(), HeaderMismatch> {
     let header = header.to_owned();
-    match said {
-        Some(said) if said == body => Ok(()),
-        Some(said) => {
-            Err(Mismatch::Differs { header, said: said.to_owned(), body: body.to_owned() })
+    match sent {
+        Some(sent) if sent == body => Ok(()),
+        Some(sent) => {
+            Err(HeaderMismatch::Differs { header, sent: sent.to_owned(), body: body.to_owned() })
         }
-        None => Err(Mismatch::Missing { header }),
+        None => Err(HeaderMismatch::Missing { header }),
     }
 }
 
-fn target(request: &Request) -> Option<Cow<'_, str>> {
+fn target_name(request: &Request) -> Option<Cow<'_, str>> {
     match method::target(&request.method)? {
-        Target::Name => request.params.name(),
-        Target::Uri => request.params.uri(),
+        MethodTarget::Name => request.params.name(),
+        MethodTarget::Uri => request.params.uri(),
     }
 }
 
@@ -117,17 +127,17 @@ fn encoded_part(value: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Message, Packet, parse};
+    use crate::{MessageLimits, Message, Packet, parse};
 
     fn request(text: &str) -> Request {
-        match parse(text, &Limits::default()) {
+        match parse(text, &MessageLimits::default()) {
             Ok(Packet::One(Message::Request(request))) => request,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn values_are_encoded_as_the_specification_shows() {
+    fn values_are_encoded_like_the_specification_examples() {
         for (plain, encoded) in [
             ("us-west1", "us-west1"),
             ("file:///a b", "file:///a b"),
@@ -147,21 +157,21 @@ mod tests {
         "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
 
     #[test]
-    fn what_we_send_is_what_we_accept() {
+    fn sent_headers_pass_the_check() {
         let call = request(CALL);
-        let headers = standard(&call, &Version::V2026_07_28);
-        let look = |name: &str| {
+        let headers = standard_headers(&call, &Version::V2026_07_28);
+        let lookup = |name: &str| {
             headers.iter().find(|header| header.name == name).map(|header| header.value.as_str())
         };
-        assert_eq!(look(NAME), Some("=?base64?Z3LDvMOf?="));
-        assert_eq!(check_standard(&call, look), Ok(()));
+        assert_eq!(lookup(NAME), Some("=?base64?Z3LDvMOf?="));
+        assert_eq!(check_standard_headers(&call, lookup), Ok(()));
     }
 
     #[test]
-    fn a_missing_or_other_header_is_named() {
+    fn header_mismatch_names_the_header() {
         let call = request(CALL);
         let with = |version: Option<&'static str>, method: &'static str, name: &'static str| {
-            check_standard(&call, |header| match header {
+            check_standard_headers(&call, |header| match header {
                 PROTOCOL_VERSION => version,
                 METHOD => Some(method),
                 _ => Some(name),
@@ -173,19 +183,19 @@ mod tests {
             (with(None, "tools/call", "x"), "the header `mcp-protocol-version` is missing"),
             (
                 with(version, "tools/list", "x"),
-                "the header `mcp-method` says `tools/list`, the body says `tools/call`",
+                "the header `mcp-method` is `tools/list`, but the body has `tools/call`",
             ),
             (
                 with(version, "=?base64?dG9vbHMvY2FsbA==?=", "x"),
-                "the header `mcp-method` says `=?base64?dG9vbHMvY2FsbA==?=`, the body says `tools/call`",
+                "the header `mcp-method` is `=?base64?dG9vbHMvY2FsbA==?=`, but the body has `tools/call`",
             ),
             (
                 with(version, "tools/call", "x"),
-                "the header `mcp-name` says `x`, the body says `grüß`",
+                "the header `mcp-name` is `x`, but the body has `grüß`",
             ),
             (
                 with(version, "tools/call", "=?base64?*?="),
-                "the header `mcp-name` is not validly encoded",
+                "the header `mcp-name` has an invalid encoding",
             ),
         ] {
             assert_eq!(result, Err(expected.to_owned()));

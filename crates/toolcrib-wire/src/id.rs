@@ -1,41 +1,48 @@
-//! Request ids and progress tokens: a string or an integer, compared by value.
+//! Request ids and progress tokens: strings or integers, compared by value.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::json::{Json, Kind};
-use crate::text::{push_integer, quote};
+use crate::json::{Json, JsonKind};
+use crate::quoting::{push_integer, quote};
 
 /// The id of a request. Clones are cheap.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
+    /// An integer.
     Number(i64),
+    /// A string.
     Text(Arc<str>),
 }
 
-/// Progress tokens have the form of ids.
+/// Progress tokens have the same form as ids.
 pub type ProgressToken = Id;
 
-/// Why a value is no id.
+/// The reason why a value is not an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadId {
+pub enum IdError {
+    /// The value is null.
     #[error("it is null")]
     Null,
-    #[error("it is not written as an integer")]
-    Fraction,
+    /// The number is not an integer.
+    #[error("it is not an integer")]
+    NotInteger,
+    /// The number needs more than 64 bits.
     #[error("it does not fit into 64 bits")]
-    Huge,
+    TooLarge,
+    /// The value is neither a string nor a number.
     #[error("it is {0}")]
-    OtherKind(Kind),
+    WrongType(JsonKind),
 }
 
 impl Id {
-    pub fn read(json: Json<'_>) -> Result<Id, BadId> {
+    /// Reads an id.
+    pub fn read(json: Json<'_>) -> Result<Id, IdError> {
         match json.kind() {
-            Kind::Number => number(json.text()),
-            Kind::String => Ok(Id::Text(json.as_str().unwrap_or_default().into())),
-            Kind::Null => Err(BadId::Null),
-            other => Err(BadId::OtherKind(other)),
+            JsonKind::Number => number(json.text()),
+            JsonKind::String => Ok(Id::Text(json.as_str().unwrap_or_default().into())),
+            JsonKind::Null => Err(IdError::Null),
+            other => Err(IdError::WrongType(other)),
         }
     }
 
@@ -48,10 +55,10 @@ impl Id {
     }
 }
 
-fn number(text: &str) -> Result<Id, BadId> {
+fn number(text: &str) -> Result<Id, IdError> {
     text.parse().map(Id::Number).map_err(|_| match text.contains(['.', 'e', 'E']) {
-        true => BadId::Fraction,
-        false => BadId::Huge,
+        true => IdError::NotInteger,
+        false => IdError::TooLarge,
     })
 }
 
@@ -67,7 +74,7 @@ impl From<&str> for Id {
     }
 }
 
-/// As it looks on the wire, so that `1` and `"1"` can be told apart in a log.
+/// Writes the JSON form, so logs show the difference between `1` and `"1"`.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
@@ -87,25 +94,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_and_integers_are_ids_and_everything_else_says_why_not() {
+    fn only_strings_and_integers_are_ids() {
         for (text, id) in [
             ("1", Ok(Id::Number(1))),
             ("-9223372036854775808", Ok(Id::Number(i64::MIN))),
             ("\"1\"", Ok(Id::from("1"))),
             ("\"\"", Ok(Id::from(""))),
             ("\"a\\/b\"", Ok(Id::from("a/b"))),
-            ("9223372036854775808", Err(BadId::Huge)),
-            ("1.0", Err(BadId::Fraction)),
-            ("1e2", Err(BadId::Fraction)),
-            ("null", Err(BadId::Null)),
-            ("[]", Err(BadId::OtherKind(Kind::Array))),
+            ("9223372036854775808", Err(IdError::TooLarge)),
+            ("1.0", Err(IdError::NotInteger)),
+            ("1e2", Err(IdError::NotInteger)),
+            ("null", Err(IdError::Null)),
+            ("[]", Err(IdError::WrongType(JsonKind::Array))),
         ] {
-            assert_eq!(Id::read(Json::trusted(text)), id, "{text}");
+            assert_eq!(Id::read(Json::from_trusted(text)), id, "{text}");
         }
     }
 
     #[test]
-    fn a_number_and_its_text_are_different_ids_and_look_different() {
+    fn number_id_and_string_id_differ_in_value_and_display() {
         assert_ne!(Id::from(1), Id::from("1"));
         assert_eq!(Id::from(1).to_string(), "1");
         assert_eq!(Id::from("1").to_string(), "\"1\"");

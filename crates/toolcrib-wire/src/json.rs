@@ -1,75 +1,88 @@
-//! Borrowed JSON text: one valid value, read where it stands and never built into a tree.
+//! Borrowed JSON text that is read in place and never built into a tree.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::key::Key;
-use crate::limits::Limits;
-use crate::malformed::Fault;
-use crate::scan::{Scanner, Span};
-use crate::text::unquote;
+use crate::limits::MessageLimits;
+use crate::parse_error::ParseError;
+use crate::scanner::{Scanner, Span};
+use crate::quoting::unquote;
 
-/// One JSON value as text. It is valid by construction, so reading it cannot fail, only find
-/// something else than was hoped for.
+/// One JSON value as text. The text is always valid, so accessors cannot fail; they return `None` for values of
+/// another kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Json<'a>(&'a str);
 
-/// What sort of value a piece of JSON is.
+/// Kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool,
+    /// A number.
     Number,
+    /// A string.
     String,
+    /// An array.
     Array,
+    /// An object.
     Object,
 }
 
 impl<'a> Json<'a> {
+    /// The value `null`.
     pub const NULL: Json<'static> = Json("null");
+    /// An empty object.
     pub const EMPTY: Json<'static> = Json("{}");
 
     /// Checks that `text` is exactly one JSON value within the limits.
-    pub fn parse(text: &'a str, limits: &Limits) -> Result<Self, Fault> {
+    pub fn parse(text: &'a str, limits: &MessageLimits) -> Result<Self, ParseError> {
         limits.check_size(text.len())?;
         let mut scanner = Scanner::new(text, limits.depth);
-        let span = scanner.value().and_then(|span| scanner.end().map(|()| span));
-        span.map(|span| Json(&text[span])).map_err(|wrong| scanner.fault(wrong))
+        let span = scanner.skip_value().and_then(|span| scanner.expect_end().map(|()| span));
+        span.map(|span| Json(&text[span])).map_err(|error| scanner.parse_error(error))
     }
 
-    /// For text that a scanner has already been over.
-    pub(crate) fn trusted(text: &'a str) -> Self {
+    /// Wraps text that a scanner has already checked.
+    pub(crate) fn from_trusted(text: &'a str) -> Self {
         Json(text)
     }
 
-    /// The bytes as the peer wrote them.
+    /// The text as the peer wrote it.
     pub fn text(self) -> &'a str {
         self.0
     }
 
-    pub fn kind(self) -> Kind {
+    /// Returns the kind of the value.
+    pub fn kind(self) -> JsonKind {
         match self.0.as_bytes().first() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::String,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'n') | None => Kind::Null,
-            Some(_) => Kind::Number,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::String,
+            Some(b't' | b'f') => JsonKind::Bool,
+            Some(b'n') | None => JsonKind::Null,
+            Some(_) => JsonKind::Number,
         }
     }
 
+    /// Returns whether the value is an object.
     pub fn is_object(self) -> bool {
-        self.kind() == Kind::Object
+        self.kind() == JsonKind::Object
     }
 
+    /// Returns whether the value is null.
     pub fn is_null(self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == JsonKind::Null
     }
 
+    /// Returns the text of a string, without escapes.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
-        (self.kind() == Kind::String).then(|| unquote(self.0))
+        (self.kind() == JsonKind::String).then(|| unquote(self.0))
     }
 
+    /// Returns the value of a boolean.
     pub fn as_bool(self) -> Option<bool> {
         match self.0 {
             "true" => Some(true),
@@ -78,32 +91,33 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// An integer written as one: `1.0` and `1e3` are not.
+    /// The value of an integer. `1.0` and `1e3` are not integers.
     pub fn as_i64(self) -> Option<i64> {
-        self.0.parse().ok().filter(|_| self.kind() == Kind::Number)
+        self.0.parse().ok().filter(|_| self.kind() == JsonKind::Number)
     }
 
+    /// Returns the value of a number.
     pub fn as_f64(self) -> Option<f64> {
-        self.0.parse().ok().filter(|_| self.kind() == Kind::Number)
+        self.0.parse().ok().filter(|_| self.kind() == JsonKind::Number)
     }
 
-    /// The members of an object in their order, keys decoded; nothing for any other value.
+    /// Iterates over the members of an object in order, with decoded keys. Other values have no members.
     pub fn members(self) -> Members<'a> {
-        Members(Walk::new(self.0, b'{'))
+        Members(ContainerIter::new(self.0, b'{'))
     }
 
-    /// The items of an array in their order; nothing for any other value.
+    /// Iterates over the items of an array in order. Other values have no items.
     pub fn items(self) -> Items<'a> {
-        Items(Walk::new(self.0, b'['))
+        Items(ContainerIter::new(self.0, b'['))
     }
 
-    /// One member. Of several with the same key the last counts, as in most parsers.
+    /// Returns one member. The last of several equal keys counts, as in most parsers.
     pub fn get(self, key: &str) -> Option<Json<'a>> {
         let [found] = self.pick([key]);
         found
     }
 
-    /// Several members in one pass, which matters where values are large.
+    /// Returns several members in one pass, which matters for large values.
     pub fn pick<const N: usize>(self, keys: [&str; N]) -> [Option<Json<'a>>; N] {
         let mut found = [None; N];
         for (key, value) in self.members() {
@@ -114,34 +128,34 @@ impl<'a> Json<'a> {
         found
     }
 
-    /// Reads the value into a type of the caller's.
+    /// Deserializes the value.
     pub fn read<T: serde::Deserialize<'a>>(self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0)
     }
 }
 
-/// Not the text: it may hold a secret.
+/// Hides the text, because it may hold a secret.
 impl fmt::Debug for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({}, {} bytes)", self.kind(), self.0.len())
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for JsonKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Null => "null",
-            Kind::Bool => "a boolean",
-            Kind::Number => "a number",
-            Kind::String => "a string",
-            Kind::Array => "an array",
-            Kind::Object => "an object",
+            JsonKind::Null => "null",
+            JsonKind::Bool => "a boolean",
+            JsonKind::Number => "a number",
+            JsonKind::String => "a string",
+            JsonKind::Array => "an array",
+            JsonKind::Object => "an object",
         })
     }
 }
 
-/// The members of an object, in order.
-pub struct Members<'a>(Walk<'a>);
+/// Iterator over the members of an object, in order.
+pub struct Members<'a>(ContainerIter<'a>);
 
 impl<'a> Iterator for Members<'a> {
     type Item = (Cow<'a, str>, Json<'a>);
@@ -158,8 +172,8 @@ impl fmt::Debug for Members<'_> {
     }
 }
 
-/// The items of an array, in order.
-pub struct Items<'a>(Walk<'a>);
+/// Iterator over the items of an array, in order.
+pub struct Items<'a>(ContainerIter<'a>);
 
 impl<'a> Iterator for Items<'a> {
     type Item = Json<'a>;
@@ -178,19 +192,19 @@ impl fmt::Debug for Items<'_> {
 
 /// A walk over one container of text that is known to be valid, so a scanner's error can only mean
 /// that the value is no such container, and that is an empty walk.
-pub(crate) struct Walk<'a> {
+pub(crate) struct ContainerIter<'a> {
     text: &'a str,
     scanner: Scanner<'a>,
     first: bool,
     done: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ContainerIter<'a> {
     pub(crate) fn new(text: &'a str, bracket: u8) -> Self {
         // The limit was checked when the text came in.
         let mut scanner = Scanner::new(text, usize::MAX);
-        let done = scanner.enter(bracket).is_err();
-        Walk { text, scanner, first: true, done }
+        let done = scanner.enter_container(bracket).is_err();
+        ContainerIter { text, scanner, first: true, done }
     }
 
     pub(crate) fn next_member(&mut self) -> Option<(Key, Span)> {
@@ -198,7 +212,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         let member = self.scanner.next_key(&mut self.first).ok().flatten();
-        let member = member.map(|key| (key, self.scanner.known_value()));
+        let member = member.map(|key| (key, self.scanner.skip_trusted_value()));
         self.done = member.is_none();
         member
     }
@@ -208,7 +222,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         let more = self.scanner.next_item(&mut self.first).unwrap_or(false);
-        let item = more.then(|| self.scanner.known_value());
+        let item = more.then(|| self.scanner.skip_trusted_value());
         self.done = item.is_none();
         item
     }
@@ -219,11 +233,11 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> Json<'_> {
-        Json::parse(text, &Limits::default()).unwrap()
+        Json::parse(text, &MessageLimits::default()).unwrap()
     }
 
     #[test]
-    fn members_and_items_come_in_order_as_they_were_written() {
+    fn members_and_items_keep_their_order_and_text() {
         let members: Vec<_> = json(r#" { "a" : 1.50 , "b\u0063" : [ 1, {} ] } "#)
             .members()
             .map(|(key, value)| format!("{key}={}", value.text()))
@@ -234,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_a_value_for_what_it_is_not_finds_nothing() {
+    fn accessors_of_other_kinds_return_none() {
         for text in ["1", "null", "\"{\"", "[]", "true"] {
             assert_eq!(json(text).members().count(), 0);
             assert_eq!(json(text).get("a"), None);
@@ -248,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_equal_keys_counts_however_it_is_escaped() {
+    fn last_duplicate_key_wins_even_when_escaped() {
         assert_eq!(json(r#"{"a":1,"\u0061":2}"#).get("a").map(Json::text), Some("2"));
     }
 
     #[test]
-    fn pick_finds_several_members_at_once() {
+    fn pick_finds_several_members_in_one_pass() {
         let [b, x, a] = json(r#"{"a":1,"b":[2]}"#).pick(["b", "x", "a"]);
         assert_eq!((b.map(Json::text), x, a.map(Json::text)), (Some("[2]"), None, Some("1")));
     }

@@ -1,11 +1,11 @@
-//! The key of a member, where it stands.
+//! Position of a member's key.
 
 use std::borrow::Cow;
 
-use crate::scan::Span;
-use crate::text::unquote;
+use crate::scanner::Span;
+use crate::quoting::unquote;
 
-/// Where a key stands, quotes included, and whether it is free of escapes, as nearly all are.
+/// Range of a key with its quotes, and whether it has no escapes, as nearly all keys.
 pub(crate) struct Key {
     pub(crate) span: Span,
     is_plain: bool,
@@ -17,7 +17,7 @@ impl Key {
         Key { span, is_plain }
     }
 
-    /// What it says, in the text it was found in.
+    /// Returns the decoded key from the text in which it was found.
     #[inline]
     pub(crate) fn read<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match text.get(self.span.start + 1..self.span.end - 1) {

@@ -1,14 +1,14 @@
 //! MCP messages as raw JSON: what routing needs is read, what policy asks for can be read, the rest stays bytes.
 //!
-//! Bytes come in as frames ([`Decoder`], [`SseDecoder`]) and become messages ([`parse`]). A message is read
+//! Bytes come in as frames ([`FrameDecoder`], [`SseDecoder`]) and become messages ([`parse`]). A message is read
 //! where it stands ([`Body`], [`view`]), passed on with a few members changed ([`Rewrite`]), or built anew
 //! ([`build`]). Nothing here does IO, and nothing that a peer sends makes it panic.
 //!
 //! ```
-//! use toolcrib_wire::{Id, Limits, Message, Packet, parse};
+//! use toolcrib_wire::{Id, MessageLimits, Message, Packet, parse};
 //!
 //! let line = br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"git_log","arguments":{"n": 1.0}}}"#;
-//! let Ok(Packet::One(Message::Request(call))) = parse(&line[..], &Limits::default()) else {
+//! let Ok(Packet::One(Message::Request(call))) = parse(&line[..], &MessageLimits::default()) else {
 //!     panic!("a request");
 //! };
 //! let onward = call.rewrite().id(&Id::from("a-1")).name("log").finish();
@@ -18,36 +18,36 @@
 //! );
 //! ```
 
-mod again;
+mod repeated_head;
 mod decoder;
-mod draft;
+mod message_index;
 mod envelope;
 mod frame;
 mod id;
 mod json;
 mod key;
-mod known;
+mod skip_value;
 mod limits;
 mod long_string;
-mod malformed;
+mod parse_error;
 mod map_strings;
 mod member;
-mod nest;
-mod object;
+mod bracket_stack;
+mod object_writer;
 mod outline;
 mod parse;
-mod plain;
-mod raw;
+mod plain_bytes;
+mod raw_json;
 mod rewrite;
 mod rpc_error;
-mod scan;
+mod scanner;
 mod splice;
 mod sse;
 #[cfg(test)]
-mod testing;
-mod text;
+mod test_support;
+mod quoting;
 mod version;
-mod wrong;
+mod scan_error;
 
 pub mod base64;
 pub mod build;
@@ -55,24 +55,24 @@ pub mod handshake;
 pub mod header;
 pub mod meta;
 pub mod method;
-pub mod notice;
+pub mod notification;
 pub mod param_header;
 pub mod subscription;
 pub mod view;
 
-pub use again::said_again;
-pub use decoder::{Decoder, Overrun};
+pub use repeated_head::repeated_digits;
+pub use decoder::{FrameDecoder, FrameTooLarge};
 pub use envelope::{Body, Message, Notification, Packet, Request, Response};
 pub use frame::{Frame, FrameError, Framing};
-pub use id::{BadId, Id, ProgressToken};
-pub use json::{Items, Json, Kind, Members};
-pub use limits::Limits;
-pub use malformed::{Fault, Malformed, Shape};
+pub use id::{IdError, Id, ProgressToken};
+pub use json::{Items, Json, JsonKind, Members};
+pub use limits::MessageLimits;
+pub use parse_error::{ParseError, MalformedMessage, MessageKind};
 pub use map_strings::StringKind;
-pub use object::ObjectWriter;
-pub use parse::{parse, parse_holding, recover_id};
-pub use raw::{Held, Raw};
+pub use object_writer::ObjectWriter;
+pub use parse::{parse, parse_with_guard, recover_id};
+pub use raw_json::{TextGuard, RawJson};
 pub use rewrite::Rewrite;
 pub use rpc_error::{RpcError, code};
 pub use sse::{KEEP_ALIVE, SseDecoder, SseEvent, SseItem, SseTooLarge, write_retry};
-pub use version::{Cancel, Channel, Era, Version};
+pub use version::{CancelMethod, Channel, Era, Version};

@@ -1,32 +1,32 @@
-//! What a message may cost before it is refused.
+//! Limits on the size of one message.
 
-use crate::malformed::Fault;
+use crate::parse_error::ParseError;
 
-/// Bounds on one message. The defaults are far above what a sane peer sends.
+/// Limits on one message. The defaults are far above the needs of a sane peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one message.
+pub struct MessageLimits {
+    /// Maximum bytes of one message.
     pub size: usize,
-    /// Levels of nested objects and arrays.
+    /// Maximum levels of nested objects and arrays.
     pub depth: usize,
-    /// Messages in one batch. Each costs far more memory than the two bytes it may take on the wire.
+    /// Maximum messages in one batch. Each message costs far more memory than its two bytes on the wire.
     pub batch: usize,
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
-        Limits { size: 64 * 1024 * 1024, depth: 128, batch: 10_000 }
+        MessageLimits { size: 64 * 1024 * 1024, depth: 128, batch: 10_000 }
     }
 }
 
-/// No message is longer, whatever is allowed: places in it are told in 32 bits.
+/// Maximum length of any message, because positions in it have 32 bits.
 const LONGEST: usize = u32::MAX as usize;
 
-impl Limits {
-    pub(crate) fn check_size(&self, size: usize) -> Result<(), Fault> {
+impl MessageLimits {
+    pub(crate) fn check_size(&self, size: usize) -> Result<(), ParseError> {
         let limit = self.size.min(LONGEST);
         if size > limit {
-            return Err(Fault::TooLarge { size, limit });
+            return Err(ParseError::TooLarge { size, limit });
         }
         Ok(())
     }
@@ -37,15 +37,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_no_longer_than_is_allowed_nor_than_places_can_tell() {
+    fn message_size_is_limited_by_setting_and_by_32_bit_spans() {
         for (allowed, size, limit) in [
             (10, 10, None),
             (10, 11, Some(10)),
             (usize::MAX, LONGEST, None),
             (usize::MAX, LONGEST + 1, Some(LONGEST)),
         ] {
-            let refused = limit.map(|limit| Fault::TooLarge { size, limit });
-            let limits = Limits { size: allowed, ..Limits::default() };
+            let refused = limit.map(|limit| ParseError::TooLarge { size, limit });
+            let limits = MessageLimits { size: allowed, ..MessageLimits::default() };
             assert_eq!(limits.check_size(size).err(), refused, "{size} of {allowed}");
         }
     }

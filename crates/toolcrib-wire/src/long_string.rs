@@ -1,42 +1,43 @@
-//! Strings that are not just plain; long ones sixty-four bytes at a time: most of a large message is one, and full of
-//! escapes.
+//! Scans JSON strings that contain escapes; long strings in blocks of 64 bytes. Most of a large message is one long
+//! string with many escapes.
 //!
-//! The idea is simdjson's: facts about a block are numbers with one bit a byte, and what is escaped follows
-//! from them without a branch for each backslash.
+//! The method is simdjson's: each property of a block is a number with one bit per byte, and the escaped bytes follow
+//! from these numbers without a branch per backslash.
 
 use wide::u8x16;
 
-use crate::plain;
-use crate::wrong::Wrong;
+use crate::plain_bytes;
+use crate::scan_error::ScanError;
 
 const BLOCK: usize = 64;
 
-/// Most keys and words are no longer; whole blocks of them would be looked at in vain.
-const SHORT: usize = 96;
+/// Most keys and words are shorter; blocks would not help them.
+const SHORT_STRING: usize = 96;
 
-/// Where a string ends, from its first byte that is not plain, or where something is wrong with it.
+/// Finds the end of a string, starting at its first byte that is not plain. Returns the position of an error if there
+/// is one.
 #[inline(never)]
-pub(crate) fn end(bytes: &[u8], start: usize, mut at: usize) -> (usize, Option<Wrong>) {
+pub(crate) fn find_string_end(bytes: &[u8], start: usize, mut at: usize) -> (usize, Option<ScanError>) {
     let mut is_long = false;
     loop {
-        if !is_long && at - start > SHORT {
+        if !is_long && at - start > SHORT_STRING {
             is_long = true;
-            at = plain::run(bytes, pass(bytes, at));
+            at = plain_bytes::end_of_run(bytes, skip_clean_blocks(bytes, at));
         }
         let length = match bytes.get(at) {
             Some(b'"') => return (at + 1, None),
             Some(b'\\') => match escape_length(&bytes[at..]) {
                 Some(length) => length,
-                None => return (at, Some(Wrong::UnknownEscape)),
+                None => return (at, Some(ScanError::UnknownEscape)),
             },
-            Some(_) => return (at, Some(Wrong::ControlCharacter)),
-            None => return (at, Some(Wrong::EndsTooEarly)),
+            Some(_) => return (at, Some(ScanError::ControlCharacter)),
+            None => return (at, Some(ScanError::UnexpectedEnd)),
         };
-        at = plain::run(bytes, at + length);
+        at = plain_bytes::end_of_run(bytes, at + length);
     }
 }
 
-/// Of the escape that the bytes begin with, if there is one.
+/// Length of the escape at the start of `bytes`, or `None` if it is not a valid escape.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
@@ -45,22 +46,22 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Passes over the blocks from `at`, inside a string and not inside an escape, that hold neither its end nor
-/// anything wrong. What remains begins there, and is at most a block and an escape longer than it has to be.
-fn pass(bytes: &[u8], mut at: usize) -> usize {
+/// Skips blocks of string content that contain neither the end of the string nor an error. `at` must not be inside an
+/// escape. Stops at most one block and one escape too early.
+fn skip_clean_blocks(bytes: &[u8], mut at: usize) -> usize {
     let mut carry = false;
     while let Some(block) = bytes[at..].first_chunk() {
-        let Some(next) = is_inside(bytes, at, &Block::of(block), carry) else { break };
+        let Some(next) = scan_block(bytes, at, &Block::new(block), carry) else { break };
         carry = next;
         at += BLOCK;
     }
     at - usize::from(carry)
 }
 
-/// Whether the byte after the block is escaped; none if the string ends here or something is wrong. `carry`
-/// tells whether the first byte is escaped.
+/// Checks one block. Returns whether the byte after the block is escaped, or `None` if the block holds the end of the
+/// string or an error. `carry` says whether the first byte is escaped.
 #[inline]
-fn is_inside(bytes: &[u8], at: usize, block: &Block, carry: bool) -> Option<bool> {
+fn scan_block(bytes: &[u8], at: usize, block: &Block, carry: bool) -> Option<bool> {
     let backslashes = block.bits(|part| equal(part, b'\\'));
     let quotes = block.bits(|part| equal(part, b'"'));
     if block.has_control() {
@@ -69,14 +70,14 @@ fn is_inside(bytes: &[u8], at: usize, block: &Block, carry: bool) -> Option<bool
     if !carry && backslashes | quotes == 0 {
         return Some(false);
     }
-    let (escaped, carry) = escaped(backslashes, carry);
+    let (escaped, carry) = escaped_bits(backslashes, carry);
     if quotes & !escaped != 0 {
         return None;
     }
     let mut others = escaped & !(quotes | backslashes | block.bits(is_escape_letter));
     while others != 0 {
-        let place = at + others.trailing_zeros() as usize;
-        if !is_unicode_escape(&bytes[place..]) {
+        let position = at + others.trailing_zeros() as usize;
+        if !is_unicode_escape(&bytes[position..]) {
             return None;
         }
         others &= others - 1;
@@ -84,37 +85,38 @@ fn is_inside(bytes: &[u8], at: usize, block: &Block, carry: bool) -> Option<bool
     Some(carry)
 }
 
-/// What follows the backslash.
+/// Checks the bytes after the backslash of a `\u` escape.
 #[inline]
 fn is_unicode_escape(bytes: &[u8]) -> bool {
     let Some([b'u', hex @ ..]) = bytes.first_chunk::<5>() else { return false };
-    // All four without a branch: they nearly always are.
+    // Checks all four without a branch, because they are nearly always valid.
     hex.iter().fold(true, |all, byte| all & byte.is_ascii_hexdigit())
 }
 
-/// The bytes that stand after an odd number of backslashes, and whether the one after the last does.
-fn escaped(backslashes: u64, carry: bool) -> (u64, bool) {
+/// Returns the bytes after an odd number of backslashes, and whether the byte after the block is one.
+fn escaped_bits(backslashes: u64, carry: bool) -> (u64, bool) {
     const EVEN: u64 = u64::MAX / 3;
-    // A backslash that is escaped begins nothing.
+    // An escaped backslash does not start an escape.
     let backslashes = backslashes & !u64::from(carry);
     let after = backslashes << 1 | u64::from(carry);
-    // Adding a run's start to the run carries to its end; which of the two is even tells if the run is odd.
+    // Adding the start of a run of backslashes to the run carries to its end. The parity of start and end says
+    // whether the run is odd.
     let odd_starts = backslashes & !EVEN & !after;
     let (ends, overflow) = odd_starts.overflowing_add(backslashes);
     ((EVEN ^ (ends << 1)) & after, overflow)
 }
 
-/// Sixty-four bytes as the processor compares them.
+/// 64 bytes in SIMD registers.
 struct Block([u8x16; 4]);
 
 impl Block {
     #[inline]
-    fn of(bytes: &[u8; BLOCK]) -> Self {
+    fn new(bytes: &[u8; BLOCK]) -> Self {
         let (parts, _) = bytes.as_chunks();
         Block(std::array::from_fn(|part| u8x16::new(parts[part])))
     }
 
-    /// One bit a byte, the first lowest.
+    /// Returns one bit per byte, the first byte lowest.
     #[inline]
     fn bits(&self, is: impl Fn(u8x16) -> u8x16) -> u64 {
         let [first, second, third, fourth] = self.0;
@@ -136,10 +138,10 @@ fn equal(part: u8x16, byte: u8) -> u8x16 {
     part.simd_eq(u8x16::splat(byte))
 }
 
-/// One of `/bfnrt`.
+/// Returns the bytes that are one of `/bfnrt`.
 #[inline]
 fn is_escape_letter(part: u8x16) -> u8x16 {
-    // They differ in one bit.
+    // `b` and `f` differ in one bit.
     let b_or_f = equal(part & u8x16::splat(!(b'b' ^ b'f')), b'b');
     equal(part, b'/') | b_or_f | equal(part, b'n') | equal(part, b'r') | equal(part, b't')
 }
@@ -150,8 +152,8 @@ mod tests {
 
     use super::*;
 
-    /// As far as a string goes without anything wrong, told the slow way; and where an escape begins.
-    fn slowly(bytes: &[u8]) -> (usize, Vec<usize>) {
+    /// Scans a string byte by byte. Returns the position of its end or error, and the positions of its escapes.
+    fn scan_bytewise(bytes: &[u8]) -> (usize, Vec<usize>) {
         let (mut at, mut escapes) = (0, Vec::new());
         while let Some(byte) = bytes.get(at) {
             let length = match byte {
@@ -172,18 +174,18 @@ mod tests {
     }
 
     fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
-        let passed = pass(bytes, 0);
-        let (end, escapes) = slowly(bytes);
+        let passed = skip_clean_blocks(bytes, 0);
+        let (end, escapes) = scan_bytewise(bytes);
         prop_assert!(passed <= end, "{passed} is beyond {end}");
         prop_assert!(end - passed <= BLOCK + 6, "{passed} is far from {end}");
-        // Only hex digits of an escape may be what remains begins with: they are plain bytes by themselves.
+        // The rest may begin with hex digits of an escape, because those are plain bytes.
         prop_assert!(!escapes.iter().any(|escape| passed == escape + 1), "inside an escape");
         Ok(())
     }
 
     proptest! {
         #[test]
-        fn what_is_passed_is_fine_and_what_is_fine_is_passed(
+        fn clean_blocks_are_skipped_exactly_up_to_the_first_special_byte(
             pieces in prop::collection::vec(prop::sample::select(vec![
                 "a", "plain text of some length, ", "é", "\\\\", "\\\"", "\\n", "\\u00e9", "\\\\\\\\", "{}",
             ]), 0..80),
@@ -194,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn backslashes_of_any_number_at_any_place(before in 0_usize..130, count in 0_usize..140) {
+        fn backslash_runs_of_any_length_are_handled(before in 0_usize..130, count in 0_usize..140) {
             let text = ["a".repeat(before), "\\".repeat(count), "\"".to_owned(), "a".repeat(200)].concat();
             check(text.as_bytes())?;
         }

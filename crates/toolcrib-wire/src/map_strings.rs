@@ -1,45 +1,45 @@
-//! Replaces texts inside of a JSON value while every other byte stays.
+//! Replaces strings inside a JSON value without changing any other byte.
 
-use crate::raw::Raw;
+use crate::raw_json::RawJson;
 use crate::splice::Splice;
-use crate::text::{quote, unquote};
+use crate::quoting::{quote, unquote};
 
-/// What a string of a JSON value is.
+/// Role of a string in a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StringKind<'a> {
     /// The name of a member.
     Key,
-    /// A value below a member of this name, directly or in arrays; the name is empty outside of objects.
+    /// A value below the member with this name, directly or in arrays. The name is empty outside of objects.
     Value { key: &'a str },
 }
 
-/// An object or array that is open.
-struct Open {
+/// An open object or array.
+struct OpenContainer {
     is_object: bool,
-    /// The name of the member whose value is being read.
+    /// Name of the member whose value is being read.
     key: String,
-    /// Whether the next string of an object is a name.
+    /// True if the next string of the object is a name.
     expects_key: bool,
 }
 
-impl Raw {
-    /// Replaces strings for which `replace` returns another text. It is given the text without its escapes. Returns
-    /// `None` if nothing was replaced.
+impl RawJson {
+    /// Replaces strings for which `replace` returns another text. `replace` gets the text without its escapes.
+    /// Returns `None` if nothing was replaced.
     pub fn map_strings(
         &self,
         mut replace: impl FnMut(StringKind<'_>, &str) -> Option<String>,
-    ) -> Option<Raw> {
+    ) -> Option<RawJson> {
         let text = self.text();
         let mut splice = Splice::new(text);
         let mut has_changed = false;
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenContainer> = Vec::new();
         let mut at = 0;
         while let Some(byte) = text.as_bytes().get(at) {
             match byte {
                 b'{' | b'[' => {
                     let key = open.last().map(|it| it.key.clone()).unwrap_or_default();
                     let is_object = *byte == b'{';
-                    open.push(Open { is_object, key, expects_key: is_object });
+                    open.push(OpenContainer { is_object, key, expects_key: is_object });
                 }
                 b'}' | b']' => drop(open.pop()),
                 b',' => {
@@ -69,11 +69,11 @@ impl Raw {
             }
             at += 1;
         }
-        has_changed.then(|| Raw::trusted(splice.finish()))
+        has_changed.then(|| RawJson::from_trusted(splice.finish()))
     }
 }
 
-/// The length of a JSON string, quotes included.
+/// Length of a JSON string with its quotes.
 fn quoted_length(text: &str) -> usize {
     let mut is_escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::raw;
+    use crate::test_support::raw;
 
     #[test]
     fn strings_are_replaced_and_every_other_byte_stays() {
@@ -122,8 +122,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_string_is_found_whatever_it_holds(texts in prop::collection::vec(any::<String>(), 0..8)) {
-            let whole = Raw::of(&texts).unwrap();
+        fn every_string_is_visited(texts in prop::collection::vec(any::<String>(), 0..8)) {
+            let whole = RawJson::from_value(&texts).unwrap();
             let mut seen = Vec::new();
             let mapped = whole.map_strings(|_, text| { seen.push(text.to_owned()); Some(text.to_owned()) });
             prop_assert_eq!(&seen, &texts);

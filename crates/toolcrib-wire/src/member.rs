@@ -1,6 +1,6 @@
-//! The members of a message that routing looks at, and where each may stand.
+//! The message members that routing reads, and their positions in the message tree.
 
-/// One member, told apart by where it stands.
+/// One member. Equal keys at different levels are different members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Member {
     JsonRpc,
@@ -23,7 +23,7 @@ pub(crate) enum Member {
     ResultMeta,
 }
 
-/// An object whose members matter.
+/// An object whose members routing reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Message,
@@ -32,11 +32,11 @@ pub(crate) enum Level {
     Result,
 }
 
-/// Says once what the members of each level are called.
+/// Maps the keys of each level to members.
 macro_rules! members {
     ($($level:ident: $($key:literal => $member:ident),*;)*) => {
         impl Member {
-            pub(crate) fn named(level: Level, key: &str) -> Option<Member> {
+            pub(crate) fn from_key(level: Level, key: &str) -> Option<Member> {
                 match level {
                     $(Level::$level => match key {
                         $($key => Some(Member::$member),)*
@@ -45,10 +45,10 @@ macro_rules! members {
                 }
             }
 
-            /// The member that the bytes begin with, if its key and the colon are written as nearly all write them,
-            /// and how long those are: one comparison then does for a look at each byte.
+            /// Matches a key and its colon in the usual spelling at the start of `bytes`, and returns its length. One
+            /// comparison replaces a scan of each byte.
             #[inline]
-            pub(crate) fn leading(level: Level, bytes: &[u8]) -> Option<(Member, usize)> {
+            pub(crate) fn match_prefix(level: Level, bytes: &[u8]) -> Option<(Member, usize)> {
                 match level {
                     $(Level::$level => {
                         $(if bytes.starts_with(concat!('"', $key, "\":").as_bytes()) {
@@ -75,8 +75,8 @@ members! {
 impl Member {
     pub(crate) const COUNT: usize = Member::ResultMeta as usize + 1;
 
-    /// The level that this member's own members are on.
-    pub(crate) fn inside(self) -> Option<Level> {
+    /// The level of this member's own members.
+    pub(crate) fn child_level(self) -> Option<Level> {
         match self {
             Member::Params => Some(Level::Params),
             Member::ParamsMeta => Some(Level::ParamsMeta),
@@ -85,8 +85,8 @@ impl Member {
         }
     }
 
-    /// Whether it must not be given twice: nobody else may read another one of them. What a tool gave is only handed on;
-    /// of several the last counts, as in most parsers.
+    /// Returns whether a duplicate of this member is an error, because another reader could use the other one. Tool
+    /// output is only passed on; of its duplicates the last counts, as in most parsers.
     pub(crate) fn is_unique(self) -> bool {
         !matches!(self, Member::Content | Member::StructuredContent | Member::IsError)
     }
@@ -121,7 +121,7 @@ mod tests {
     use crate::meta;
 
     #[test]
-    fn a_key_is_known_at_the_front_only_as_it_is_known_by_name() {
+    fn match_prefix_agrees_with_from_key() {
         for (level, key) in [
             (Level::Message, "jsonrpc"),
             (Level::Message, "id"),
@@ -130,15 +130,15 @@ mod tests {
             (Level::ParamsMeta, meta::PROTOCOL_VERSION),
             (Level::Result, "_meta"),
         ] {
-            let named = Member::named(level, key);
+            let named = Member::from_key(level, key);
             assert!(named.is_some(), "{key}");
             let written = format!("\"{key}\":");
-            let leading = Member::leading(level, format!("{written}1").as_bytes());
+            let leading = Member::match_prefix(level, format!("{written}1").as_bytes());
             assert_eq!(leading, named.map(|member| (member, written.len())), "{key}");
             for odd in [&written[1..], &written[..written.len() - 1], &format!("\"{key}\" :")] {
-                assert_eq!(Member::leading(level, odd.as_bytes()), None, "{odd}");
+                assert_eq!(Member::match_prefix(level, odd.as_bytes()), None, "{odd}");
             }
         }
-        assert_eq!(Member::leading(Level::Params, b"\"id\":"), None);
+        assert_eq!(Member::match_prefix(Level::Params, b"\"id\":"), None);
     }
 }

@@ -1,39 +1,49 @@
-//! The `_meta` keys that the protocol reserves, and what each request of the modern era carries in it.
+//! The reserved `_meta` keys, and the `_meta` of each modern request.
 
 use crate::handshake::Implementation;
 use crate::id::ProgressToken;
-use crate::json::{Json, Kind};
-use crate::object::ObjectWriter;
-use crate::raw::Raw;
+use crate::json::{Json, JsonKind};
+use crate::object_writer::ObjectWriter;
+use crate::raw_json::RawJson;
 use crate::version::Version;
-use crate::view::{ClientCapabilities, Flaw, LogLevel, flaw};
+use crate::view::{ClientCapabilities, FieldError, LogLevel, field_error};
 
+/// The token for progress notifications of the request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
+/// The protocol version of a modern request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The client's description.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// The client's capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The server's description.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The lowest wanted log level.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The subscription of a notification.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// What a request of the modern era says about its sender, since there is no handshake to remember.
+/// Version, client and capabilities in each request of the modern era, which has no handshake.
 #[derive(Debug, Clone)]
 pub struct RequestMeta {
+    /// The protocol version.
     pub version: Version,
+    /// The client's description.
     pub client: Option<Implementation>,
+    /// The client's capabilities.
     pub capabilities: ClientCapabilities,
-    /// The least severe log messages wanted; without it the server must not send any.
+    /// The lowest severity of log messages that the client wants. Without it the server must not send any.
     pub log_level: Option<LogLevel>,
 }
 
 impl RequestMeta {
-    /// Reads the `_meta` of a request. What the modern era requires and is not there is a flaw that the
-    /// request must be refused for, as invalid params; so is a log level that does not exist.
-    pub fn read(meta: Json<'_>) -> Result<RequestMeta, Flaw> {
+    /// Reads the `_meta` of a request. A missing required member or an unknown log level is an error; the request
+    /// must then be rejected with invalid params.
+    pub fn read(meta: Json<'_>) -> Result<RequestMeta, FieldError> {
         let [version, client, capabilities, level] =
             meta.pick([PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
-        let version = flaw::required_text(version, PROTOCOL_VERSION)?;
-        let capabilities = flaw::required(capabilities, CLIENT_CAPABILITIES, Kind::Object)?;
+        let version = field_error::require_text(version, PROTOCOL_VERSION)?;
+        let capabilities = field_error::require_member(capabilities, CLIENT_CAPABILITIES, JsonKind::Object)?;
         let client = client.filter(|client| client.is_object());
         Ok(RequestMeta {
             version: Version::from(version.as_str()),
@@ -43,21 +53,21 @@ impl RequestMeta {
         })
     }
 
-    /// The members, for putting them into a `_meta` that holds others too.
-    pub fn members(&self) -> Vec<(&'static str, Raw)> {
-        let mut members = vec![(PROTOCOL_VERSION, Raw::string(self.version.as_str()))];
+    /// Returns the members, for a `_meta` that holds other members too.
+    pub fn members(&self) -> Vec<(&'static str, RawJson)> {
+        let mut members = vec![(PROTOCOL_VERSION, RawJson::string(self.version.as_str()))];
         if let Some(client) = &self.client {
             members.push((CLIENT_INFO, client.raw().clone()));
         }
         members.push((CLIENT_CAPABILITIES, self.capabilities.raw().clone()));
         if let Some(level) = self.log_level {
-            members.push((LOG_LEVEL, Raw::string(level.as_str())));
+            members.push((LOG_LEVEL, RawJson::string(level.as_str())));
         }
         members
     }
 
-    /// A `_meta` object of its own.
-    pub fn to_raw(&self, progress_token: Option<&ProgressToken>) -> Raw {
+    /// Builds a `_meta` object with only these members.
+    pub fn to_raw(&self, progress_token: Option<&ProgressToken>) -> RawJson {
         let mut writer = ObjectWriter::new();
         if let Some(token) = progress_token {
             writer = writer.id(PROGRESS_TOKEN, token);
@@ -69,9 +79,9 @@ impl RequestMeta {
     }
 }
 
-fn read_level(level: Json<'_>) -> Result<LogLevel, Flaw> {
+fn read_level(level: Json<'_>) -> Result<LogLevel, FieldError> {
     let known = level.as_str().and_then(|text| LogLevel::read(&text));
-    known.ok_or_else(|| Flaw::Meaningless {
+    known.ok_or_else(|| FieldError::Invalid {
         field: LOG_LEVEL,
         value: level.text().chars().take(80).collect(),
     })
@@ -82,11 +92,11 @@ mod tests {
     use super::*;
 
     fn read(meta: &str) -> Result<RequestMeta, String> {
-        RequestMeta::read(Json::trusted(meta)).map_err(|flaw| flaw.to_string())
+        RequestMeta::read(Json::from_trusted(meta)).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn request_meta_round_trips() {
         let meta = RequestMeta {
             version: Version::V2026_07_28,
             client: Some(Implementation::new("c", "1")),
@@ -100,18 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_version_or_capabilities_is_refused_by_name() {
+    fn request_meta_requires_version_and_capabilities() {
         let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
         let abilities = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
         let level = r#""io.modelcontextprotocol/logLevel":"loud""#;
-        for (meta, flaw) in [
+        for (meta, expected) in [
             (format!("{{{abilities}}}"), "protocolVersion` is missing"),
             (format!("{{{version}}}"), "clientCapabilities` is missing"),
-            (format!("{{{version},{abilities},{level}}}"), "logLevel` has no meaning: \"loud\""),
+            (format!("{{{version},{abilities},{level}}}"), "logLevel` has an invalid value: \"loud\""),
             ("null".to_owned(), "protocolVersion` is missing"),
         ] {
             let error = read(&meta).unwrap_err();
-            assert!(error.contains(flaw), "{meta}: {error}");
+            assert!(error.contains(expected), "{meta}: {error}");
         }
         assert!(read(&format!("{{{version},{abilities}}}")).is_ok());
     }

@@ -1,72 +1,113 @@
-//! Every method of every version's core: what it is called, who may send it when, and what it obliges to.
+//! The methods of all protocol versions, with their senders and properties.
 
 use crate::version::Version;
 
+/// Opens a legacy session.
 pub const INITIALIZE: &str = "initialize";
+/// Ends the legacy handshake.
 pub const INITIALIZED: &str = "notifications/initialized";
+/// Asks a modern server for versions and capabilities.
 pub const DISCOVER: &str = "server/discover";
+/// Checks that the peer is alive.
 pub const PING: &str = "ping";
+/// Lists tools.
 pub const TOOLS_LIST: &str = "tools/list";
+/// Calls a tool.
 pub const TOOLS_CALL: &str = "tools/call";
+/// Lists prompts.
 pub const PROMPTS_LIST: &str = "prompts/list";
+/// Gets a prompt.
 pub const PROMPTS_GET: &str = "prompts/get";
+/// Lists resources.
 pub const RESOURCES_LIST: &str = "resources/list";
+/// Lists resource templates.
 pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
+/// Reads a resource.
 pub const RESOURCES_READ: &str = "resources/read";
+/// Subscribes to updates of a resource.
 pub const RESOURCES_SUBSCRIBE: &str = "resources/subscribe";
+/// Ends a subscription to a resource.
 pub const RESOURCES_UNSUBSCRIBE: &str = "resources/unsubscribe";
+/// Subscribes to change notifications in the modern era.
 pub const SUBSCRIPTIONS_LISTEN: &str = "subscriptions/listen";
+/// Completes an argument.
 pub const COMPLETE: &str = "completion/complete";
+/// Sets the lowest wanted log level.
 pub const SET_LOG_LEVEL: &str = "logging/setLevel";
+/// Asks the client's model for a message.
 pub const CREATE_MESSAGE: &str = "sampling/createMessage";
+/// Asks the client's user for input.
 pub const ELICIT: &str = "elicitation/create";
+/// Lists the client's roots.
 pub const ROOTS_LIST: &str = "roots/list";
+/// Gets the state of a task.
 pub const TASKS_GET: &str = "tasks/get";
+/// Gets the result of a task.
 pub const TASKS_RESULT: &str = "tasks/result";
+/// Cancels a task.
 pub const TASKS_CANCEL: &str = "tasks/cancel";
+/// Lists tasks.
 pub const TASKS_LIST: &str = "tasks/list";
+/// Cancels a request.
 pub const CANCELLED: &str = "notifications/cancelled";
+/// Reports progress of a request.
 pub const PROGRESS: &str = "notifications/progress";
+/// Sends a log message.
 pub const LOG_MESSAGE: &str = "notifications/message";
+/// The list of tools has changed.
 pub const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+/// The list of prompts has changed.
 pub const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+/// The list of resources has changed.
 pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+/// A resource has changed.
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+/// The list of roots has changed.
 pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+/// Confirms a subscription.
 pub const SUBSCRIPTION_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// An elicitation by URL has finished.
 pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
+/// The state of a task has changed.
 pub const TASK_STATUS: &str = "notifications/tasks/status";
 
-/// Who may send a method.
+/// The side that may send a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sender {
+pub enum MethodSender {
+    /// Only the client.
     Client,
+    /// Only the server.
     Server,
+    /// Both sides.
     Either,
     /// The server, but only inside an `input_required` result.
     ServerInResult,
 }
 
-/// Which param a request names its object by.
+/// The param that names the object of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum MethodTarget {
+    /// `params.name`.
     Name,
+    /// `params.uri`.
     Uri,
 }
 
-/// Who may send `method` in `version`; none if that version does not have it or is not known.
-pub fn sender(method: &str, version: &Version) -> Option<Sender> {
+/// Returns the side that may send `method` in `version`. Returns `None` for a method that the version does not have,
+/// or an unknown version.
+pub fn sender(method: &str, version: &Version) -> Option<MethodSender> {
     let row = TABLE.iter().find(|row| {
         row.method == method && version.is_since(&row.first) && !newer(version, &row.last)
     });
     row.map(|row| row.sender)
 }
 
+/// Returns whether `method` is a notification.
 pub fn is_notification(method: &str) -> bool {
     method.starts_with("notifications/")
 }
 
-/// Whether results of `method` carry `ttlMs` and `cacheScope` in the modern era.
+/// Returns whether results of `method` carry `ttlMs` and `cacheScope` in the modern era.
 pub fn is_cacheable(method: &str) -> bool {
     matches!(
         method,
@@ -79,28 +120,28 @@ pub fn is_cacheable(method: &str) -> bool {
     )
 }
 
-/// Whether `method` may be answered with `input_required` in the modern era.
+/// Returns whether `method` may be answered with `input_required` in the modern era.
 pub fn may_require_input(method: &str) -> bool {
     matches!(method, TOOLS_CALL | PROMPTS_GET | RESOURCES_READ)
 }
 
-/// What the `Mcp-Name` header repeats, where the modern era asks for one.
-pub fn target(method: &str) -> Option<Target> {
+/// Returns the param that the `Mcp-Name` header repeats, if the modern era requires the header.
+pub fn target(method: &str) -> Option<MethodTarget> {
     match method {
-        TOOLS_CALL | PROMPTS_GET => Some(Target::Name),
-        RESOURCES_READ => Some(Target::Uri),
+        TOOLS_CALL | PROMPTS_GET => Some(MethodTarget::Name),
+        RESOURCES_READ => Some(MethodTarget::Uri),
         _ => None,
     }
 }
 
 struct Row {
     method: &'static str,
-    sender: Sender,
+    sender: MethodSender,
     first: Version,
     last: Version,
 }
 
-const fn row(method: &'static str, sender: Sender, first: Version, last: Version) -> Row {
+const fn row(method: &'static str, sender: MethodSender, first: Version, last: Version) -> Row {
     Row { method, sender, first, last }
 }
 
@@ -108,13 +149,13 @@ fn newer(version: &Version, last: &Version) -> bool {
     version != last && version.is_since(last)
 }
 
-use Sender::{Client, Either, Server, ServerInResult};
+use MethodSender::{Client, Either, Server, ServerInResult};
 use Version::{
     V2024_11_05 as V24_11, V2025_06_18 as V25_06, V2025_11_25 as V25_11, V2026_07_28 as V26_07,
 };
 
-/// One row for each method and span of versions in which its rules did not change. Extensions have none: since
-/// 2026-07-28 tasks are one (`io.modelcontextprotocol/tasks`), and who may send its methods is said there.
+/// One row per method and range of versions with equal rules. Extensions have no rows: since 2026-07-28 tasks are the
+/// extension `io.modelcontextprotocol/tasks`, which defines the senders of its methods.
 static TABLE: [Row; 38] = [
     row(INITIALIZE, Client, V24_11, V25_11),
     row(INITIALIZED, Client, V24_11, V25_11),
@@ -161,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_era_has_its_own_way_to_open_to_look_alive_and_to_ask() {
+    fn legacy_and_modern_era_allow_different_methods() {
         for (method, legacy, modern) in [
             (INITIALIZE, Some(Client), None),
             (DISCOVER, None, Some(Client)),
@@ -183,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_appear_in_the_version_that_brought_them() {
+    fn methods_appear_in_the_version_that_introduced_them() {
         for (method, versions) in
             [(ELICIT, [false, false, true, true]), (TASKS_GET, [false, false, false, true])]
         {

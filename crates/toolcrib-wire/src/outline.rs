@@ -1,35 +1,35 @@
-//! What can be made out of a message that is too large to be kept: what it is, and whose.
+//! Finds the id and kind of a message that is too large to keep.
 
 use crate::id::Id;
 use crate::json::Json;
-use crate::limits::Limits;
-use crate::malformed::Shape;
+use crate::limits::MessageLimits;
+use crate::parse_error::MessageKind;
 
-/// Follows a message that passes by in chunks and remembers its id and little else. Many servers write the id
-/// last, behind a result of any size.
+/// Reads a message in chunks and keeps its id and little else. Many servers write the id last, after a result of any
+/// size.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     head: Vec<u8>,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The key or the value of a member of the message itself that is being read. None: it is too long to matter.
-    word: Option<Vec<u8>>,
+    /// The key or value of a top-level member that is being read. `None` if it is too long to matter.
+    token: Option<Vec<u8>>,
     is_id: bool,
     id: Option<Id>,
     has_method: bool,
-    has_answer: bool,
+    has_response: bool,
 }
 
-/// As much of the beginning as a person may want to see.
-const HEAD: usize = 1024;
+/// Bytes of the beginning that are kept for people.
+const MAX_HEAD: usize = 1024;
 
-/// Longer than any key that matters, and than any id of ours.
-const WORD: usize = 256;
+/// Longer than all keys and ids of this program.
+const MAX_TOKEN: usize = 256;
 
 impl Outline {
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        let wanted = HEAD.saturating_sub(self.head.len()).min(bytes.len());
+        let wanted = MAX_HEAD.saturating_sub(self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..wanted]);
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
@@ -38,25 +38,25 @@ impl Outline {
                 let rest = &bytes[at..];
                 at += memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                 let Some(end) = bytes.get(at) else { return };
-                self.take(*end);
+                self.process_byte(*end);
             } else {
-                self.take(*byte);
+                self.process_byte(*byte);
             }
             at += 1;
         }
     }
 
-    /// Whether nothing that follows can tell more.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.id.is_some() && (self.has_answer || self.has_method)
+    /// Returns whether the rest of the message cannot add anything.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.id.is_some() && (self.has_response || self.has_method)
     }
 
-    pub(crate) fn shape(&self) -> Shape {
-        match (self.has_method, self.has_answer, &self.id) {
-            (true, false, Some(_)) => Shape::Request,
-            (true, false, None) => Shape::Notification,
-            (false, true, _) => Shape::Response,
-            _ => Shape::Unknown,
+    pub(crate) fn kind(&self) -> MessageKind {
+        match (self.has_method, self.has_response, &self.id) {
+            (true, false, Some(_)) => MessageKind::Request,
+            (true, false, None) => MessageKind::Notification,
+            (false, true, _) => MessageKind::Response,
+            _ => MessageKind::Unknown,
         }
     }
 
@@ -68,9 +68,9 @@ impl Outline {
         (self.head, self.id)
     }
 
-    fn take(&mut self, byte: u8) {
+    fn process_byte(&mut self, byte: u8) {
         if self.in_string {
-            self.keep(byte);
+            self.push_token_byte(byte);
             self.in_string = byte != b'"' || self.escaped;
             self.escaped = byte == b'\\' && !self.escaped;
             return;
@@ -78,9 +78,9 @@ impl Outline {
         match (byte, self.depth) {
             (b'{', 0) => {
                 self.depth = 1;
-                self.word = Some(Vec::new());
+                self.token = Some(Vec::new());
             }
-            // Of a batch nothing is made out: it is no one's answer alone.
+            // A batch has no id or kind of its own.
             (b'[', 0) => self.depth = 2,
             (b'{' | b'[', _) => self.depth += 1,
             (b'}' | b']', _) => {
@@ -92,32 +92,32 @@ impl Outline {
             (b' ' | b'\t' | b'\r' | b'\n', _) => {}
             (byte, _) => {
                 self.in_string = byte == b'"';
-                self.keep(byte);
+                self.push_token_byte(byte);
             }
         }
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn push_token_byte(&mut self, byte: u8) {
         if self.depth == 1 {
-            match &mut self.word {
-                Some(word) if word.len() < WORD => word.push(byte),
-                word => *word = None,
+            match &mut self.token {
+                Some(token) if token.len() < MAX_TOKEN => token.push(byte),
+                token => *token = None,
             }
         }
     }
 
     fn end_key(&mut self) {
-        let key = self.word.replace(Vec::new());
+        let key = self.token.replace(Vec::new());
         self.is_id = key.as_deref() == Some(b"\"id\"");
         self.has_method |= key.as_deref() == Some(b"\"method\"");
-        self.has_answer |= matches!(key.as_deref(), Some(b"\"result\"" | b"\"error\""));
+        self.has_response |= matches!(key.as_deref(), Some(b"\"result\"" | b"\"error\""));
     }
 
     fn end_member(&mut self) {
         if self.depth != 1 {
             return;
         }
-        let value = self.word.replace(Vec::new());
+        let value = self.token.replace(Vec::new());
         if std::mem::take(&mut self.is_id) {
             self.id = value.and_then(|value| read_id(&value));
         }
@@ -125,7 +125,7 @@ impl Outline {
 }
 
 fn read_id(value: &[u8]) -> Option<Id> {
-    let json = Json::parse(str::from_utf8(value).ok()?, &Limits::default()).ok()?;
+    let json = Json::parse(str::from_utf8(value).ok()?, &MessageLimits::default()).ok()?;
     Id::read(json).ok()
 }
 
@@ -135,18 +135,18 @@ mod tests {
 
     use super::*;
 
-    fn outline(text: &[u8], chunk: usize) -> (Option<Id>, Shape, bool) {
+    fn outline(text: &[u8], chunk: usize) -> (Option<Id>, MessageKind, bool) {
         let mut outline = Outline::default();
         text.chunks(chunk).for_each(|chunk| outline.feed(chunk));
-        let (shape, settled) = (outline.shape(), outline.is_settled());
-        (outline.into_parts().1, shape, settled)
+        let (kind, settled) = (outline.kind(), outline.is_complete());
+        (outline.into_parts().1, kind, settled)
     }
 
     #[test]
-    fn the_id_of_the_message_itself_is_found_wherever_it_stands() {
-        use Shape::{Notification, Request, Response, Unknown};
+    fn top_level_id_is_found_at_any_position() {
+        use MessageKind::{Notification, Request, Response, Unknown};
         let long = "x".repeat(300);
-        for (text, id, shape) in [
+        for (text, id, kind) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"text":"\"id\":9"}}"#, Some(7), Response),
             (r#"{"result":{"a":[{"id":8}],"b":"}\\\",\"id\":9"},"id":7}"#, Some(7), Response),
             (r#" { "error" : {} , "id" : 7 } "#, Some(7), Response),
@@ -162,18 +162,18 @@ mod tests {
         ] {
             for chunk in [1, 3, 1000] {
                 let found = outline(text.as_bytes(), chunk);
-                assert_eq!((found.0, found.1), (id.map(Id::from), shape), "{text}");
+                assert_eq!((found.0, found.1), (id.map(Id::from), kind), "{text}");
             }
         }
         let id = Id::from("a\"b");
-        assert_eq!(outline(br#"{"result":{},"id":"a\"b"}"#, 1), (Some(id), Shape::Response, true));
+        assert_eq!(outline(br#"{"result":{},"id":"a\"b"}"#, 1), (Some(id), MessageKind::Response, true));
         let id = format!(r#"{{"result":{{}},"id":"{long}"}}"#);
-        assert_eq!(outline(id.as_bytes(), 7).0, None, "no id of ours is that long");
+        assert_eq!(outline(id.as_bytes(), 7).0, None, "ids of this program are shorter");
     }
 
     proptest! {
         #[test]
-        fn chunks_make_no_difference_and_no_bytes_a_panic(bytes: Vec<u8>, text in "[{}\\[\\]:,\"\\\\id1 ]{0,60}", size in 1_usize..9) {
+        fn chunking_does_not_change_the_outline(bytes: Vec<u8>, text in "[{}\\[\\]:,\"\\\\id1 ]{0,60}", size in 1_usize..9) {
             for bytes in [&bytes[..], text.as_bytes()] {
                 prop_assert_eq!(outline(bytes, size), outline(bytes, 1000));
             }

@@ -1,133 +1,133 @@
-//! Bytes to messages, alone or in batches, and what can be made out of those that are none.
+//! Parses bytes into messages and batches, and recovers ids from malformed messages.
 
-use crate::draft::{Draft, Sound};
+use crate::message_index::{MessageIndex, CheckedMessage};
 use crate::envelope::{Body, Message, Notification, Packet, Request, Response};
 use crate::id::Id;
 use crate::json::Json;
-use crate::limits::Limits;
-use crate::malformed::{Fault, Malformed, Shape};
+use crate::limits::MessageLimits;
+use crate::parse_error::{ParseError, MalformedMessage, MessageKind};
 use crate::member::Member;
 use crate::outline::Outline;
-use crate::raw::{Held, Raw, utf8};
-use crate::scan::{Scanner, Span};
-use crate::wrong::Wrong;
+use crate::raw_json::{TextGuard, RawJson, utf8};
+use crate::scanner::{Scanner, Span};
+use crate::scan_error::ScanError;
 
-/// Reads one frame: a message, or a batch of them.
-pub fn parse(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Packet, Malformed> {
-    packet(bytes.into(), limits, None)
+/// Parses one frame: a message or a batch.
+pub fn parse(bytes: impl Into<Vec<u8>>, limits: &MessageLimits) -> Result<Packet, MalformedMessage> {
+    parse_packet(bytes.into(), limits, None)
 }
 
-/// The same, and something is kept for as long as any part of the text.
-pub fn parse_holding(
+/// Like [`parse`], and keeps the guard for as long as any part of the text is in use.
+pub fn parse_with_guard(
     bytes: impl Into<Vec<u8>>,
-    limits: &Limits,
-    held: Held,
-) -> Result<Packet, Malformed> {
-    packet(bytes.into(), limits, held)
+    limits: &MessageLimits,
+    guard: TextGuard,
+) -> Result<Packet, MalformedMessage> {
+    parse_packet(bytes.into(), limits, guard)
 }
 
-fn packet(bytes: Vec<u8>, limits: &Limits, held: Held) -> Result<Packet, Malformed> {
-    let raw = whole(bytes, limits, held)?;
+fn parse_packet(bytes: Vec<u8>, limits: &MessageLimits, guard: TextGuard) -> Result<Packet, MalformedMessage> {
+    let raw = read_text(bytes, limits, guard)?;
     if raw.as_bytes().first() == Some(&b'[') {
-        return batch(&raw, limits).map(Packet::Batch);
+        return parse_batch(&raw, limits).map(Packet::Batch);
     }
-    message(raw, limits).map(Packet::One)
+    parse_message(raw, limits).map(Packet::One)
 }
 
-/// What can be made out of the id of a message whose end is missing, such as one cut at a size limit.
+/// Recovers the id of a truncated message, such as one cut at a size limit.
 pub fn recover_id(head: &[u8]) -> Option<Id> {
     let valid = head.utf8_chunks().next()?.valid();
-    let mut draft = Draft::default();
-    // The walk fails where the text ends; what it saw before stays in the draft.
-    let _ = draft.walk(valid, &Limits::default());
-    draft.id(valid)?.ok()
+    let mut index = MessageIndex::default();
+    // The scan fails at the end of the text, but the index keeps its findings.
+    let _ = index.scan(valid, &MessageLimits::default());
+    index.id(valid)?.ok()
 }
 
-/// The text without the white space around it.
-fn whole(bytes: Vec<u8>, limits: &Limits, held: Held) -> Result<Raw, Malformed> {
-    let text = utf8(bytes, limits).map_err(|(fault, bytes)| outlined(&bytes, fault))?;
+/// Checks the encoding and strips surrounding white space.
+fn read_text(bytes: Vec<u8>, limits: &MessageLimits, guard: TextGuard) -> Result<RawJson, MalformedMessage> {
+    let text = utf8(bytes, limits).map_err(|(error, bytes)| malformed_from_bytes(&bytes, error))?;
     let is_content = |byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = text.bytes().position(is_content).unwrap_or(text.len());
     let end = text.bytes().rposition(is_content).map_or(start, |last| last + 1);
-    Ok(Raw::within_held(start..end, text, held))
+    Ok(RawJson::from_span_with_guard(start..end, text, guard))
 }
 
-fn batch(raw: &Raw, limits: &Limits) -> Result<Vec<Result<Message, Malformed>>, Malformed> {
-    let spans = batch_spans(raw.text(), limits).map_err(unknown)?;
-    Ok(spans.into_iter().map(|span| message(raw.slice(span), limits)).collect())
+fn parse_batch(raw: &RawJson, limits: &MessageLimits) -> Result<Vec<Result<Message, MalformedMessage>>, MalformedMessage> {
+    let spans = batch_spans(raw.text(), limits).map_err(malformed_batch)?;
+    Ok(spans.into_iter().map(|span| parse_message(raw.slice(span), limits)).collect())
 }
 
-fn batch_spans(text: &str, limits: &Limits) -> Result<Vec<Span>, Fault> {
+fn batch_spans(text: &str, limits: &MessageLimits) -> Result<Vec<Span>, ParseError> {
     let mut scanner = Scanner::new(text, limits.depth.saturating_add(1));
     let spans = item_spans(&mut scanner, limits.batch);
-    match spans.map_err(|wrong| scanner.fault(wrong))? {
-        None => Err(Fault::BatchTooLong { limit: limits.batch }),
-        Some(spans) if spans.is_empty() => Err(Fault::EmptyBatch),
+    match spans.map_err(|error| scanner.parse_error(error))? {
+        None => Err(ParseError::BatchTooLong { limit: limits.batch }),
+        Some(spans) if spans.is_empty() => Err(ParseError::EmptyBatch),
         Some(spans) => Ok(spans),
     }
 }
 
-/// None if there are more than so many.
-fn item_spans(scanner: &mut Scanner<'_>, limit: usize) -> Result<Option<Vec<Span>>, Wrong> {
+/// Returns `None` if the batch has more than `limit` items.
+fn item_spans(scanner: &mut Scanner<'_>, limit: usize) -> Result<Option<Vec<Span>>, ScanError> {
     let mut spans = Vec::new();
     let mut first = true;
-    scanner.enter(b'[')?;
+    scanner.enter_container(b'[')?;
     while scanner.next_item(&mut first)? {
         if spans.len() == limit {
             return Ok(None);
         }
-        spans.push(scanner.value()?);
+        spans.push(scanner.skip_value()?);
     }
-    scanner.end()?;
+    scanner.expect_end()?;
     Ok(Some(spans))
 }
 
-// Inlined, since a message is large and would be copied on its way out.
+// Inlined, because the message is large and a call would copy it.
 #[inline(always)]
-fn message(raw: Raw, limits: &Limits) -> Result<Message, Malformed> {
-    let mut draft = Draft::default();
-    let walked = draft.walk(raw.text(), limits);
-    let fault = match walked.and_then(|()| draft.check(&raw)) {
-        Ok(sound) => return Ok(finish(raw, &draft, sound)),
-        Err(fault) => fault,
+fn parse_message(raw: RawJson, limits: &MessageLimits) -> Result<Message, MalformedMessage> {
+    let mut index = MessageIndex::default();
+    let walked = index.scan(raw.text(), limits);
+    let error = match walked.and_then(|()| index.classify(&raw)) {
+        Ok(checked) => return Ok(build_message(raw, &index, checked)),
+        Err(error) => error,
     };
-    Err(malformed(&raw, &draft, fault))
+    Err(malformed(&raw, &index, error))
 }
 
 #[cold]
-fn malformed(raw: &Raw, draft: &Draft, fault: Fault) -> Malformed {
-    let shape = draft.shape();
-    let id = draft.id(raw.text()).and_then(Result::ok);
-    let id = id.or_else(|| trailing_id(raw.text(), &fault, shape));
-    Malformed { fault, id, shape }
+fn malformed(raw: &RawJson, index: &MessageIndex, error: ParseError) -> MalformedMessage {
+    let kind = index.kind();
+    let id = index.id(raw.text()).and_then(Result::ok);
+    let id = id.or_else(|| trailing_id(raw.text(), &error, kind));
+    MalformedMessage { error, id, kind }
 }
 
-/// What is no text still has an outline.
+/// Recovers id and kind from bytes that are not UTF-8.
 #[cold]
-fn outlined(bytes: &[u8], fault: Fault) -> Malformed {
+fn malformed_from_bytes(bytes: &[u8], error: ParseError) -> MalformedMessage {
     let mut outline = Outline::default();
     outline.feed(bytes);
-    let shape = outline.shape();
+    let kind = outline.kind();
     let (_, id) = outline.into_parts();
-    Malformed { fault, id, shape }
+    MalformedMessage { error, id, kind }
 }
 
-fn unknown(fault: Fault) -> Malformed {
-    Malformed { fault, id: None, shape: Shape::Unknown }
+fn malformed_batch(error: ParseError) -> MalformedMessage {
+    MalformedMessage { error, id: None, kind: MessageKind::Unknown }
 }
 
 #[inline]
-fn finish(message: Raw, draft: &Draft, sound: Sound) -> Message {
-    let body = |member| Body { places: draft.places(member), message };
-    match sound {
-        Sound::Call { id, method } => {
+fn build_message(message: RawJson, index: &MessageIndex, checked: CheckedMessage) -> Message {
+    let body = |member| Body { spans: index.member_spans(member), message };
+    match checked {
+        CheckedMessage::Call { id, method } => {
             let params = body(Member::Params);
             match id {
                 Some(id) => Message::Request(Request { id, method, params }),
                 None => Message::Notification(Notification { method, params }),
             }
         }
-        Sound::Answer { id, error } => {
+        CheckedMessage::Response { id, error } => {
             let member = if error.is_some() { Member::Error } else { Member::Result };
             let body = body(member);
             Message::Response(Response { id, body, error })
@@ -135,14 +135,14 @@ fn finish(message: Raw, draft: &Draft, sound: Sound) -> Message {
     }
 }
 
-/// The id at the very end of an answer whose middle is not JSON: the TypeScript SDK writes it last.
-fn trailing_id(text: &str, fault: &Fault, shape: Shape) -> Option<Id> {
-    if shape != Shape::Response || !matches!(fault, Fault::Syntax { .. } | Fault::TooDeep { .. }) {
+/// Recovers the id at the end of a response with invalid JSON in its middle: the TypeScript SDK writes the id last.
+fn trailing_id(text: &str, error: &ParseError, kind: MessageKind) -> Option<Id> {
+    if kind != MessageKind::Response || !matches!(error, ParseError::Syntax { .. } | ParseError::TooDeep { .. }) {
         return None;
     }
     let (_, tail) = text.rsplit_once("\"id\"")?;
     let value = tail.trim_start().strip_prefix(':')?.trim_end().strip_suffix('}')?;
-    let value = Json::parse(value, &Limits::default()).ok()?;
+    let value = Json::parse(value, &MessageLimits::default()).ok()?;
     Id::read(value).ok()
 }
 
@@ -151,25 +151,25 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::json::Kind;
+    use crate::json::JsonKind;
     use crate::version::Version;
 
-    fn one(text: &str) -> Result<Message, Malformed> {
-        match parse(text, &Limits::default())? {
+    fn parse_one(text: &str) -> Result<Message, MalformedMessage> {
+        match parse(text, &MessageLimits::default())? {
             Packet::One(message) => Ok(message),
             Packet::Batch(items) => panic!("a batch of {}", items.len()),
         }
     }
 
     fn request(text: &str) -> Request {
-        match one(text) {
+        match parse_one(text) {
             Ok(Message::Request(request)) => request,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_request_shows_what_routing_needs() {
+    fn request_exposes_the_routing_members() {
         let request = request(
             r#" {"method":"tools\/call","params":{"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28"},
             "arguments":{"name":"inner","_meta":{}},"n\u0061me":"to\u006fl","uri":"a:b","requestState":"s"},"id":"x","jsonrpc":"2.0"}
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn however_a_request_is_written_the_same_is_found() {
+    fn whitespace_and_escapes_do_not_change_the_parsed_request() {
         let plain = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tool","uri":"a:b","arguments":{},"_meta":{"progressToken":3}}}"#;
         let spaced = plain
             .replace('{', " {\n")
@@ -197,7 +197,7 @@ mod tests {
             .replace(':', " : ")
             .replace(',', "\r\n, ");
         let spaced = spaced.replace("a : b", "a:b");
-        // The second letter of each key, and of the text of each value.
+        // Escapes the second letter of each key and of the text of each value.
         let escaped = [
             "jsonrpc",
             "id",
@@ -230,22 +230,22 @@ mod tests {
             let params = &request.params;
             assert_eq!(params.name().as_deref(), Some("tool"), "{text}");
             assert_eq!(params.uri().as_deref(), Some("a:b"), "{text}");
-            assert_eq!(params.arguments().map(Json::kind), Some(Kind::Object), "{text}");
+            assert_eq!(params.arguments().map(Json::kind), Some(JsonKind::Object), "{text}");
             assert_eq!(params.progress_token(), Some(Id::from(3)), "{text}");
         }
     }
 
     #[test]
-    fn a_key_that_is_given_twice_is_found_however_it_is_written() {
+    fn duplicate_id_is_rejected_in_every_spelling() {
         let keys = [r#""id":"#, r#""id" :"#, r#" "id":"#, r#""i\u0064":"#];
         for (first, second) in keys.iter().flat_map(|first| keys.map(|second| (first, second))) {
             let text = format!(r#"{{"jsonrpc":"2.0",{first}1,"method":"m",{second}2}}"#);
-            assert_eq!(one(&text).unwrap_err().fault, Fault::Duplicate { member: "id" }, "{text}");
+            assert_eq!(parse_one(&text).unwrap_err().error, ParseError::DuplicateMember { member: "id" }, "{text}");
         }
     }
 
     #[test]
-    fn params_may_be_absent_null_or_without_what_routing_looks_for() {
+    fn params_may_be_absent_null_or_without_routing_members() {
         for params in
             ["", r#","params":null"#, r#","params":{}"#, r#","params":{"name":7,"_meta":[]}"#]
         {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_results_or_errors_and_a_null_beside_one_is_nothing() {
+    fn response_with_a_null_result_or_error_uses_the_other() {
         let error = r#"{"code":-1,"message":"m"}"#;
         for (text, id, answer) in [
             (r#"{"jsonrpc":"2.0","id":1,"result":{"a": 1.0}}"#, Some("1"), r#"{"a": 1.0}"#),
@@ -275,19 +275,19 @@ mod tests {
             ),
             (r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}"#, None, error),
         ] {
-            let Ok(Message::Response(response)) = one(text) else { panic!("{text}") };
+            let Ok(Message::Response(response)) = parse_one(text) else { panic!("{text}") };
             assert_eq!(response.id.as_ref().map(Id::to_string).as_deref(), id, "{text}");
             assert_eq!(response.error.is_some(), answer.contains("code"), "{text}");
-            let said = response.into_answer().unwrap_or_else(|error| error.to_raw());
-            assert_eq!(said.text(), answer, "{text}");
+            let actual = response.into_result().unwrap_or_else(|error| error.to_raw());
+            assert_eq!(actual.text(), answer, "{text}");
         }
     }
 
     #[test]
-    fn a_malformed_message_tells_what_is_wrong_what_it_was_and_whose() {
-        use Shape::{Notification, Request, Response, Unknown};
-        for (text, fault, shape, id) in [
-            ("7", "must be an object, this is a number", Unknown, None),
+    fn malformed_message_reports_error_kind_and_id() {
+        use MessageKind::{Notification, Request, Response, Unknown};
+        for (text, error, kind, id) in [
+            ("7", "must be an object, found a number", Unknown, None),
             ("hello", "not JSON at byte 0: expected a value", Unknown, None),
             ("", "not JSON at byte 0: the text ends too early", Unknown, None),
             (r#"{"id":1,"result":{}}"#, "`jsonrpc` is not", Response, Some(1)),
@@ -307,7 +307,7 @@ mod tests {
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"error":"broken"}"#,
-                "`error` is unusable: it is not an object",
+                "`error` is invalid: it is not an object",
                 Response,
                 Some(1),
             ),
@@ -323,16 +323,16 @@ mod tests {
                 Response,
                 Some(1),
             ),
-            (r#"{"jsonrpc":"2.0","result":{}}"#, "a result without an id", Response, None),
+            (r#"{"jsonrpc":"2.0","result":{}}"#, "a result but no id", Response, None),
             (
                 r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
-                "a result without an id",
+                "a result but no id",
                 Response,
                 None,
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1.5,"result":{}}"#,
-                "not written as an integer",
+                "not an integer",
                 Response,
                 None,
             ),
@@ -351,7 +351,7 @@ mod tests {
             ),
             (
                 r#"{"jsonrpc":"2.0","method":"m","params":[1]}"#,
-                "`params` must be an object, this is an array",
+                "`params` must be an object, found an array",
                 Notification,
                 None,
             ),
@@ -405,73 +405,73 @@ mod tests {
             ),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}} x"#, "text after the end", Response, Some(1)),
         ] {
-            let malformed = one(text).unwrap_err();
-            let shown = malformed.fault.to_string();
-            assert!(shown.contains(fault), "{text}: {shown}");
-            assert_eq!((malformed.shape, malformed.id), (shape, id.map(Id::Number)), "{text}");
+            let malformed = parse_one(text).unwrap_err();
+            let shown = malformed.error.to_string();
+            assert!(shown.contains(error), "{text}: {shown}");
+            assert_eq!((malformed.kind, malformed.id), (kind, id.map(Id::Number)), "{text}");
         }
     }
 
     #[test]
-    fn limits_are_named_and_a_deep_answer_still_fails_its_own_call() {
-        let limits = Limits { size: 300, depth: 4, batch: 2 };
+    fn limit_errors_name_the_limit_and_keep_the_response_id() {
+        let limits = MessageLimits { size: 300, depth: 4, batch: 2 };
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}{}}}"#, "[".repeat(9), "]".repeat(9));
         let malformed = parse(deep, &limits).unwrap_err();
         assert_eq!(
-            (malformed.fault, malformed.id),
-            (Fault::TooDeep { limit: 4 }, Some(Id::from(1)))
+            (malformed.error, malformed.id),
+            (ParseError::TooDeep { limit: 4 }, Some(Id::from(1)))
         );
         let malformed = parse(vec![b' '; 301], &limits).unwrap_err();
-        assert_eq!(malformed.fault, Fault::TooLarge { size: 301, limit: 300 });
-        assert_eq!(parse("[1,2,3]", &limits).unwrap_err().fault, Fault::BatchTooLong { limit: 2 });
+        assert_eq!(malformed.error, ParseError::TooLarge { size: 301, limit: 300 });
+        assert_eq!(parse("[1,2,3]", &limits).unwrap_err().error, ParseError::BatchTooLong { limit: 2 });
         let hostile = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}"#,
             "{\"_meta\":".repeat(1_000_000)
         );
-        assert_eq!(one(&hostile).unwrap_err().fault, Fault::TooDeep { limit: 128 });
+        assert_eq!(parse_one(&hostile).unwrap_err().error, ParseError::TooDeep { limit: 128 });
         assert_eq!(
-            parse(b"{\"a\":\"\xff\"}".to_vec(), &limits).unwrap_err().fault,
-            Fault::NotUtf8 { at: 6 }
+            parse(b"{\"a\":\"\xff\"}".to_vec(), &limits).unwrap_err().error,
+            ParseError::NotUtf8 { at: 6 }
         );
     }
 
     #[test]
-    fn whose_answer_it_is_can_be_told_although_it_is_no_text() {
+    fn response_id_is_recovered_from_invalid_utf8() {
         let long = "x".repeat(70_000);
         for text in [
             format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"a\":\"{long}\u{1}\"}}}}"),
             format!("{{\"jsonrpc\":\"2.0\",\"result\":{{\"a\":\"\u{1}{long}\"}},\"id\":7}}"),
         ] {
-            // The control character stands for a byte that no text has.
+            // The control character is replaced by a byte that UTF-8 never contains.
             let bytes = text.bytes().map(|byte| if byte == 1 { 0xff } else { byte });
-            let malformed = parse(bytes.collect::<Vec<u8>>(), &Limits::default()).unwrap_err();
-            assert!(matches!(malformed.fault, Fault::NotUtf8 { .. }));
-            assert_eq!((malformed.id, malformed.shape), (Some(Id::from(7)), Shape::Response));
+            let malformed = parse(bytes.collect::<Vec<u8>>(), &MessageLimits::default()).unwrap_err();
+            assert!(matches!(malformed.error, ParseError::NotUtf8 { .. }));
+            assert_eq!((malformed.id, malformed.kind), (Some(Id::from(7)), MessageKind::Response));
         }
     }
 
     #[test]
-    fn the_items_of_a_batch_succeed_and_fail_one_by_one() {
+    fn batch_items_succeed_and_fail_independently() {
         let text = r#"[{"jsonrpc":"2.0","id":1,"result":{}}, 7 ,{"jsonrpc":"2.0","method":"n"}]"#;
-        let items: Vec<_> = parse(text, &Limits::default()).unwrap().into_messages().collect();
+        let items: Vec<_> = parse(text, &MessageLimits::default()).unwrap().into_messages().collect();
         assert!(
             matches!(&items[0], Ok(Message::Response(response)) if response.id == Some(Id::from(1)))
         );
         assert_eq!(
-            items[1].as_ref().unwrap_err().fault,
-            Fault::NotAnObject { found: Kind::Number }
+            items[1].as_ref().unwrap_err().error,
+            ParseError::NotAnObject { found: JsonKind::Number }
         );
         assert!(matches!(&items[2], Ok(Message::Notification(n)) if n.method == "n"));
-        assert_eq!(parse("[]", &Limits::default()).unwrap_err().fault, Fault::EmptyBatch);
+        assert_eq!(parse("[]", &MessageLimits::default()).unwrap_err().error, ParseError::EmptyBatch);
         assert!(matches!(
-            parse("[{}", &Limits::default()).unwrap_err().fault,
-            Fault::Syntax { .. }
+            parse("[{}", &MessageLimits::default()).unwrap_err().error,
+            ParseError::Syntax { .. }
         ));
     }
 
     #[test]
-    fn the_id_of_a_message_that_was_cut_off_is_recovered_if_it_had_come() {
+    fn complete_id_of_a_truncated_message_is_recovered() {
         for (head, id) in [
             (r#"{"jsonrpc":"2.0","id":12,"result":{"te"#, Some(Id::from(12))),
             (r#"{"jsonrpc":"2.0","id":"a","result":{"te"#, Some(Id::from("a"))),
@@ -486,20 +486,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
+        fn arbitrary_bytes_never_panic(bytes in any::<Vec<u8>>()) {
             let _ = recover_id(&bytes);
-            let _ = parse(bytes, &Limits::default());
+            let _ = parse(bytes, &MessageLimits::default());
         }
 
         #[test]
-        fn no_message_cut_short_or_altered_makes_it_panic(cut in 0..200usize, place in 0..200usize, byte in any::<u8>()) {
+        fn truncated_or_altered_messages_never_panic(cut in 0..200usize, place in 0..200usize, byte in any::<u8>()) {
             let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\ud83d\ude00","_meta":{"progressToken":3}},"result":{"_meta":{}},"error":{"code":1}}"#;
             let mut bytes = text.as_bytes()[..cut.min(text.len())].to_vec();
             if let Some(found) = bytes.get_mut(place) {
                 *found = byte;
             }
             let _ = recover_id(&bytes);
-            let _ = parse(bytes, &Limits::default());
+            let _ = parse(bytes, &MessageLimits::default());
         }
     }
 }

@@ -1,23 +1,23 @@
-//! A message on its way through: another id, name or `_meta`, and every other byte as it was.
+//! Rewrites a message in transit: id, name, `_meta` or other members change, all other bytes stay.
 
-use crate::envelope::{Body, Place};
+use crate::envelope::{Body, PackedSpan};
 use crate::id::{Id, ProgressToken};
 use crate::json::Json;
 use crate::meta::PROGRESS_TOKEN;
-use crate::object::ObjectWriter;
-use crate::raw::Raw;
-use crate::scan::Span;
-use crate::splice::{Change, Splice};
+use crate::object_writer::ObjectWriter;
+use crate::raw_json::RawJson;
+use crate::scanner::Span;
+use crate::splice::{MemberChange, Splice};
 
-/// Changes to one message, made all at once by [`Rewrite::finish`]. Members of the body that routing
-/// knows (`name`, `uri`, `_meta`, `resultType`) are changed without walking the body again.
+/// Changes to one message, applied together by [`Rewrite::finish`]. Members with known positions (`name`, `uri`,
+/// `_meta`, `resultType`) are changed without another scan of the body.
 #[derive(Debug)]
 pub struct Rewrite<'a> {
     body: &'a Body,
     member: &'static str,
-    id: Option<Raw>,
-    changes: Vec<Change>,
-    meta: Vec<Change>,
+    id: Option<RawJson>,
+    changes: Vec<MemberChange>,
+    meta: Vec<MemberChange>,
 }
 
 impl<'a> Rewrite<'a> {
@@ -25,65 +25,72 @@ impl<'a> Rewrite<'a> {
         Rewrite { body, member, id: None, changes: Vec::new(), meta: Vec::new() }
     }
 
+    /// Sets the id of the message.
     pub fn id(mut self, id: &Id) -> Self {
         let mut text = String::new();
         id.write(&mut text);
-        self.id = Some(Raw::trusted(text));
+        self.id = Some(RawJson::from_trusted(text));
         self
     }
 
+    /// Sets `params.name`.
     pub fn name(self, name: &str) -> Self {
-        self.set("name", Raw::string(name))
+        self.set("name", RawJson::string(name))
     }
 
+    /// Sets `params.uri`.
     pub fn uri(self, uri: &str) -> Self {
-        self.set("uri", Raw::string(uri))
+        self.set("uri", RawJson::string(uri))
     }
 
-    /// Sets a member of the body: of the params, or of a result that is an object.
-    pub fn set(mut self, key: &str, value: Raw) -> Self {
-        change(&mut self.changes, key, Some(value));
+    /// Sets a member of the body: of the params, or of a result object.
+    pub fn set(mut self, key: &str, value: RawJson) -> Self {
+        set_change(&mut self.changes, key, Some(value));
         self
     }
 
+    /// Removes a member of the body.
     pub fn remove(mut self, key: &str) -> Self {
-        change(&mut self.changes, key, None);
+        set_change(&mut self.changes, key, None);
         self
     }
 
-    /// Replaces `_meta` as a whole. Single keys given too are then set in the new one.
-    pub fn meta(self, meta: Raw) -> Self {
+    /// Replaces the complete `_meta`. Changes of single keys apply to the new one.
+    pub fn meta(self, meta: RawJson) -> Self {
         self.set("_meta", meta)
     }
 
-    /// Sets one key of `_meta`, which is made if it is absent.
-    pub fn set_meta(mut self, key: &str, value: Raw) -> Self {
-        change(&mut self.meta, key, Some(value));
+    /// Sets one key of `_meta`. Creates `_meta` if it is absent.
+    pub fn set_meta(mut self, key: &str, value: RawJson) -> Self {
+        set_change(&mut self.meta, key, Some(value));
         self
     }
 
+    /// Removes one key of `_meta`.
     pub fn remove_meta(mut self, key: &str) -> Self {
-        change(&mut self.meta, key, None);
+        set_change(&mut self.meta, key, None);
         self
     }
 
+    /// Sets the progress token in `_meta`.
     pub fn progress_token(self, token: &ProgressToken) -> Self {
         let mut text = String::new();
         token.write(&mut text);
-        self.set_meta(PROGRESS_TOKEN, Raw::trusted(text))
+        self.set_meta(PROGRESS_TOKEN, RawJson::from_trusted(text))
     }
 
-    pub fn finish(mut self) -> Raw {
+    /// Applies all changes and returns the message.
+    pub fn finish(mut self) -> RawJson {
         self.fold_meta();
         let mut splice = Splice::new(self.body.message().text());
         let mut front = Vec::new();
         self.splice_id(&mut splice, &mut front);
         self.splice_body(&mut splice, &mut front);
         splice.change_members(0..self.body.message().text().len(), Vec::new(), front);
-        Raw::trusted(splice.finish())
+        RawJson::from_trusted(splice.finish())
     }
 
-    /// Turns changes of single keys into one of `_meta` itself, which is small.
+    /// Merges changes of single keys into one change of `_meta`, which is small.
     fn fold_meta(&mut self) {
         if self.meta.is_empty() {
             return;
@@ -95,7 +102,7 @@ impl<'a> Rewrite<'a> {
             .map(|change| change.value.clone());
         let old = match given {
             Some(given) => given,
-            None => self.body.meta().map(Raw::from),
+            None => self.body.meta().map(RawJson::from),
         };
         let sets_any = self.meta.iter().any(|change| change.value.is_some());
         let old = old.filter(|old| old.json().is_object());
@@ -103,47 +110,47 @@ impl<'a> Rewrite<'a> {
             let changes =
                 self.meta.iter().map(|change| (change.key.as_str(), change.value.clone()));
             let new = old.unwrap_or_else(|| Json::EMPTY.into()).with_members(changes);
-            change(&mut self.changes, "_meta", Some(new));
+            set_change(&mut self.changes, "_meta", Some(new));
         }
     }
 
-    fn splice_id(&self, splice: &mut Splice<'_>, front: &mut Vec<Change>) {
-        match (&self.id, self.body.places.id) {
-            (Some(id), Some(place)) => splice.replace(place.span(), id.text()),
+    fn splice_id(&self, splice: &mut Splice<'_>, front: &mut Vec<MemberChange>) {
+        match (&self.id, self.body.spans.id) {
+            (Some(id), Some(span)) => splice.replace(span.span(), id.text()),
             (Some(id), None) => {
-                front.push(Change { key: "id".to_owned(), value: Some(id.clone()) })
+                front.push(MemberChange { key: "id".to_owned(), value: Some(id.clone()) })
             }
             (None, _) => {}
         }
     }
 
-    fn splice_body(&mut self, splice: &mut Splice<'_>, front: &mut Vec<Change>) {
+    fn splice_body(&mut self, splice: &mut Splice<'_>, front: &mut Vec<MemberChange>) {
         let changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
             return;
         }
         let text = self.body.message().text();
-        match self.body.places.body.map(Place::span) {
+        match self.body.spans.body.map(PackedSpan::span) {
             Some(body) if text[body.clone()].starts_with('{') => {
                 self.splice_members(splice, body, changes)
             }
             Some(body) if &text[body.clone()] == "null" => {
-                splice.replace(body, object(&changes).text())
+                splice.replace(body, object_from_changes(&changes).text())
             }
             Some(_) => {}
             None => {
-                front.push(Change { key: self.member.to_owned(), value: Some(object(&changes)) })
+                front.push(MemberChange { key: self.member.to_owned(), value: Some(object_from_changes(&changes)) })
             }
         }
     }
 
-    /// A member whose place is known is changed there, one known to be absent is put in front, and only
-    /// for the others the body is walked.
-    fn splice_members(&self, splice: &mut Splice<'_>, body: Span, changes: Vec<Change>) {
+    /// Replaces members with a known position in place, and inserts members that are known to be absent at the front.
+    /// Only other members need a scan of the body.
+    fn splice_members(&self, splice: &mut Splice<'_>, body: Span, changes: Vec<MemberChange>) {
         let (mut others, mut front) = (Vec::new(), Vec::new());
         for change in changes {
-            match (self.place(&change.key), &change.value) {
-                (Some(Some(place)), Some(value)) => splice.replace(place.span(), value.text()),
+            match (self.known_span(&change.key), &change.value) {
+                (Some(Some(span)), Some(value)) => splice.replace(span.span(), value.text()),
                 (Some(None), _) => front.push(change),
                 _ => others.push(change),
             }
@@ -151,26 +158,26 @@ impl<'a> Rewrite<'a> {
         splice.change_members(body, others, front);
     }
 
-    /// Where a member stands: not known, known to be absent, or here.
-    fn place(&self, key: &str) -> Option<Option<Place>> {
-        let places = &self.body.places;
+    /// Position of a member: unknown (`None`), known to be absent (`Some(None)`), or known.
+    fn known_span(&self, key: &str) -> Option<Option<PackedSpan>> {
+        let spans = &self.body.spans;
         match (self.member, key) {
-            ("params", "name") => Some(places.name),
-            ("params", "uri") => Some(places.uri),
-            ("result", "resultType") => Some(places.result_type),
-            ("params" | "result", "_meta") => Some(places.meta),
+            ("params", "name") => Some(spans.name),
+            ("params", "uri") => Some(spans.uri),
+            ("result", "resultType") => Some(spans.result_type),
+            ("params" | "result", "_meta") => Some(spans.meta),
             _ => None,
         }
     }
 }
 
-/// The last change of a key counts.
-fn change(changes: &mut Vec<Change>, key: &str, value: Option<Raw>) {
+/// Adds a change. The last change of a key wins.
+fn set_change(changes: &mut Vec<MemberChange>, key: &str, value: Option<RawJson>) {
     changes.retain(|change| change.key != key);
-    changes.push(Change { key: key.to_owned(), value });
+    changes.push(MemberChange { key: key.to_owned(), value });
 }
 
-fn object(changes: &[Change]) -> Raw {
+fn object_from_changes(changes: &[MemberChange]) -> RawJson {
     let set = changes.iter().filter_map(|change| Some((&change.key, change.value.as_ref()?)));
     set.fold(ObjectWriter::new(), |writer, (key, value)| writer.json(key, value.json())).finish()
 }
@@ -180,11 +187,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::raw;
-    use crate::{Limits, Message, Packet, Request, Response, parse};
+    use crate::test_support::raw;
+    use crate::{MessageLimits, Message, Packet, Request, Response, parse};
 
     fn message(text: &str) -> Message {
-        match parse(text, &Limits::default()) {
+        match parse(text, &MessageLimits::default()) {
             Ok(Packet::One(message)) => message,
             other => panic!("{other:?}"),
         }
@@ -207,7 +214,7 @@ mod tests {
     const CALL: &str = r#"{ "jsonrpc":"2.0", "id" : 1 , "method":"m", "params":{ "name" : "a\u0062" ,"x":1.0, "_meta":{ "k":[ ] } } }"#;
 
     #[test]
-    fn what_is_asked_for_changes_and_nothing_else() {
+    fn rewrite_changes_only_the_requested_members() {
         let call = request(CALL);
         for (rewrite, from, to) in [
             (call.rewrite(), "", ""),
@@ -229,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_are_made_at_once() {
+    fn several_changes_are_applied_at_once() {
         let rewritten = request(CALL)
             .rewrite()
             .id(&Id::from(2))
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn params_and_meta_are_made_where_there_are_none() {
+    fn missing_params_and_meta_are_created() {
         for (params, expected) in [
             ("", r#"{"params":{"_meta":{"progressToken":1}},"jsonrpc":"2.0","id":1,"method":"m"}"#),
             (
@@ -269,10 +276,10 @@ mod tests {
     }
 
     #[test]
-    fn answers_get_their_callers_id_and_what_their_era_asks_for() {
+    fn responses_can_get_another_id_and_a_result_type() {
         let result = response(r#"{"result":{"content":[]},"jsonrpc":"2.0","id":1}"#);
         let modern =
-            result.rewrite().id(&Id::from("c")).set("resultType", Raw::string("complete")).finish();
+            result.rewrite().id(&Id::from("c")).set("resultType", RawJson::string("complete")).finish();
         assert_eq!(
             modern.text(),
             r#"{"result":{"resultType":"complete","content":[]},"jsonrpc":"2.0","id":"c"}"#
@@ -289,11 +296,11 @@ mod tests {
 
         let list = response(r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
         let onward =
-            list.rewrite().id(&Id::from(2)).set("resultType", Raw::string("complete")).finish();
+            list.rewrite().id(&Id::from(2)).set("resultType", RawJson::string("complete")).finish();
         assert_eq!(onward.text(), r#"{"jsonrpc":"2.0","id":2,"result":[1]}"#);
     }
 
-    /// JSON text with odd spacing, as a value for any member.
+    /// Generates JSON text with odd spacing.
     fn value() -> impl Strategy<Value = String> {
         prop_oneof![
             Just("null".to_owned()),
@@ -304,14 +311,14 @@ mod tests {
         ]
     }
 
-    /// A request with its members in any order, among others.
+    /// Generates requests with shuffled members.
     fn calls() -> impl Strategy<Value = String> {
         let params = prop::collection::btree_map("[a-c]|name|uri|\\PC{0,3}", value(), 0..5);
         let meta =
             prop::option::of(prop::collection::btree_map("[a-c]|progressToken", value(), 0..3));
         let object = |members: Vec<String>| format!("{{{}}}", members.join(" ,"));
         let member =
-            |(key, value): (String, String)| format!("{} :{value}", Raw::string(&key).text());
+            |(key, value): (String, String)| format!("{} :{value}", RawJson::string(&key).text());
         (params, meta, any::<u64>()).prop_map(move |(params, meta, order)| {
             let mut params: Vec<String> = params.into_iter().map(member).collect();
             if let Some(meta) = meta {
@@ -325,7 +332,7 @@ mod tests {
         })
     }
 
-    /// Everything of `json` but the members that a rewrite was asked to change.
+    /// Returns all members of `json` except the changed ones.
     fn others<'a>(json: Json<'a>, changed: &[&str]) -> Vec<(String, &'a str)> {
         let members = json.members().map(|(key, value)| (key.into_owned(), value.text()));
         members.filter(|(key, _)| !changed.contains(&key.as_str())).collect()
@@ -333,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_rewrite_says_what_was_asked_and_keeps_every_other_member_to_the_byte(text in calls()) {
+        fn rewrite_keeps_every_other_member_byte_for_byte(text in calls()) {
             let old = request(&text);
             let onward = old.rewrite().id(&Id::from("new")).name("n2").progress_token(&Id::from(77)).finish();
             let new = request(onward.text());
@@ -344,13 +351,13 @@ mod tests {
             prop_assert_eq!(others(new.params.message().json(), &root), others(old.params.message().json(), &root));
             let body = ["name", "_meta"];
             prop_assert_eq!(others(new.params.json(), &body), others(old.params.json(), &body));
-            let meta = |request: &Request| request.params.meta().map(Raw::from);
+            let meta = |request: &Request| request.params.meta().map(RawJson::from);
             let (new, old) = (meta(&new).unwrap(), meta(&old).unwrap_or(Json::EMPTY.into()));
             prop_assert_eq!(others(new.json(), &[PROGRESS_TOKEN]), others(old.json(), &[PROGRESS_TOKEN]));
         }
 
         #[test]
-        fn what_is_set_and_removed_again_leaves_the_members_as_they_were(text in calls()) {
+        fn setting_and_removing_a_member_restores_the_others(text in calls()) {
             let old = request(&text);
             let with = old.rewrite().set("zz", raw("1")).set_meta("yy", raw("2")).finish();
             let without = request(with.text()).rewrite().remove("zz").remove_meta("yy").finish();
@@ -361,7 +368,7 @@ mod tests {
         }
 
         #[test]
-        fn a_rewrite_of_nothing_changes_nothing(text in calls()) {
+        fn empty_rewrite_changes_nothing(text in calls()) {
             let call = request(&text);
             prop_assert_eq!(call.rewrite().finish(), call.params.message().clone());
         }

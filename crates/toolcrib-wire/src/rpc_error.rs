@@ -1,70 +1,85 @@
-//! Error answers: the codes of both eras, and what each carries.
+//! JSON-RPC errors of both eras.
 
 use crate::json::Json;
-use crate::object::ObjectWriter;
-use crate::raw::Raw;
+use crate::object_writer::ObjectWriter;
+use crate::raw_json::RawJson;
 use crate::version::Version;
 
 /// Error codes of JSON-RPC and of the protocol.
 pub mod code {
+    /// The message is not valid JSON.
     pub const PARSE_ERROR: i64 = -32700;
+    /// The message is not a valid request.
     pub const INVALID_REQUEST: i64 = -32600;
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The params are invalid.
     pub const INVALID_PARAMS: i64 = -32602;
+    /// The receiver failed internally.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// Legacy era only; the modern era says [`INVALID_PARAMS`].
+    /// Legacy era only. The modern era uses [`INVALID_PARAMS`].
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// 2025-11-25 only.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// Modern era: an HTTP header and the body disagree, or a required header is missing.
+    /// Modern era: an HTTP header differs from the body, or a required header is missing.
     pub const HEADER_MISMATCH: i64 = -32020;
     /// Modern era: the request needs a capability that the client did not declare.
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
-    /// Modern era: the server does not speak the version of the request.
+    /// Modern era: the server does not support the version of the request.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 }
 
-/// The error of an answer.
+/// The error of a response.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("error {code}: {message}")]
 pub struct RpcError {
+    /// The error code; see [`code`].
     pub code: i64,
+    /// The message for people.
     pub message: String,
-    pub data: Option<Raw>,
-    /// The whole of it as a peer wrote it, for whoever it is passed on to; none where it is made here.
-    raw: Option<Raw>,
+    /// Additional data.
+    pub data: Option<RawJson>,
+    /// The error as the peer wrote it, for forwarding. `None` for errors of this program.
+    raw: Option<RawJson>,
 }
 
 impl RpcError {
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         RpcError { code, message: message.into(), data: None, raw: None }
     }
 
-    pub fn with_data(self, data: Raw) -> Self {
+    /// Adds data to the error.
+    pub fn with_data(self, data: RawJson) -> Self {
         RpcError { data: Some(data), raw: None, ..self }
     }
 
-    /// The same, and how a peer wrote it.
-    pub(crate) fn written(self, raw: Raw) -> Self {
+    /// Adds the raw text of the peer.
+    pub(crate) fn with_raw(self, raw: RawJson) -> Self {
         RpcError { raw: Some(raw), ..self }
     }
 
+    /// Creates the error for an unknown method.
     pub fn method_not_found(method: &str) -> Self {
         RpcError::new(code::METHOD_NOT_FOUND, format!("method not found: {method}"))
     }
 
+    /// Creates the error for invalid params.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         RpcError::new(code::INVALID_PARAMS, message)
     }
 
+    /// Creates the error for an internal failure.
     pub fn internal(message: impl Into<String>) -> Self {
         RpcError::new(code::INTERNAL_ERROR, message)
     }
 
+    /// Creates the error for headers that differ from the body.
     pub fn header_mismatch(message: impl Into<String>) -> Self {
         RpcError::new(code::HEADER_MISMATCH, message)
     }
 
+    /// Creates the error for an unsupported protocol version.
     pub fn unsupported_version(requested: &Version, supported: &[Version]) -> Self {
         let data = ObjectWriter::new()
             .strings("supported", supported.iter().map(Version::as_str))
@@ -80,14 +95,14 @@ impl RpcError {
             .with_data(data)
     }
 
-    /// Whether only a server of the modern era answers so. Any other error to a probe says nothing but
-    /// that the server may be of the legacy era.
+    /// Returns whether only a server of the modern era sends this code. Any other error to a probe means that the
+    /// server may be of the legacy era.
     pub fn proves_modern(&self) -> bool {
         use code::{HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION};
         matches!(self.code, HEADER_MISMATCH | MISSING_CLIENT_CAPABILITY | UNSUPPORTED_VERSION)
     }
 
-    /// The versions that a server offers instead of the one it refused.
+    /// Returns the versions that a server offers instead of the rejected one.
     pub fn supported_versions(&self) -> Vec<Version> {
         let supported = self.data.as_ref().and_then(|data| data.json().get("supported"));
         let versions =
@@ -95,20 +110,20 @@ impl RpcError {
         versions.unwrap_or_default().iter().map(|text| Version::from(&**text)).collect()
     }
 
-    /// What a peer said is written as the peer wrote it.
-    pub fn to_raw(&self) -> Raw {
+    /// Returns the error as JSON. An error of a peer keeps the peer's bytes.
+    pub fn to_raw(&self) -> RawJson {
         if let Some(raw) = &self.raw {
             return raw.clone();
         }
         ObjectWriter::new()
             .integer("code", self.code)
             .string("message", &self.message)
-            .json_if("data", self.data.as_ref().map(Raw::json))
+            .json_if("data", self.data.as_ref().map(RawJson::json))
             .finish()
     }
 }
 
-/// How a peer wrote it makes no difference.
+/// Compares the content and ignores the peer's spelling.
 impl PartialEq for RpcError {
     fn eq(&self, other: &Self) -> bool {
         (self.code, &self.message, &self.data) == (other.code, &other.message, &other.data)
@@ -120,10 +135,10 @@ impl Eq for RpcError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::raw;
+    use crate::test_support::raw;
 
     #[test]
-    fn a_refused_version_names_what_is_spoken_instead() {
+    fn unsupported_version_error_lists_supported_versions() {
         let error =
             RpcError::unsupported_version(&Version::from("1900-01-01"), &[Version::V2026_07_28]);
         let expected = concat!(
@@ -135,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_codes_of_the_modern_era_prove_it() {
+    fn only_modern_error_codes_prove_the_modern_era() {
         for (code, modern) in [
             (-32020, true),
             (-32021, true),
@@ -149,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_peer_keeps_its_bytes_until_it_is_changed() {
+    fn peer_error_keeps_its_bytes_until_changed() {
         let text = r#"{ "code":-1,"message":"\ud800x", "data":{"d":1.0},"extra":{"k":"geheim"}}"#;
-        let error = answered(text);
+        let error = parse_error_response(text);
         assert_eq!(error.to_raw().text(), text);
         assert_eq!(error, RpcError::new(-1, "\u{fffd}x").with_data(raw(r#"{"d":1.0}"#)));
         assert!(!format!("{error:?}").contains("geheim"));
@@ -159,16 +174,16 @@ mod tests {
         assert_eq!(changed.text(), "{\"code\":-1,\"message\":\"\u{fffd}x\",\"data\":[]}");
     }
 
-    fn answered(error: &str) -> RpcError {
+    fn parse_error_response(error: &str) -> RpcError {
         let message = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
-        match crate::parse(message, &crate::Limits::default()).unwrap() {
-            crate::Packet::One(crate::Message::Response(it)) => it.into_answer().unwrap_err(),
+        match crate::parse(message, &crate::MessageLimits::default()).unwrap() {
+            crate::Packet::One(crate::Message::Response(it)) => it.into_result().unwrap_err(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn the_message_is_shown_and_no_source_is_repeated() {
+    fn display_shows_code_and_message() {
         assert_eq!(
             RpcError::method_not_found("x/y").to_string(),
             "error -32601: method not found: x/y"

@@ -1,42 +1,42 @@
-//! Changing members of an object inside a text while every other byte stays.
+//! Changes members of an object inside a text and keeps all other bytes.
 
-use crate::json::{Json, Walk};
-use crate::raw::Raw;
-use crate::scan::Span;
-use crate::text::quote;
+use crate::json::{Json, ContainerIter};
+use crate::raw_json::RawJson;
+use crate::scanner::Span;
+use crate::quoting::quote;
 
-/// What becomes of one member: a new value, or nothing.
+/// Change of one member: a new value, or its removal.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
+pub(crate) struct MemberChange {
     pub(crate) key: String,
-    pub(crate) value: Option<Raw>,
+    pub(crate) value: Option<RawJson>,
 }
 
-impl Raw {
-    /// The object with members set, or removed where the value is none. A new member goes to the front;
-    /// what is not an object is returned as it is.
+impl RawJson {
+    /// Sets members of the object, or removes those without a value. New members go to the front. A value that is not
+    /// an object is returned unchanged.
     pub fn with_members<'k>(
         &self,
-        changes: impl IntoIterator<Item = (&'k str, Option<Raw>)>,
-    ) -> Raw {
-        let changes = changes.into_iter().map(|(key, value)| Change { key: key.to_owned(), value });
+        changes: impl IntoIterator<Item = (&'k str, Option<RawJson>)>,
+    ) -> RawJson {
+        let changes = changes.into_iter().map(|(key, value)| MemberChange { key: key.to_owned(), value });
         let mut splice = Splice::new(self.text());
         splice.change_members(0..self.text().len(), changes.collect(), Vec::new());
-        Raw::trusted(splice.finish())
+        RawJson::from_trusted(splice.finish())
     }
 
-    /// The object with a member that it is known not to have, at the front; nothing is walked. What is not an object is
-    /// returned as it is.
-    pub fn with_new(&self, key: &str, value: Json<'_>) -> Raw {
+    /// Adds a member at the front without a scan. The object must not have the member. A value that is not an object
+    /// is returned unchanged.
+    pub fn with_new_member(&self, key: &str, value: Json<'_>) -> RawJson {
         let mut out = String::with_capacity(self.text().len() + key.len() + value.text().len() + 8);
-        push_with(self.json(), key, &mut out, |out| out.push_str(value.text()));
-        Raw::trusted(out)
+        push_with_member(self.json(), key, &mut out, |out| out.push_str(value.text()));
+        RawJson::from_trusted(out)
     }
 }
 
-/// Writes an object with a new member at its front, whose value is written by whoever knows it; what is no object is
-/// written as it is.
-pub(crate) fn push_with(
+/// Writes an object with a new member at its front. `value` writes the member's value. A value that is not an object
+/// is written unchanged.
+pub(crate) fn push_with_member(
     object: Json<'_>,
     key: &str,
     out: &mut String,
@@ -53,51 +53,51 @@ pub(crate) fn push_with(
     out.push_str(members);
 }
 
-/// Replacements to be made in one text. They must not overlap.
+/// Replacements in one text. They must not overlap.
 #[derive(Debug)]
 pub(crate) struct Splice<'a> {
     text: &'a str,
-    cuts: Vec<(Span, String)>,
+    replacements: Vec<(Span, String)>,
 }
 
 impl<'a> Splice<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Splice { text, cuts: Vec::new() }
+        Splice { text, replacements: Vec::new() }
     }
 
     pub(crate) fn replace(&mut self, span: Span, text: impl Into<String>) {
-        self.cuts.push((span, text.into()));
+        self.replacements.push((span, text.into()));
     }
 
-    /// Changes members of the object at `object`. `front` are members that are known to be absent: where
-    /// there is nothing else to do, the object need not be walked.
+    /// Changes members of the object in the range `object`. The members in `front` are known to be absent; they alone
+    /// need no scan.
     pub(crate) fn change_members(
         &mut self,
         object: Span,
-        changes: Vec<Change>,
-        mut front: Vec<Change>,
+        changes: Vec<MemberChange>,
+        mut front: Vec<MemberChange>,
     ) {
         if !self.text[object.clone()].starts_with('{') {
             return;
         }
         let mut is_empty = self.text[object.start + 1..].trim_start().starts_with('}');
         if !changes.is_empty() {
-            let members = members(self.text, object.clone());
-            is_empty = self.remove(&members, &changes);
+            let members = member_spans(self.text, object.clone());
+            is_empty = self.remove_members(&members, &changes);
             front.extend(
                 changes.into_iter().filter(|change| !self.replace_values(&members, change)),
             );
         }
-        self.insert(object.start + 1, &front, is_empty);
+        self.insert_front(object.start + 1, &front, is_empty);
     }
 
     pub(crate) fn finish(mut self) -> String {
-        // An insertion stands before a removal at the same place.
-        self.cuts.sort_by_key(|(span, _)| (span.start, span.end));
-        let grown: usize = self.cuts.iter().map(|(_, text)| text.len()).sum();
+        // An insertion comes before a removal at the same position.
+        self.replacements.sort_by_key(|(span, _)| (span.start, span.end));
+        let grown: usize = self.replacements.iter().map(|(_, text)| text.len()).sum();
         let mut out = String::with_capacity(self.text.len() + grown);
         let mut done = 0;
-        for (span, text) in &self.cuts {
+        for (span, text) in &self.replacements {
             out.push_str(&self.text[done..span.start]);
             out.push_str(text);
             done = span.end;
@@ -106,8 +106,8 @@ impl<'a> Splice<'a> {
         out
     }
 
-    /// Puts a new value wherever the key stands; false if it stands nowhere.
-    fn replace_values(&mut self, members: &[Member], change: &Change) -> bool {
+    /// Replaces every value of the key. Returns false if the key is absent.
+    fn replace_values(&mut self, members: &[MemberSpan], change: &MemberChange) -> bool {
         let mut found = false;
         for member in members.iter().filter(|member| member.key == change.key) {
             if let Some(value) = &change.value {
@@ -118,10 +118,10 @@ impl<'a> Splice<'a> {
         found
     }
 
-    /// Takes members out with the comma that belongs to them; true if none is left. A member goes
-    /// together with what leads to the next one; the last ones go together with what leads to them.
-    fn remove(&mut self, members: &[Member], changes: &[Change]) -> bool {
-        let goes = |member: &Member| {
+    /// Removes members with their commas. Returns whether none is left. Each removal extends to the next member;
+    /// trailing members are removed together with the text before them.
+    fn remove_members(&mut self, members: &[MemberSpan], changes: &[MemberChange]) -> bool {
+        let goes = |member: &MemberSpan| {
             changes.iter().any(|change| change.value.is_none() && change.key == member.key)
         };
         let kept = members.iter().rposition(|member| !goes(member)).map_or(0, |last| last + 1);
@@ -135,7 +135,7 @@ impl<'a> Splice<'a> {
         kept == 0
     }
 
-    fn insert(&mut self, at: usize, front: &[Change], is_empty: bool) {
+    fn insert_front(&mut self, at: usize, front: &[MemberChange], is_empty: bool) {
         let mut text = String::new();
         for (key, value) in
             front.iter().filter_map(|change| Some((&change.key, change.value.as_ref()?)))
@@ -154,20 +154,20 @@ impl<'a> Splice<'a> {
     }
 }
 
-/// One member of an object and where it stands.
-struct Member {
+/// Position of one member of an object.
+struct MemberSpan {
     key: String,
     start: usize,
     value: Span,
 }
 
-fn members(text: &str, object: Span) -> Vec<Member> {
+fn member_spans(text: &str, object: Span) -> Vec<MemberSpan> {
     let base = object.start;
     let inner = &text[object];
-    let mut walk = Walk::new(inner, b'{');
+    let mut walk = ContainerIter::new(inner, b'{');
     let mut members = Vec::new();
     while let Some((key, value)) = walk.next_member() {
-        members.push(Member {
+        members.push(MemberSpan {
             key: key.read(inner).into_owned(),
             start: base + key.span.start,
             value: base + value.start..base + value.end,
@@ -179,7 +179,7 @@ fn members(text: &str, object: Span) -> Vec<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::raw;
+    use crate::test_support::raw;
 
     fn changed(text: &str, changes: &[(&str, Option<&str>)]) -> String {
         let changes = changes.iter().map(|(key, value)| (*key, value.map(raw)));
@@ -187,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_not_there_goes_to_the_front() {
-        let with = |text: &str| raw(text).with_new("k", Json::NULL).text().to_owned();
+    fn new_member_goes_to_the_front() {
+        let with = |text: &str| raw(text).with_new_member("k", Json::NULL).text().to_owned();
         assert_eq!(with("{}"), r#"{"k":null}"#);
         assert_eq!(with("{ }"), r#"{"k":null }"#);
         assert_eq!(with(r#"{ "a" : 1.0 }"#), r#"{"k":null, "a" : 1.0 }"#);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_set_added_and_removed_and_the_rest_keeps_its_bytes() {
+    fn members_are_set_added_and_removed_without_touching_the_rest() {
         for (text, changes, expected) in [
             (r#"{ "a" : 1.0 , "b":2 }"#, &[("a", Some("9"))][..], r#"{ "a" : 9 , "b":2 }"#),
             (r#"{ "a" : 1.0 }"#, &[("n", Some("[]"))], r#"{"n":[], "a" : 1.0 }"#),

@@ -1,40 +1,42 @@
-//! Server-sent events: messages on an HTTP answer that stays open.
+//! Decodes and writes server-sent events, which carry messages on a long HTTP response.
 
 use std::fmt;
 use std::mem;
 use std::ops::Range;
 
-use crate::limits::Limits;
+use crate::limits::MessageLimits;
 
 /// One event.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// The event's type, where it is not `message`.
+    /// The type of the event, if it is not `message`.
     pub event: Option<String>,
-    /// The lines of data, joined by line feeds. Not checked to be UTF-8: the message parser does.
+    /// The data lines, joined by line feeds. The message parser checks the encoding.
     pub data: Vec<u8>,
-    /// The id that this event set, for resuming after it.
+    /// The id of this event, for resuming after it.
     pub id: Option<String>,
 }
 
-/// What a stream of events holds.
+/// An item of an event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SseItem {
+    /// An event.
     Event(SseEvent),
-    /// A comment: nothing but a sign of life.
+    /// A comment, which only shows that the stream is alive.
     Comment,
 }
 
-/// An event that had to be dropped. The stream goes on with the next one.
+/// An event over the limit was dropped. The stream continues with the next event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an event is over the limit of {limit} bytes")]
 pub struct SseTooLarge {
+    /// The limit in bytes.
     pub limit: usize,
-    /// The beginning of the data, from which [`crate::recover_id`] may tell the message's id.
+    /// Beginning of the data, from which [`crate::recover_id`] can recover the message's id.
     pub head: Vec<u8>,
 }
 
-/// Not the data: it may hold a secret.
+/// Hides the data, because it may hold a secret.
 impl fmt::Debug for SseEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { event, data, id } = self;
@@ -43,7 +45,7 @@ impl fmt::Debug for SseEvent {
 }
 
 impl SseEvent {
-    /// Appends the event to `out`. Line breaks cannot stand in a type or an id, so they are left out there.
+    /// Appends the event to `out`. Line breaks in a type or an id are omitted, because they cannot be written there.
     pub fn write(&self, out: &mut Vec<u8>) {
         for (field, value) in [("event", &self.event), ("id", &self.id)] {
             if let Some(value) = value {
@@ -68,46 +70,47 @@ impl SseEvent {
     }
 }
 
-/// A comment, sent so that nobody takes the stream for dead.
+/// A comment that keeps the stream from timing out.
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
 
-/// How long a client should wait before it connects again, in milliseconds.
+/// Writes the time that a client should wait before it reconnects.
 pub fn write_retry(milliseconds: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("retry: {milliseconds}\n\n").as_bytes());
 }
 
-/// Takes a stream in chunks of any size and gives its events. Each byte is searched once however the
-/// chunks fall, and no more is kept than one event within the limit and the last chunk.
+/// Accepts a stream in chunks of any size and returns its events. Each byte is searched once, however the chunks
+/// fall. The buffer holds at most one event within the limit and the last chunk.
 #[derive(Debug)]
 pub struct SseDecoder {
     limit: usize,
     buffer: Vec<u8>,
-    /// Where the unread part of the buffer starts.
+    /// Start of the unread part of the buffer.
     start: usize,
-    /// Up to where it is known to hold no line end.
+    /// The buffer has no line end between `start` and this position.
     searched: usize,
-    /// The line before ended in a carriage return: a line feed right after it belongs to that end.
+    /// The previous line ended with a carriage return; a line feed directly after it belongs to that line end.
     after_return: bool,
     at_beginning: bool,
-    /// Dropping what is left of an event that is over the limit, and of its current line.
+    /// True if the rest of an event over the limit, and of its current line, is being dropped.
     skipping: bool,
-    pending: Pending,
+    pending: PendingEvent,
     last_id: Option<String>,
     retry: Option<u64>,
 }
 
 /// The fields of the event that is being read.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingEvent {
     event: Option<String>,
     data: Option<Vec<u8>>,
     id: Option<String>,
 }
 
-const HEAD: usize = 1024;
+const MAX_HEAD: usize = 1024;
 
 impl SseDecoder {
-    pub fn new(limits: &Limits) -> Self {
+    /// Creates a decoder with these limits.
+    pub fn new(limits: &MessageLimits) -> Self {
         SseDecoder {
             limit: limits.size,
             buffer: Vec::new(),
@@ -116,13 +119,13 @@ impl SseDecoder {
             after_return: false,
             at_beginning: true,
             skipping: false,
-            pending: Pending::default(),
+            pending: PendingEvent::default(),
             last_id: None,
             retry: None,
         }
     }
 
-    /// Takes in the next bytes of the stream.
+    /// Appends the next bytes of the stream.
     pub fn push(&mut self, chunk: &[u8]) {
         if self.start >= self.buffer.len() - self.start {
             self.buffer.drain(..self.start);
@@ -132,15 +135,15 @@ impl SseDecoder {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next event or comment; none until more bytes come.
+    /// Returns the next event or comment. Returns `None` until more bytes arrive.
     #[expect(
         clippy::should_implement_trait,
         reason = "it is no iterator: none does not mean the end"
     )]
     pub fn next(&mut self) -> Option<Result<SseItem, SseTooLarge>> {
         loop {
-            let line = self.take_line();
-            // The buffer steps aside, so that a line can be read without a copy of its own.
+            let line = self.next_line();
+            // Takes the buffer out of `self`, so a line can be read without a copy.
             let buffer = mem::take(&mut self.buffer);
             let found = match line.clone() {
                 Some(line) => self.read_line(&buffer[line]),
@@ -153,13 +156,14 @@ impl SseDecoder {
         }
     }
 
-    /// The stream has ended and [`SseDecoder::next`] has nothing more: an event that lacks only its end.
+    /// Returns the last event after the end of the stream, when [`SseDecoder::next`] has returned `None`. The event
+    /// may lack its final empty line.
     pub fn finish(mut self) -> Option<SseEvent> {
         let line = self.buffer.split_off(self.start);
         if self.skipping {
             return None;
         }
-        self.field(&line);
+        self.read_field(&line);
         self.end_event()
     }
 
@@ -168,7 +172,7 @@ impl SseDecoder {
         self.last_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// How long the server asked to wait before connecting again, in milliseconds.
+    /// The server's requested delay before a reconnect, in milliseconds.
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
@@ -185,14 +189,14 @@ impl SseDecoder {
             [] => self.end_event().map(|event| Ok(SseItem::Event(event))),
             [b':', ..] => Some(Ok(SseItem::Comment)),
             line => {
-                self.field(line);
+                self.read_field(line);
                 None
             }
         }
     }
 
-    /// A line without its end, as yet. While an event is dropped nothing of it is kept but one byte, so
-    /// that the line's end is not taken for an empty line.
+    /// Checks the size of a line that is not complete. Of a dropped event one byte is kept, so the line's end does
+    /// not look like an empty line.
     fn read_open_line(&mut self, line: &[u8]) -> Option<SseTooLarge> {
         let error = if self.skipping { None } else { self.check_size(line) };
         if self.skipping {
@@ -201,8 +205,8 @@ impl SseDecoder {
         error
     }
 
-    /// Where the next whole line stands, without its end.
-    fn take_line(&mut self) -> Option<Range<usize>> {
+    /// Returns the range of the next complete line, without its end.
+    fn next_line(&mut self) -> Option<Range<usize>> {
         if self.after_return && self.start < self.buffer.len() {
             self.after_return = false;
             if self.buffer[self.start] == b'\n' {
@@ -211,7 +215,7 @@ impl SseDecoder {
             }
         }
         if self.at_beginning {
-            self.skip_mark()?;
+            self.skip_byte_order_mark()?;
         }
         let Some(place) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
             self.searched = self.buffer.len();
@@ -225,8 +229,8 @@ impl SseDecoder {
         Some(line)
     }
 
-    /// Skips the byte order mark that a stream may begin with; none until that can be told.
-    fn skip_mark(&mut self) -> Option<()> {
+    /// Skips the byte order mark at the start of a stream. Returns `None` until enough bytes have arrived.
+    fn skip_byte_order_mark(&mut self) -> Option<()> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let head = &self.buffer[..self.buffer.len().min(MARK.len())];
         if head.len() < MARK.len() && MARK.starts_with(head) {
@@ -238,7 +242,7 @@ impl SseDecoder {
         Some(())
     }
 
-    fn field(&mut self, line: &[u8]) {
+    fn read_field(&mut self, line: &[u8]) {
         let end = memchr::memchr(b':', line).unwrap_or(line.len());
         let value = line.get(end + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
@@ -255,7 +259,7 @@ impl SseDecoder {
         }
     }
 
-    /// An id counts even where there is no data, and so no event, to go with it.
+    /// Ends the event. Its id counts even if it has no data and is therefore no event.
     fn end_event(&mut self) -> Option<SseEvent> {
         let pending = mem::take(&mut self.pending);
         if let Some(id) = &pending.id {
@@ -265,8 +269,8 @@ impl SseDecoder {
         Some(SseEvent { event, data: pending.data?, id: pending.id })
     }
 
-    /// Drops the event if its data is over the limit together with this line, whole or not. The name of
-    /// the field is no part of the data. An empty line is the event's end: then it has come whole.
+    /// Drops the event if its data is over the limit together with this line, complete or not. The field name does
+    /// not count. An empty line ends the event, which is then complete.
     fn check_size(&mut self, line: &[u8]) -> Option<SseTooLarge> {
         const NAME: usize = "data: ".len();
         let data = self.pending.data.as_deref().unwrap_or_default();
@@ -274,14 +278,14 @@ impl SseDecoder {
             return None;
         }
         let head = if data.is_empty() { line.get(NAME..).unwrap_or_default() } else { data };
-        let error = SseTooLarge { limit: self.limit, head: head[..head.len().min(HEAD)].to_vec() };
+        let error = SseTooLarge { limit: self.limit, head: head[..head.len().min(MAX_HEAD)].to_vec() };
         self.skipping = true;
-        self.pending = Pending::default();
+        self.pending = PendingEvent::default();
         Some(error)
     }
 }
 
-impl Pending {
+impl PendingEvent {
     fn push_data(&mut self, value: &[u8]) {
         match &mut self.data {
             Some(data) => {
@@ -299,8 +303,8 @@ mod tests {
 
     use super::*;
 
-    fn limits(size: usize) -> Limits {
-        Limits { size, ..Limits::default() }
+    fn limits(size: usize) -> MessageLimits {
+        MessageLimits { size, ..MessageLimits::default() }
     }
 
     struct Decoded {
@@ -337,8 +341,8 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_whatever_ends_their_lines() {
-        // DIS-48: an answer as a stream of events.
+    fn events_are_read_with_every_line_ending() {
+        // DIS-48: a response as a stream of events.
         for end in ["\n", "\r\n", "\r"] {
             let stream =
                 ["event: endpoint", "data: /m?é", "id: 7", "", "data:a", "data: b", "data", "", ""]
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_signs_of_life_and_empty_events_are_none() {
+    fn comments_are_items_and_empty_events_are_skipped() {
         let decoded = decode([&b": hello\n\n\n\nevent: x\n\n:\ndata: d\n\n"[..]], 99);
         let data = SseItem::Event(event(None, "d", None));
         assert_eq!(decoded.items, [Ok(SseItem::Comment), Ok(SseItem::Comment), Ok(data)]);
@@ -368,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_the_limit_is_dropped_and_the_next_one_read() {
+    fn oversized_event_is_dropped_and_the_next_one_read() {
         let long = "x".repeat(30);
         for stream in [
             format!("data: {long}\ndata: y\n\ndata: z\n\n"),
@@ -383,7 +387,7 @@ mod tests {
                 assert_eq!(items[1..], [Ok(SseItem::Event(event(None, "z", None)))], "{stream}");
             }
         }
-        // An event that ends right at the limit does not take the next one with it.
+        // An event of exactly the limit does not drop the next one.
         let stream = format!("data:{}\r\n\r\ndata: z\n\n", &long[..21]);
         for size in [1, 4, 1000] {
             let items = decode(stream.as_bytes().chunks(size), 20).items;
@@ -398,14 +402,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_early_gives_what_it_had() {
+    fn stream_that_ends_early_yields_the_pending_event() {
         assert_eq!(decode([&b"data: {}"[..]], 99).rest, Some(event(None, "{}", None)));
         assert_eq!(decode([&b"data: {}\n"[..]], 99).rest, Some(event(None, "{}", None)));
         assert_eq!(decode([&b"data: {}\n\n"[..]], 99).rest, None);
     }
 
     #[test]
-    fn retry_and_keep_alive_are_read_as_such() {
+    fn written_retry_and_keep_alive_are_read_back() {
         let mut out = KEEP_ALIVE.to_vec();
         write_retry(20, &mut out);
         let decoded = decode([&out[..]], 99);
@@ -414,7 +418,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_however_it_is_cut(
+        fn written_events_are_read_back_in_any_chunks(
             sent in prop::collection::vec((prop::option::of("[a-z]{1,5}"), "[a-zé: \\n]{0,20}", prop::option::of("[a-z0-9]{1,5}")), 0..5),
             size in 1..9usize,
         ) {
@@ -426,7 +430,7 @@ mod tests {
         }
 
         #[test]
-        fn a_stream_gives_the_same_however_it_is_cut(stream in "(data: ?[a-z]{0,30}|id: [a-z]|:|event: x|\u{feff}|retry: [0-9]|\r|\n|\r\n){0,20}", size in 1..9usize) {
+        fn chunk_boundaries_do_not_change_the_result(stream in "(data: ?[a-z]{0,30}|id: [a-z]|:|event: x|\u{feff}|retry: [0-9]|\r|\n|\r\n){0,20}", size in 1..9usize) {
             let show = |decoded: Decoded| {
                 let items: Vec<_> = decoded.items.into_iter().map(|item| item.map_err(|error| error.limit)).collect();
                 (items, decoded.last_id, decoded.retry, decoded.rest)
@@ -436,7 +440,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(stream in any::<Vec<u8>>(), size in 1..9usize) {
+        fn arbitrary_bytes_never_panic(stream in any::<Vec<u8>>(), size in 1..9usize) {
             decode(stream.chunks(size), 5);
         }
     }

@@ -1,20 +1,23 @@
-//! Change notifications of the modern era: asked for by `subscriptions/listen`, marked with its id.
+//! Change notifications of the modern era: `subscriptions/listen` and the subscription id.
 
 use crate::build;
 use crate::id::Id;
 use crate::json::Json;
 use crate::meta::{RequestMeta, SUBSCRIPTION_ID};
 use crate::method;
-use crate::object::ObjectWriter;
-use crate::raw::Raw;
+use crate::object_writer::ObjectWriter;
+use crate::raw_json::RawJson;
 
-/// Which changes a client wants to hear of, or a server agreed to tell.
+/// The changes that a client requests, or that a server agrees to send.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SubscriptionFilter {
+    /// Changes of the tool list.
     pub tools: bool,
+    /// Changes of the prompt list.
     pub prompts: bool,
+    /// Changes of the resource list.
     pub resources: bool,
-    /// Resources whose updates are wanted one by one.
+    /// Resources whose updates are requested individually.
     pub uris: Vec<String>,
 }
 
@@ -38,7 +41,8 @@ impl SubscriptionFilter {
         SubscriptionFilter { tools, prompts, resources, uris }
     }
 
-    pub fn to_raw(&self) -> Raw {
+    /// Writes the filter as JSON.
+    pub fn to_raw(&self) -> RawJson {
         let flags = [
             ("toolsListChanged", self.tools),
             ("promptsListChanged", self.prompts),
@@ -52,14 +56,14 @@ impl SubscriptionFilter {
         writer.strings("resourceSubscriptions", self.uris.iter().map(String::as_str)).finish()
     }
 
-    /// The params of `subscriptions/listen`.
-    pub fn listen_params(&self, meta: &RequestMeta) -> Raw {
+    /// Builds the params of `subscriptions/listen`.
+    pub fn listen_params(&self, meta: &RequestMeta) -> RawJson {
         let writer = ObjectWriter::new().json("_meta", meta.to_raw(None).json());
         writer.json("notifications", self.to_raw().json()).finish()
     }
 
-    /// The first message on a subscription: what the server will tell.
-    pub fn acknowledged(&self, subscription: &Id) -> Raw {
+    /// Builds the first message on a subscription, which lists the changes that the server will send.
+    pub fn acknowledgement(&self, subscription: &Id) -> RawJson {
         let params = ObjectWriter::new()
             .json("_meta", subscription_meta(subscription).json())
             .json("notifications", self.to_raw().json());
@@ -67,13 +71,13 @@ impl SubscriptionFilter {
     }
 }
 
-/// The `_meta` of everything that a server sends on a subscription.
-pub fn subscription_meta(subscription: &Id) -> Raw {
+/// Builds the `_meta` of every message that a server sends on a subscription.
+pub fn subscription_meta(subscription: &Id) -> RawJson {
     ObjectWriter::new().id(SUBSCRIPTION_ID, subscription).finish()
 }
 
-/// Which subscription a notification belongs to, by its `_meta`.
-pub fn subscription_of(meta: Json<'_>) -> Option<Id> {
+/// Returns the subscription of a notification from its `_meta`.
+pub fn subscription_id_from_meta(meta: Json<'_>) -> Option<Id> {
     Id::read(meta.get(SUBSCRIPTION_ID)?).ok()
 }
 
@@ -82,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_reads_back_and_says_only_what_is_wanted() {
+    fn filter_round_trips_and_writes_only_true_flags() {
         let filter =
             SubscriptionFilter { tools: true, uris: vec!["a:b".to_owned()], ..Default::default() };
         let raw = filter.to_raw();
@@ -93,16 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_on_a_subscription_carries_its_id() {
+    fn acknowledgement_carries_the_subscription_id() {
         let filter = SubscriptionFilter { prompts: true, ..Default::default() };
-        let message = filter.acknowledged(&Id::from(4));
+        let message = filter.acknowledgement(&Id::from(4));
         let expected = concat!(
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":"#,
             r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":4},"notifications":{"promptsListChanged":true}}}"#
         );
         assert_eq!(message.text(), expected);
         let meta = message.json().get("params").and_then(|params| params.get("_meta")).unwrap();
-        assert_eq!(subscription_of(meta), Some(Id::from(4)));
-        assert_eq!(subscription_of(Json::EMPTY), None);
+        assert_eq!(subscription_id_from_meta(meta), Some(Id::from(4)));
+        assert_eq!(subscription_id_from_meta(Json::EMPTY), None);
     }
 }

@@ -1,43 +1,49 @@
-//! Protocol versions, the two eras they fall into, and what changed from one to the next.
+//! Protocol versions, their eras, and the differences between them.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A version of the protocol. One that is not known is kept as it was written.
+/// A protocol version. An unknown version keeps its text.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Version {
+    /// Version 2024-11-05.
     V2024_11_05,
+    /// Version 2025-03-26.
     V2025_03_26,
+    /// Version 2025-06-18.
     V2025_06_18,
+    /// Version 2025-11-25.
     V2025_11_25,
+    /// Version 2026-07-28, the first of the modern era.
     V2026_07_28,
+    /// An unknown version with its text.
     Unknown(Arc<str>),
 }
 
-/// How two peers come to an understanding.
+/// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// `initialize` opens a session, and either side may send requests.
+    /// `initialize` opens a session, and both sides may send requests.
     Legacy,
-    /// Each request stands for itself and says in `_meta` what it needs to.
+    /// Each request is self-contained and carries its context in `_meta`.
     Modern,
 }
 
-/// What messages travel on, as far as duties differ.
+/// The kind of connection, as far as it affects the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
     /// One stream for everything: stdio, a socket, HTTP+SSE.
     Shared,
-    /// Streamable HTTP: each request has its own answer stream.
+    /// Streamable HTTP: each request has its own response stream.
     Http,
 }
 
-/// How a call is abandoned.
+/// Method of cancelling a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelMethod {
     /// By `notifications/cancelled`.
     Notify,
-    /// By closing the answer stream; a notification would be an error.
+    /// By closing the response stream. A notification would be an error.
     CloseStream,
 }
 
@@ -52,11 +58,12 @@ impl Version {
     ];
     /// The newest version that opens with `initialize`.
     pub const NEWEST_LEGACY: Version = Version::V2025_11_25;
-    /// The newest version of all.
+    /// The newest version.
     pub const NEWEST: Version = Version::V2026_07_28;
-    /// What an HTTP request without a version header speaks.
+    /// The version of an HTTP request without a version header.
     pub const WITHOUT_HEADER: Version = Version::V2025_03_26;
 
+    /// Returns the text of the version.
     pub fn as_str(&self) -> &str {
         match self {
             Version::V2024_11_05 => "2024-11-05",
@@ -68,8 +75,7 @@ impl Version {
         }
     }
 
-    /// The era. Versions are dates, so one that is not known still falls before or after the change; what
-    /// is not even a date falls nowhere.
+    /// Returns the era. Versions are dates, so an unknown date still has an era; other texts have none.
     pub fn era(&self) -> Option<Era> {
         match self {
             Version::Unknown(text) if !is_date(text) => None,
@@ -78,38 +84,39 @@ impl Version {
         }
     }
 
-    /// Whether this version is known and at least as new as another.
+    /// Returns whether this version is known and not older than `other`.
     pub fn is_since(&self, other: &Version) -> bool {
         !matches!(self, Version::Unknown(_)) && self.as_str() >= other.as_str()
     }
 
-    /// Only this version has batches. Reading them is harmless everywhere, since some peers never looked.
+    /// Returns whether this version has batches. Batches are read in all versions, because some peers ignore the
+    /// rule.
     pub fn has_batches(&self) -> bool {
         *self == Version::V2025_03_26
     }
 
-    /// Whether HTTP requests name their version in a header (after the handshake, where there is one).
+    /// Returns whether HTTP requests carry a version header (after the handshake, if there is one).
     pub fn has_version_header(&self) -> bool {
         self.is_since(&Version::V2025_06_18)
     }
 
-    /// Whether Streamable HTTP has sessions, a GET stream and resumption by `Last-Event-ID`.
+    /// Returns whether Streamable HTTP has sessions, a GET stream and resumption by `Last-Event-ID`.
     pub fn has_http_sessions(&self) -> bool {
         self.is_since(&Version::V2025_03_26) && self.era() == Some(Era::Legacy)
     }
 
-    /// Whether HTTP requests repeat method and name in headers, and every result says its `resultType`.
+    /// Returns whether HTTP requests repeat method and name in headers, and every result has a `resultType`.
     pub fn is_modern(&self) -> bool {
         self.era() == Some(Era::Modern)
     }
 
-    /// Whether tools may have an output schema and results structured content.
+    /// Returns whether tools may have an output schema, and results structured content.
     pub fn has_structured_content(&self) -> bool {
         self.is_since(&Version::V2025_06_18)
     }
 
-    /// What a server of the legacy era answers to a client that asks for this version: the same, if it
-    /// is one of that era, or the newest of it.
+    /// Returns the version with which a server of the legacy era answers a request for this version: the same version
+    /// if it is a legacy version, otherwise the newest legacy version.
     pub fn negotiate_legacy(&self) -> Version {
         match self {
             Version::Unknown(_) | Version::V2026_07_28 => Version::NEWEST_LEGACY,
@@ -119,13 +126,15 @@ impl Version {
 }
 
 impl Era {
-    pub fn cancel(self, channel: Channel) -> Cancel {
+    /// Returns the method of cancelling a request on this kind of connection.
+    pub fn cancel_method(self, channel: Channel) -> CancelMethod {
         match (self, channel) {
-            (Era::Modern, Channel::Http) => Cancel::CloseStream,
-            _ => Cancel::Notify,
+            (Era::Modern, Channel::Http) => CancelMethod::CloseStream,
+            _ => CancelMethod::Notify,
         }
     }
 
+    /// Returns the name of the era.
     pub fn name(self) -> &'static str {
         match self {
             Era::Legacy => "legacy",
@@ -167,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_reads_back_as_it_was_written_and_falls_into_its_era() {
+    fn version_round_trips_and_has_an_era() {
         for (text, era) in [
             ("2024-11-05", Some(Era::Legacy)),
             ("2025-11-25", Some(Era::Legacy)),
@@ -183,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn duties_come_and_go_with_the_versions() {
+    fn features_depend_on_the_version() {
         let having = |duty: fn(&Version) -> bool| -> Vec<_> {
             Version::KNOWN.into_iter().filter(duty).map(|version| version.to_string()).collect()
         };
@@ -194,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_the_legacy_era_never_answers_with_what_it_cannot_speak() {
+    fn legacy_negotiation_never_returns_a_modern_version() {
         for (asked, answered) in [
             ("2024-11-05", "2024-11-05"),
             ("2026-07-28", "2025-11-25"),
@@ -205,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn only_modern_http_cancels_by_closing() {
-        assert_eq!(Era::Modern.cancel(Channel::Http), Cancel::CloseStream);
-        assert_eq!(Era::Modern.cancel(Channel::Shared), Cancel::Notify);
-        assert_eq!(Era::Legacy.cancel(Channel::Http), Cancel::Notify);
+    fn only_modern_http_cancels_by_closing_the_stream() {
+        assert_eq!(Era::Modern.cancel_method(Channel::Http), CancelMethod::CloseStream);
+        assert_eq!(Era::Modern.cancel_method(Channel::Shared), CancelMethod::Notify);
+        assert_eq!(Era::Legacy.cancel_method(Channel::Http), CancelMethod::Notify);
     }
 }

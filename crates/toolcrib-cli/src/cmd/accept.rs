@@ -1,55 +1,55 @@
-//! `toolcrib accept`: which tools have changed since they were first seen, and that this is right.
+//! `toolcrib accept`: lists changed tools and accepts their new definitions.
 
-use toolcrib_server::api::shape::{Accept as Accepting, Definition, Definitions};
+use toolcrib_server::api::schema::{AcceptDefinitions, DefinitionChange, DefinitionChanges};
 
 use crate::Exit;
-use crate::args::{Accept, Who};
-use crate::hosted;
-use crate::out::Out;
-use crate::report::plural;
+use crate::args::{AcceptArgs, CallerArgs};
+use crate::host_access;
+use crate::output::Output;
+use crate::problem_report::plural;
 use crate::settings::Settings;
-use crate::shown::{lines, printable};
+use crate::terminal_text::{printable_lines, printable};
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Accept) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        // What servers offer is known when they have been asked.
-        let listed = hosted.list(&["tools"], &Who::default(), &[]).await?;
-        if let Err(fault) = listed.good::<serde_json::Value>()? {
-            return Ok(hosted.refused(&fault, None));
+pub(crate) fn run(settings: &Settings, out: &Output, args: &AcceptArgs) -> Exit {
+    host_access::run(settings, out, async |access| {
+        // Listing the tools makes the host read the lists of its servers.
+        let listed = access.get_list(&["tools"], &CallerArgs::default(), &[]).await?;
+        if let Err(error_body) = listed.into_result::<serde_json::Value>()? {
+            return Ok(access.report_refusal(&error_body, None));
         }
         let accepts = args.all || args.tool.is_some();
-        let answer = match accepts {
+        let response = match accepts {
             true => {
-                let sent = Accepting { tool: args.tool.clone() };
-                hosted.api.post("/definitions/accept", &sent).await?
+                let sent = AcceptDefinitions { tool: args.tool.clone() };
+                access.api.post("/definitions/accept", &sent).await?
             }
-            false => hosted.api.get("/definitions").await?,
+            false => access.api.get("/definitions").await?,
         };
-        let changed = match answer.good::<Definitions>()? {
+        let changed = match response.into_result::<DefinitionChanges>()? {
             Ok(changed) => changed.definitions,
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         match settings.json {
-            true => out.json(&answer.read()?),
-            false => human(out, &changed, accepts),
+            true => out.print_json(&response.read()?),
+            false => print_changed(out, &changed, accepts),
         }
         Ok(Exit::Done)
     })
 }
 
-fn human(out: &Out, changed: &[Definition], accepts: bool) {
+fn print_changed(out: &Output, changed: &[DefinitionChange], accepts: bool) {
     for it in changed {
         let (tool, server) = (printable(&it.tool), printable(&it.server));
-        let difference = lines(&it.difference);
+        let difference = printable_lines(&it.difference);
         let difference: String = difference.lines().map(|line| format!("  {line}\n")).collect();
-        out.result(&format!("{tool} of {server}\n{difference}"));
+        out.print_result(&format!("{tool} of {server}\n{difference}"));
     }
     let count = plural(changed.len(), "tool");
-    out.note(&match (changed.is_empty(), accepts) {
+    out.print_note(&match (changed.is_empty(), accepts) {
         (true, _) => "no tool has changed since it was first seen or accepted".to_owned(),
         (false, true) => format!("{count} accepted"),
         (false, false) => {
-            format!("{count} changed: `toolcrib accept TOOL` or `--all` accepts that")
+            format!("{count} changed: accept with `toolcrib accept TOOL` or `--all`")
         }
     });
 }

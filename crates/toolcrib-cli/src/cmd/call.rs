@@ -1,46 +1,46 @@
-//! `toolcrib call`: one call, its progress on standard error and its result on standard output.
+//! `toolcrib call`: calls a tool, with progress on standard error and the result on standard output.
 
 use std::io::Read;
 
-use toolcrib_server::api::shape::{Delivered, Extra, Fault, Faulted, NewCall, Reported};
-use toolcrib_wire::{Kind, Limits, Raw};
+use toolcrib_server::api::schema::{DeliveredOutput, ReportExtra, ErrorBody, ErrorResponse, NewCall, CallReport};
+use toolcrib_wire::{JsonKind, MessageLimits, RawJson};
 
 use crate::Exit;
-use crate::api::{Followed, path};
-use crate::args::Call;
-use crate::hosted::{self, Hosted};
-use crate::out::Out;
+use crate::api_client::{StreamedResponse, api_path};
+use crate::args::CallArgs;
+use crate::host_access::{self, HostAccess};
+use crate::output::Output;
 use crate::settings::Settings;
-use crate::shown::{brief, lines};
+use crate::terminal_text::{brief, printable_lines};
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Call) -> Exit {
-    let given = match args.args.as_deref().map(read).transpose() {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &CallArgs) -> Exit {
+    let given = match args.args.as_deref().map(parse_arguments).transpose() {
         Ok(given) => given,
         Err(text) => {
-            out.error(&text);
+            out.print_error(&text);
             return Exit::Usage;
         }
     };
-    hosted::run(settings, out, async |hosted| {
-        let dialog = hosted.dialog(&args.who).await?;
-        let raw = conduct(hosted, args, &dialog, &asked(settings, args, given)).await?;
-        let report: Reported = raw.json().read().map_err(|error| error.to_string())?;
-        let fault = fault(&report)?;
+    host_access::run(settings, out, async |access| {
+        let dialog = access.open_dialog(&args.caller).await?;
+        let raw = follow_call(access, args, &dialog, &call_request(settings, args, given)).await?;
+        let report: CallReport = raw.json().read().map_err(|error| error.to_string())?;
+        let error_body = call_fault(&report)?;
         match (settings.json, args.raw, &report.result, &report.delivered) {
-            (true, _, _, _) => out.raw(&raw),
-            (false, true, Some(result), _) => out.raw(result),
-            (false, _, _, delivered) => deliver(out, delivered.as_ref()),
+            (true, _, _, _) => out.print_raw_json(&raw),
+            (false, true, Some(result), _) => out.print_raw_json(result),
+            (false, _, _, delivered) => print_delivered(out, delivered.as_ref()),
         }
-        if fault.as_ref().is_some_and(is_unknown) && !settings.json {
-            hosted.footnotes().await?;
+        if error_body.as_ref().is_some_and(is_unknown_tool) && !settings.json {
+            access.print_footnotes().await?;
         }
-        exit(hosted, &report, fault.as_ref()).await
+        exit_code(access, &report, error_body.as_ref()).await
     })
 }
 
-/// The object that was given, before anything is started for it.
-fn read(text: &str) -> Result<Raw, String> {
-    let limits = Limits::default();
+/// Parses the JSON object of `--args` before anything is started.
+fn parse_arguments(text: &str) -> Result<RawJson, String> {
+    let limits = MessageLimits::default();
     let bytes = match text {
         "-" => {
             let mut bytes = Vec::new();
@@ -51,20 +51,20 @@ fn read(text: &str) -> Result<Raw, String> {
         }
         text => text.as_bytes().to_vec(),
     };
-    let raw = Raw::parse(bytes, &limits).map_err(|fault| format!("--args is no JSON: {fault}"))?;
+    let raw = RawJson::parse(bytes, &limits).map_err(|error_body| format!("--args is not valid JSON: {error_body}"))?;
     match raw.json().kind() {
-        Kind::Object => Ok(raw),
-        kind => Err(format!("--args must be a JSON object, this is {kind}")),
+        JsonKind::Object => Ok(raw),
+        kind => Err(format!("--args must be a JSON object, not {kind}")),
     }
 }
 
-/// Who waits at a terminal wants his arguments checked, and the first failure, not the last.
-fn asked(settings: &Settings, args: &Call, given: Option<Raw>) -> NewCall {
+/// Builds the request. A user at a terminal wants checked arguments and the first failure instead of retries.
+fn call_request(settings: &Settings, args: &CallArgs, given: Option<RawJson>) -> NewCall {
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let with = match (settings.json, args.raw) {
         (true, _) => Vec::new(),
-        (false, true) => vec![Extra::Result, Extra::Delivered],
-        (false, false) => vec![Extra::Delivered],
+        (false, true) => vec![ReportExtra::Result, ReportExtra::Delivered],
+        (false, false) => vec![ReportExtra::Delivered],
     };
     NewCall {
         tool: args.tool.clone(),
@@ -79,44 +79,44 @@ fn asked(settings: &Settings, args: &Call, given: Option<Raw>) -> NewCall {
     }
 }
 
-/// The report of the call. Whoever goes away before it comes has cancelled the call.
-async fn conduct(
-    hosted: &Hosted<'_>,
-    args: &Call,
+/// Makes the call and returns its report. Dropping the future cancels the call.
+async fn follow_call(
+    access: &HostAccess<'_>,
+    args: &CallArgs,
     dialog: &str,
     new: &NewCall,
-) -> Result<Raw, String> {
-    let path = path(&["dialogs", dialog, "calls"], &[]);
-    let mut events = match hosted.waited(hosted.api.follow(&path, new)).await? {
-        Followed::Telling(events) => events,
-        Followed::Answered(answer) => {
-            return Err(answer.read::<Faulted>()?.error.message);
+) -> Result<RawJson, String> {
+    let path = api_path(&["dialogs", dialog, "calls"], &[]);
+    let mut events = match access.with_progress(access.api.follow(&path, new)).await? {
+        StreamedResponse::Events(events) => events,
+        StreamedResponse::Complete(response) => {
+            return Err(response.read::<ErrorResponse>()?.error.message);
         }
     };
     let tool = brief(&args.tool);
     let report = loop {
         let Some((name, data)) = events.next().await? else {
-            return Err("the host ended before the call did".to_owned());
+            return Err("the host ended before the call completed".to_owned());
         };
         match name.as_str() {
-            "call" => hosted.out.progress(&format!("calling {tool}")),
-            "progress" => hosted.out.progress(&format!("{tool}: {}", how_far(&data))),
+            "call" => access.out.show_progress(&format!("calling {tool}")),
+            "progress" => access.out.show_progress(&format!("{tool}: {}", progress_text(&data))),
             "result" => break data,
-            "log" => tracing::info!(server = %brief(data.text()), "the server says something"),
+            "log" => tracing::info!(server = %brief(data.text()), "server log message"),
             "error" => {
-                let faulted: Faulted = data.json().read().map_err(|error| error.to_string())?;
+                let faulted: ErrorResponse = data.json().read().map_err(|error| error.to_string())?;
                 return Err(faulted.error.message);
             }
-            // A newer host may tell more.
+            // A newer host may send other events.
             _ => {}
         }
     };
-    hosted.out.progress("");
+    access.out.show_progress("");
     Ok(report)
 }
 
-/// `3 of 10: half way`, as far as the server says so.
-fn how_far(params: &Raw) -> String {
+/// Formats progress such as `3 of 10: half way`, as far as the server reports it.
+fn progress_text(params: &RawJson) -> String {
     let [progress, total, message] = params.json().pick(["progress", "total", "message"]);
     let number = |json: Option<toolcrib_wire::Json<'_>>| json.and_then(|json| json.as_f64());
     let far = match (number(progress), number(total)) {
@@ -130,38 +130,38 @@ fn how_far(params: &Raw) -> String {
     }
 }
 
-/// The form that the server's policy asks for. What went wrong before there was a result is no result.
-fn deliver(out: &Out, delivered: Option<&Delivered>) {
+/// Prints the result in the format of the server's policy. A failure before the result goes to standard error.
+fn print_delivered(out: &Output, delivered: Option<&DeliveredOutput>) {
     match delivered {
-        Some(Delivered { error: Some(error), .. }) => out.error(&lines(error)),
-        Some(Delivered { json: Some(json), .. }) => out.raw(json),
-        Some(Delivered { text: Some(text), .. }) => out.foreign(text),
+        Some(DeliveredOutput { error: Some(error), .. }) => out.print_error(&printable_lines(error)),
+        Some(DeliveredOutput { json: Some(json), .. }) => out.print_raw_json(json),
+        Some(DeliveredOutput { text: Some(text), .. }) => out.print_server_text(text),
         _ => {}
     }
 }
 
-/// Why there is no result.
-fn fault(report: &Reported) -> Result<Option<Fault>, String> {
+/// Returns the error of a call that has no result.
+fn call_fault(report: &CallReport) -> Result<Option<ErrorBody>, String> {
     let error = report.error.as_ref().filter(|_| !report.is_error);
-    // The cause may be any JSON: a server's `error.data` is handed on as it is.
-    let read = |raw: &Raw| raw.with_members([("cause", None)]).json().read();
+    // The cause may be any JSON, because the host passes a server's `error.data` through.
+    let read = |raw: &RawJson| raw.with_members([("cause", None)]).json().read();
     error.map(read).transpose().map_err(|error| error.to_string())
 }
 
-async fn exit(
-    hosted: &Hosted<'_>,
-    report: &Reported,
-    fault: Option<&Fault>,
+async fn exit_code(
+    access: &HostAccess<'_>,
+    report: &CallReport,
+    error_body: Option<&ErrorBody>,
 ) -> Result<Exit, String> {
-    let unreached = match fault {
+    let unreached = match error_body {
         None if report.ok => return Ok(Exit::Done),
         None => false,
-        Some(fault) if is_unknown(fault) => hosted.is_cut_off().await?,
-        Some(fault) => hosted.is_unreached(fault, report.server.as_deref()).await?,
+        Some(error_body) if is_unknown_tool(error_body) => access.are_all_unavailable().await?,
+        Some(error_body) => access.is_unreached(error_body, report.server.as_deref()).await?,
     };
     Ok(if unreached { Exit::Unreached } else { Exit::Failed })
 }
 
-fn is_unknown(fault: &Fault) -> bool {
-    fault.kind == "unknown_tool"
+fn is_unknown_tool(error_body: &ErrorBody) -> bool {
+    error_body.kind == "unknown_tool"
 }

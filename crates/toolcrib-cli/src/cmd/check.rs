@@ -1,39 +1,39 @@
-//! `toolcrib check`: what is wrong with the configuration.
+//! `toolcrib check`: reports the problems of the configuration.
 
 use serde_json::json;
 use toolcrib_config::{Config, Problem};
 
 use crate::Exit;
-use crate::out::Out;
-use crate::report::{count, plural, problems};
+use crate::output::Output;
+use crate::problem_report::{count_by_severity, plural, render_problems};
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
+pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
     let config = settings.compile();
     if settings.json {
-        out.json(&json!({ "ok": !config.has_errors(), "problems": config.problems }));
+        out.print_json(&json!({ "ok": !config.has_errors(), "problems": config.problems }));
     } else {
-        human(settings, out, &config);
+        print_check(settings, out, &config);
     }
     if config.has_errors() { Exit::Failed } else { Exit::Done }
 }
 
-fn human(settings: &Settings, out: &Out, config: &Config) {
+fn print_check(settings: &Settings, out: &Output, config: &Config) {
     let shown: Vec<&Problem> = config.problems.iter().collect();
-    out.result(&problems(config, &shown));
+    out.print_result(&render_problems(config, &shown));
     if settings.verbose {
         for source in &config.sources {
-            out.note(&format!("read {} ({}): {:?}", source.label, source.dialect, source.outcome));
+            out.print_note(&format!("read {} ({}): {:?}", source.label, source.dialect, source.outcome));
         }
     }
     if config.sources.is_empty() && config.problems.is_empty() {
         let root = settings.root().display();
-        out.note(&format!(
+        out.print_note(&format!(
             "no configuration in {root}; `toolcrib import` takes over other clients' servers"
         ));
         return;
     }
     let (servers, files) =
         (plural(config.servers.len(), "server"), plural(config.sources.len(), "file"));
-    out.note(&format!("{servers} in {files}: {}", count(&config.problems)));
+    out.print_note(&format!("{servers} in {files}: {}", count_by_severity(&config.problems)));
 }

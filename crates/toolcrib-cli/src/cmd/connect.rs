@@ -1,6 +1,6 @@
-//! `toolcrib connect`: Toolcrib is written into the configuration of another client, and taken out again.
+//! `toolcrib connect`: writes Toolcrib into another client's configuration and removes it again.
 
-mod telling;
+mod report;
 mod token;
 
 use std::fs;
@@ -10,215 +10,215 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use tokio::runtime::Builder;
-use toolcrib_config::edit::{EditError, entry, with_entry, without_entry};
-use toolcrib_config::{Person, System};
+use toolcrib_config::edit::{EditError, find_entry, with_entry, without_entry};
+use toolcrib_config::{UserFolders, Platform};
 
-use self::telling::{list, print, tell};
+use self::report::{list_clients, print_entry, report_outcome};
 use super::serve;
 use crate::Exit;
-use crate::args::Connect;
-use crate::clients::{Client, Way, dialog_of, is_ours, merged, without_token};
-use crate::file;
-use crate::out::Out;
-use crate::replaced::{Place, Replaced};
-use crate::running;
+use crate::args::ConnectArgs;
+use crate::client_entries::{ConnectClient, EntryTransport, entry_dialog, is_toolcrib_entry, merge_entries, without_token};
+use crate::atomic_file;
+use crate::output::Output;
+use crate::replaced_entries::{EntryTarget, ReplacedEntries};
+use crate::running_host;
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Connect) -> Exit {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &ConnectArgs) -> Exit {
     match connect(settings, out, args) {
         Ok(()) => Exit::Done,
         Err(text) => {
-            out.error(&text);
+            out.print_error(&text);
             Exit::Failed
         }
     }
 }
 
-fn connect(settings: &Settings, out: &Out, args: &Connect) -> Result<(), String> {
-    let system = if cfg!(target_os = "macos") { System::MacOs } else { System::Linux };
-    let person = Person::of(&settings.world, system).ok_or("HOME is not set")?;
+fn connect(settings: &Settings, out: &Output, args: &ConnectArgs) -> Result<(), String> {
+    let system = if cfg!(target_os = "macos") { Platform::MacOs } else { Platform::Linux };
+    let person = UserFolders::from_env(&settings.environment, system).ok_or("HOME is not set")?;
     let Some(client) = args.client else {
-        list(settings, out, &person);
+        list_clients(settings, out, &person);
         return Ok(());
     };
-    let target = Target::new(client, chosen(settings, args, &person, client)?)?;
+    let target = ClientTarget::new(client, choose_file(settings, args, &person, client)?)?;
     if args.undo {
-        let done = target.undo()?;
-        target.revoke(settings)?;
-        tell(settings, out, &target, &done);
+        let outcome = target.undo()?;
+        target.revoke_token(settings)?;
+        report_outcome(settings, out, &target, &outcome);
         return Ok(());
     }
-    let wanted = target.wanted(settings, out, args)?;
+    let planned = target.plan_entry(settings, out, args)?;
     if args.print {
-        print(settings, out, &target, &wanted.entry);
+        print_entry(settings, out, &target, &planned.entry);
         return Ok(());
     }
-    let edited = target.edited(&wanted.entry)?;
-    let done = target.write(&wanted, &edited);
-    if let (Err(_), Some(token)) = (&done, target.new_token(&wanted.entry)) {
-        // Nobody has it.
+    let edited = target.edit_text(&planned.entry)?;
+    let outcome = target.write(&planned, &edited);
+    if let (Err(_), Some(token)) = (&outcome, target.new_token(&planned.entry)) {
+        // The entry was not written, so no client has this token.
         target.end_token(settings, token)?;
     }
-    tell(settings, out, &target, &done?);
+    report_outcome(settings, out, &target, &outcome?);
     Ok(())
 }
 
-/// The file that is meant: a person's own, unless the workspace's is asked for.
-fn chosen(
+/// Returns the user's own file, or the workspace's file with `--project`.
+fn choose_file(
     settings: &Settings,
-    args: &Connect,
-    person: &Person,
-    client: Client,
+    args: &ConnectArgs,
+    person: &UserFolders,
+    client: ConnectClient,
 ) -> Result<PathBuf, String> {
     if !args.project {
-        return Ok(client.own_file(person, settings.root()));
+        return Ok(client.user_file(person, settings.root()));
     }
     let file = client.project_file(person, settings.root());
-    file.ok_or_else(|| format!("{} reads no file of a workspace; leave --project out", client.name))
+    file.ok_or_else(|| format!("{} has no workspace file; omit --project", client.name))
 }
 
-/// What was done to a file.
+/// Outcome of `connect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Done {
+enum ConnectOutcome {
     Written,
     Updated,
-    /// What led to another workspace leads to this one now.
-    Replaced(Place),
+    /// The entry pointed to another workspace and points to this one now.
+    Replaced(EntryTarget),
     Unchanged,
-    /// The file is as it was before.
+    /// The file has its original content again.
     Restored,
-    /// What was replaced is there again.
-    Returned(Option<Place>),
-    /// Only the entry was taken out, since others have changed the file.
+    /// The replaced entry is back.
+    Returned(Option<EntryTarget>),
+    /// Only the entry was removed, because the file has changed since.
     Removed,
-    /// There was nothing to take out.
-    Nothing,
+    /// There was no entry to remove.
+    NotConnected,
 }
 
-/// What is to be written.
-struct Wanted {
+/// The entry to write.
+struct PlannedEntry {
     entry: Json,
-    /// The other workspace that the entry before it leads to.
-    instead: Option<Place>,
+    /// The other workspace that the existing entry points to.
+    replaces: Option<EntryTarget>,
 }
 
-/// A client's file as it is.
-struct Target {
-    client: Client,
+/// A client's configuration file and its Toolcrib entry.
+struct ClientTarget {
+    client: ConnectClient,
     file: PathBuf,
     text: Option<String>,
-    /// The entry that is there.
+    /// The existing entry.
     entry: Option<Json>,
 }
 
-impl Target {
-    fn new(client: Client, file: PathBuf) -> Result<Self, String> {
-        // What leads elsewhere stays what it is: the file at its end is changed.
+impl ClientTarget {
+    fn new(client: ConnectClient, file: PathBuf) -> Result<Self, String> {
+        // A symbolic link stays a link: the file it points to is changed.
         let file = file.canonicalize().unwrap_or(file);
         let text = read(&file)?;
         let text_or_none = text.as_deref().unwrap_or_default();
-        let entry = entry(client.syntax, text_or_none, &client.path())
-            .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
-        if let Some(entry) = entry.as_ref().filter(|entry| !is_ours(entry) && !entry.is_null()) {
+        let entry = find_entry(client.syntax, text_or_none, &client.path())
+            .map_err(|error| format!("cannot parse {}: {error}", file.display()))?;
+        if let Some(entry) = entry.as_ref().filter(|entry| !is_toolcrib_entry(entry) && !entry.is_null()) {
             let kind = if entry.is_object() { "another server" } else { "something else" };
             let [section, name] = client.path();
             let file = file.display();
-            return Err(format!("{file} has {kind} at `{section}.{name}`; it is left as it is"));
+            return Err(format!("{file} has {kind} at `{section}.{name}`; the file is not changed"));
         }
         let entry = entry.filter(|entry| !entry.is_null());
-        Ok(Target { client, file, text, entry })
+        Ok(ClientTarget { client, file, text, entry })
     }
 
-    /// The entry as it is to be, with what a person added to the one that is there.
-    fn wanted(&self, settings: &Settings, out: &Out, args: &Connect) -> Result<Wanted, String> {
-        if args.http && !self.client.takes_addresses() {
+    /// Builds the new entry, with the keys that the user added to the existing one.
+    fn plan_entry(&self, settings: &Settings, out: &Output, args: &ConnectArgs) -> Result<PlannedEntry, String> {
+        if args.http && !self.client.supports_http() {
             let name = self.client.name;
             return Err(format!(
-                "{name} only takes servers that it starts itself; leave --http out"
+                "{name} does not support servers over HTTP; omit --http"
             ));
         }
-        // Where nothing is asked there, it does not matter that nothing can be.
-        let usual = || usual_address(settings).unwrap_or_default();
-        let url = if args.http { address(settings)? } else { usual() };
-        let instead = self.entry.as_ref().and_then(Place::of);
-        let instead = instead.filter(|place| !place.is_of(settings.root(), &url));
+        // Without `--http` the URL is only compared, so an invalid gateway address does not matter.
+        let usual = || configured_url(settings).unwrap_or_default();
+        let url = if args.http { running_address(settings)? } else { usual() };
+        let replaces = self.entry.as_ref().and_then(EntryTarget::from_entry);
+        let replaces = replaces.filter(|place| !place.is_workspace(settings.root(), &url));
         let way = match args.http {
-            true => self.http(settings, out, args, url, instead.is_some())?,
-            false => start(settings)?,
+            true => self.http_transport(settings, out, args, url, replaces.is_some())?,
+            false => stdio_transport(settings)?,
         };
-        let entry = self.client.entry(&way).ok_or("this client knows no such way")?;
-        let before = self.entry.as_ref().map(|before| match instead {
-            Some(_) => merged(&entry, &without_token(before)),
-            None => merged(&entry, before),
+        let entry = self.client.entry(&way).ok_or("this client does not support the transport")?;
+        let before = self.entry.as_ref().map(|before| match replaces {
+            Some(_) => merge_entries(&entry, &without_token(before)),
+            None => merge_entries(&entry, before),
         });
-        Ok(Wanted { entry: before.unwrap_or(entry), instead })
+        Ok(PlannedEntry { entry: before.unwrap_or(entry), replaces })
     }
 
-    fn http(
+    fn http_transport(
         &self,
         settings: &Settings,
-        out: &Out,
-        args: &Connect,
+        out: &Output,
+        args: &ConnectArgs,
         url: String,
         is_other: bool,
-    ) -> Result<Way, String> {
-        let known = self.entry.as_ref().and_then(dialog_of).map(str::to_owned);
+    ) -> Result<EntryTransport, String> {
+        let known = self.entry.as_ref().and_then(entry_dialog).map(str::to_owned);
         let dialog = match known {
             Some(known) => known,
             None => {
-                let chance = getrandom::u32().map_err(|_| "no randomness to be had")?;
+                let chance = getrandom::u32().map_err(|_| "cannot read random bytes from the system")?;
                 format!("{}-{chance:08x}", self.client.word)
             }
         };
-        let token = self.token(settings, out, args, is_other)?;
-        Ok(Way::Http { url, dialog, token })
+        let token = self.client_token(settings, out, args, is_other)?;
+        Ok(EntryTransport::Http { url, dialog, token })
     }
 
-    /// The file as it is to be.
-    fn edited(&self, wanted: &Json) -> Result<String, String> {
+    /// Returns the file's text with the new entry.
+    fn edit_text(&self, planned: &Json) -> Result<String, String> {
         let text = self.text.as_deref().unwrap_or_default();
-        let edited = with_entry(self.client.syntax, text, &self.client.path(), wanted);
-        edited.map_err(|error| self.unwritten(&error, wanted))
+        let edited = with_entry(self.client.syntax, text, &self.client.path(), planned);
+        edited.map_err(|error| self.edit_error(&error, planned))
     }
 
-    fn write(&self, wanted: &Wanted, edited: &str) -> Result<Done, String> {
-        let done = match (&self.entry, &wanted.instead) {
-            (Some(entry), _) if *entry == wanted.entry => return Ok(Done::Unchanged),
+    fn write(&self, planned: &PlannedEntry, edited: &str) -> Result<ConnectOutcome, String> {
+        let outcome = match (&self.entry, &planned.replaces) {
+            (Some(entry), _) if *entry == planned.entry => return Ok(ConnectOutcome::Unchanged),
             (Some(entry), Some(place)) => {
-                self.replaced().add(entry)?;
-                Done::Replaced(place.clone())
+                self.replaced().push(entry)?;
+                ConnectOutcome::Replaced(place.clone())
             }
-            (Some(_), None) => Done::Updated,
-            (None, _) => Done::Written,
+            (Some(_), None) => ConnectOutcome::Updated,
+            (None, _) => ConnectOutcome::Written,
         };
-        // With an entry of ours in it a file is not what was there before.
+        // A file that already has a Toolcrib entry is not the original, so it gets no backup.
         if let (None, Some(text)) = (&self.entry, &self.text) {
-            file::write(&self.backup(), text.as_bytes(), self.mode())?;
+            atomic_file::write_atomically(&self.backup(), text.as_bytes(), self.mode())?;
         }
-        file::write(&self.file, edited.as_bytes(), self.mode())?;
-        if done == Done::Written {
-            self.replaced().forget()?;
+        atomic_file::write_atomically(&self.file, edited.as_bytes(), self.mode())?;
+        if outcome == ConnectOutcome::Written {
+            self.replaced().clear()?;
         }
-        Ok(done)
+        Ok(outcome)
     }
 
-    /// The entry that was replaced, where there was one, or else the file without any.
-    fn undo(&self) -> Result<Done, String> {
-        let (Some(text), Some(entry)) = (&self.text, &self.entry) else { return Ok(Done::Nothing) };
+    /// Restores the replaced entry if there is one, or else removes the entry.
+    fn undo(&self) -> Result<ConnectOutcome, String> {
+        let (Some(text), Some(entry)) = (&self.text, &self.entry) else { return Ok(ConnectOutcome::NotConnected) };
         let Some(before) = self.replaced().newest(entry)? else {
-            self.replaced().forget()?;
-            return self.take_out(text, entry);
+            self.replaced().clear()?;
+            return self.remove_entry(text, entry);
         };
         let edited = with_entry(self.client.syntax, text, &self.client.path(), &before);
-        let edited = edited.map_err(|error| self.unwritten(&error, &before))?;
-        file::write(&self.file, edited.as_bytes(), self.mode())?;
-        self.replaced().given_back(entry)?;
-        Ok(Done::Returned(Place::of(&before)))
+        let edited = edited.map_err(|error| self.edit_error(&error, &before))?;
+        atomic_file::write_atomically(&self.file, edited.as_bytes(), self.mode())?;
+        self.replaced().drop_newest(entry)?;
+        Ok(ConnectOutcome::Returned(EntryTarget::from_entry(&before)))
     }
 
-    /// Exactly what was there, if nobody has changed the file since: putting the entry into what was there must
-    /// give what is there.
-    fn take_out(&self, text: &str, entry: &Json) -> Result<Done, String> {
+    /// Restores the original file if it was not changed since. The file is unchanged if adding the entry to the backup
+    /// gives the current text.
+    fn remove_entry(&self, text: &str, entry: &Json) -> Result<ConnectOutcome, String> {
         let (syntax, path) = (self.client.syntax, self.client.path());
         let before = read(&self.backup())?;
         let again = with_entry(syntax, before.as_deref().unwrap_or_default(), &path, entry);
@@ -228,36 +228,36 @@ impl Target {
         };
         match (is_unchanged, before) {
             (true, Some(before)) => {
-                file::write(&self.file, before.as_bytes(), self.mode())?;
+                atomic_file::write_atomically(&self.file, before.as_bytes(), self.mode())?;
                 fs::remove_file(self.backup()).map_err(|error| failed(&self.backup(), error))?;
-                Ok(Done::Restored)
+                Ok(ConnectOutcome::Restored)
             }
             (true, None) => {
                 fs::remove_file(&self.file).map_err(|error| failed(&self.file, error))?;
-                Ok(Done::Restored)
+                Ok(ConnectOutcome::Restored)
             }
             (false, _) => {
                 let without = without_entry(syntax, text, &path);
                 let without = without.map_err(|error| {
                     format!(
-                        "{} is left as it is: {error}; take the entry out by hand",
+                        "{} is not changed: {error}; remove the entry by hand",
                         self.file.display()
                     )
                 })?;
-                file::write(&self.file, without.as_bytes(), self.mode())?;
-                Ok(Done::Removed)
+                atomic_file::write_atomically(&self.file, without.as_bytes(), self.mode())?;
+                Ok(ConnectOutcome::Removed)
             }
         }
     }
 
-    fn unwritten(&self, error: &EditError, wanted: &Json) -> String {
-        let (file, snippet) = (self.file.display(), self.snippet(wanted));
-        format!("{file} is left as it is: {error}. Put this into it by hand:\n{snippet}")
+    fn edit_error(&self, error: &EditError, planned: &Json) -> String {
+        let (file, snippet) = (self.file.display(), self.snippet(planned));
+        format!("{file} is not changed: {error}. Add this entry by hand:\n{snippet}")
     }
 
-    /// What a file would be that has nothing else.
-    fn snippet(&self, wanted: &Json) -> String {
-        with_entry(self.client.syntax, "", &self.client.path(), wanted).unwrap_or_default()
+    /// Returns a file that contains only the entry.
+    fn snippet(&self, planned: &Json) -> String {
+        with_entry(self.client.syntax, "", &self.client.path(), planned).unwrap_or_default()
     }
 
     fn backup(&self) -> PathBuf {
@@ -265,47 +265,47 @@ impl Target {
         self.file.with_file_name(format!("{name}.toolcrib-backup"))
     }
 
-    fn replaced(&self) -> Replaced {
-        Replaced::beside(&self.file)
+    fn replaced(&self) -> ReplacedEntries {
+        ReplacedEntries::beside(&self.file)
     }
 
     fn mode(&self) -> u32 {
         let found = fs::metadata(&self.file);
-        found.map_or(file::PRIVATE, |found| found.permissions().mode() & 0o7777)
+        found.map_or(atomic_file::PRIVATE_MODE, |found| found.permissions().mode() & 0o7777)
     }
 }
 
-/// Where the host of the workspace is that runs, or else the one that would without further words.
-fn address(settings: &Settings) -> Result<String, String> {
+/// Returns the URL of the workspace's running host, or else the configured URL.
+fn running_address(settings: &Settings) -> Result<String, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let running = runtime.block_on(running::find(settings));
+    let running = runtime.block_on(running_host::find(settings));
     match running.and_then(|running| running.url) {
         Some(url) => Ok(format!("{url}/mcp")),
-        None => usual_address(settings),
+        None => configured_url(settings),
     }
 }
 
-fn usual_address(settings: &Settings) -> Result<String, String> {
-    Ok(format!("http://{}/mcp", serve::configured(&settings.effective().gateway)?))
+fn configured_url(settings: &Settings) -> Result<String, String> {
+    Ok(format!("http://{}/mcp", serve::configured_address(&settings.compile_trusted().gateway)?))
 }
 
-/// This very program, for this root and these files.
-fn start(settings: &Settings) -> Result<Way, String> {
+/// Returns an entry that starts this program for this workspace and these files.
+fn stdio_transport(settings: &Settings) -> Result<EntryTransport, String> {
     let text = |path: &Path| {
         let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| format!("{} is no text, and cannot be written", path.display()))
+        text.ok_or_else(|| format!("the path {} is not valid Unicode and cannot be written to the file", path.display()))
     };
     let program = std::env::current_exe();
-    let program = program.map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    let program = program.map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let mut args: Vec<String> = ["serve", "--stdio", "--root"].map(str::to_owned).to_vec();
     args.push(text(settings.root())?);
-    if let Some(named) = &settings.workspace.named {
+    if let Some(named) = &settings.workspace.config_file {
         args.extend(["--config".to_owned(), text(&named.path)?]);
         let dialect = named.dialect.map(|dialect| dialect.as_str().to_owned());
         args.extend(dialect.into_iter().flat_map(|word| ["--dialect".to_owned(), word]));
     }
-    Ok(Way::Start { program: text(&program)?, args })
+    Ok(EntryTransport::Stdio { program: text(&program)?, args })
 }
 
 fn read(path: &Path) -> Result<Option<String>, String> {

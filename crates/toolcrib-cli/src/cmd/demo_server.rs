@@ -1,4 +1,4 @@
-//! `toolcrib demo-server`: a small MCP server, on standard streams or over HTTP.
+//! `toolcrib demo-server`: runs the demo server on standard streams or over HTTP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,54 +11,54 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Exit;
-use crate::args::DemoServer;
-use crate::demo::{Hub, State, http, stdio};
-use crate::out::Out;
+use crate::args::DemoServerArgs;
+use crate::demo::{DemoServer, State, http, stdio};
+use crate::output::Output;
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &DemoServer) -> Exit {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &DemoServerArgs) -> Exit {
     let served = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))
         .and_then(|runtime| {
             let served = runtime.block_on(serve(settings, out, args));
-            // Reading standard input cannot be called off, so its end is not waited for.
+            // A read from standard input cannot be cancelled, so the runtime does not wait for it.
             runtime.shutdown_background();
             served
         });
     match served {
         Ok(()) => Exit::Done,
         Err(text) => {
-            out.error(&text);
+            out.print_error(&text);
             Exit::Failed
         }
     }
 }
 
-/// Until the client goes, or somebody ends us; then what is under way gets an answer.
-async fn serve(settings: &Settings, out: &Out, args: &DemoServer) -> Result<(), String> {
-    let hub = Arc::new(Hub::new(State::default()));
-    let mut serving = pin!(speak(settings, out, args, Arc::clone(&hub)));
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
+/// Serves until the client disconnects or a signal arrives. Requests in flight then get a response.
+async fn serve(settings: &Settings, out: &Output, args: &DemoServerArgs) -> Result<(), String> {
+    let server = Arc::new(DemoServer::new(State::default()));
+    let mut serving = pin!(serve_transport(settings, out, args, Arc::clone(&server)));
+    let mut terminate = watch_signal(SignalKind::terminate())?;
+    let mut interrupt = watch_signal(SignalKind::interrupt())?;
     tokio::select! {
         served = &mut serving => return served,
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    hub.close();
+    server.close();
     serving.await
 }
 
-async fn speak(
+async fn serve_transport(
     settings: &Settings,
-    out: &Out,
-    args: &DemoServer,
-    hub: Arc<Hub>,
+    out: &Output,
+    args: &DemoServerArgs,
+    server: Arc<DemoServer>,
 ) -> Result<(), String> {
     let Some(address) = args.http else {
-        let served = stdio::serve(hub, tokio::io::stdin(), tokio::io::stdout()).await;
+        let served = stdio::serve(server, tokio::io::stdin(), tokio::io::stdout()).await;
         return served.map_err(|error| format!("cannot read standard input: {error}"));
     };
     let failed = |error: io::Error| format!("cannot listen on {address}: {error}");
@@ -66,13 +66,13 @@ async fn speak(
     let address: SocketAddr = listener.local_addr().map_err(failed)?;
     let url = format!("http://{address}{}", http::PATH);
     match settings.json {
-        true => out.json(&json!({ "url": url })),
-        false => out.result(&format!("{url}\n")),
+        true => out.print_json(&json!({ "url": url })),
+        false => out.print_result(&format!("{url}\n")),
     }
-    http::serve(hub, listener).await;
+    http::serve(server, listener).await;
     Ok(())
 }
 
-fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, String> {
+fn watch_signal(kind: SignalKind) -> Result<tokio::signal::unix::Signal, String> {
     signal(kind).map_err(|error| format!("cannot watch for signals: {error}"))
 }

@@ -1,4 +1,4 @@
-//! `toolcrib doctor`: starts each server once and reports what is to be known of it.
+//! `toolcrib doctor`: starts each server once and reports what it supports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::runtime::Builder;
 use toolcrib_config::model::host;
 use toolcrib_config::{Config, Problem, ServerSpec};
 use toolcrib_upstream::auth::Accounts;
-use toolcrib_upstream::conn::peer::NoRequests;
-use toolcrib_upstream::conn::{Caller, Memory, News, ServerLimit, World};
-use toolcrib_upstream::process::{Graces, Held, Instance};
-use toolcrib_upstream::secrets::{Keep, KeepError, Means, Sources, Standing};
+use toolcrib_upstream::conn::peer::RefuseRequests;
+use toolcrib_upstream::conn::{SessionClient, TraitCache, ConnUpdate, ServerLimit, ConnContext};
+use toolcrib_upstream::process::{GracePeriods, ContainmentStatus, Instance};
+use toolcrib_upstream::secrets::{CredentialStore, CredentialStoreError, StoreContext, SecretSources, StorageStatus};
 use toolcrib_upstream::signals::chain;
 use toolcrib_upstream::supervise::{
-    Examined, Found, Supervisor, Terms, Watcher, Whose, clear, examine,
+    ServerExamination, ServerSummary, Supervisor, ServerOptions, SupervisorListener, ConnRole, reap_orphans, examine,
 };
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
@@ -24,32 +24,32 @@ use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Framing};
 
 use crate::Exit;
-use crate::account::wake;
-use crate::args::Doctor;
-use crate::hosted::Stop;
-use crate::inputs;
-use crate::out::Out;
-use crate::report::{plural, problems};
+use crate::server_account::notify_host;
+use crate::args::DoctorArgs;
+use crate::host_access::StopSignals;
+use crate::input_prompts;
+use crate::output::Output;
+use crate::problem_report::{plural, render_problems};
 use crate::settings::Settings;
-use crate::shown::{bold, printable};
-use crate::trust;
+use crate::terminal_text::{bold_style, printable};
+use crate::trust_prompt;
 
-/// Servers that are started side by side.
-const AT_A_TIME: usize = 8;
+/// Number of servers that are started concurrently.
+const CONCURRENT_SERVERS: usize = 8;
 
-/// What killed hosts left is ended within this time, or left for the next start.
-const CLEARING: Duration = Duration::from_secs(10);
+/// Time limit for stopping processes of killed hosts. Processes that remain are left for the next start.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
-    if let Err(text) = trust::ask(settings, out, None) {
-        out.error(&text);
+pub(crate) fn run(settings: &Settings, out: &Output, args: &DoctorArgs) -> Exit {
+    if let Err(text) = trust_prompt::ask_trust(settings, out, None) {
+        out.print_error(&text);
         return Exit::Failed;
     }
-    let config = settings.effective();
-    let chosen = match chosen(&config, args.server.as_deref()) {
+    let config = settings.compile_trusted();
+    let chosen = match choose_servers(&config, args.server.as_deref()) {
         Ok(chosen) => chosen,
         Err(text) => {
-            out.error(&printable(&text));
+            out.print_error(&printable(&text));
             return Exit::Usage;
         }
     };
@@ -58,26 +58,26 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Doctor) -> Exit {
         .build()
         .map_err(|error| format!("cannot start: {error}"))
         .and_then(|runtime| {
-            let seen = runtime.block_on(look(settings, out, &config, chosen));
-            // What still reads files cannot be called off, so its end is not waited for.
+            let seen = runtime.block_on(examine_servers(settings, out, &config, chosen));
+            // Blocking file reads cannot be cancelled, so the runtime does not wait for them.
             runtime.shutdown_background();
             seen
         });
     match seen {
-        Ok(Some(seen)) => report(settings, out, &config, &seen),
+        Ok(Some(seen)) => print_report(settings, out, &config, &seen),
         Ok(None) => {
-            out.note("interrupted");
+            out.print_note("interrupted");
             Exit::Interrupted
         }
         Err(text) => {
-            out.error(&text);
+            out.print_error(&text);
             Exit::Failed
         }
     }
 }
 
-/// What was asked for; what is switched off is not started.
-fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, String> {
+/// Returns the named server, or all enabled servers.
+fn choose_servers(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, String> {
     let Some(name) = name else {
         let on = config.servers.iter().filter(|spec| spec.policy.enabled);
         return Ok(on.cloned().map(Arc::new).collect());
@@ -89,170 +89,170 @@ fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<Arc<ServerSpec>>, S
     };
     let spec = config.server(name).ok_or_else(none)?;
     match spec.is_withheld() {
-        true => Err(trust::withheld(name)),
+        true => Err(trust_prompt::withheld_message(name)),
         false => Ok(vec![Arc::new(spec.clone())]),
     }
 }
 
-/// What was looked at.
-struct Seen {
-    servers: Vec<(Arc<ServerSpec>, Examined)>,
-    /// How credentials are kept, and where.
-    credentials: Result<Standing, KeepError>,
+/// Result of the examination.
+struct Examination {
+    servers: Vec<(Arc<ServerSpec>, ServerExamination)>,
+    /// The storage of credentials.
+    credentials: Result<StorageStatus, CredentialStoreError>,
     folder: PathBuf,
-    /// Which processes are certain to end with a server.
-    held: Held,
+    /// The processes that certainly end with their server.
+    held: ContainmentStatus,
 }
 
-/// Nothing where a signal has called it off.
-async fn look(
+/// Examines the servers. Returns `None` if a signal interrupted it.
+async fn examine_servers(
     settings: &Settings,
-    out: &Out,
+    out: &Output,
     config: &Config,
     chosen: Vec<Arc<ServerSpec>>,
-) -> Result<Option<Seen>, String> {
+) -> Result<Option<Examination>, String> {
     let state = settings.state_folder()?;
-    let keep = settings.keep(config.host.credentials.into())?;
+    let credential_store = settings.credential_store(config.host.credentials.into())?;
     let specs = chosen.iter().map(|spec| &**spec);
-    let answered = inputs::ask(out, config, specs, &keep, |_| ()).await?;
+    let answered = input_prompts::ask_missing(out, config, specs, &credential_store, |_| ()).await?;
     for spec in chosen.iter().filter(|spec| answered.contains(&spec.key())) {
-        // It waits for nothing else, so that nobody has to be told how it ended.
-        wake(settings, spec, "connect").await;
+        // The result is not needed: the server only waited for the answers.
+        notify_host(settings, spec, "connect").await;
     }
-    // Before anything is started: questions end as any program does.
-    let mut stop = Stop::new()?;
-    let cleared = clear(&state, &settings.containment(), CLEARING).await;
+    // Signals are watched after the prompts, so that Ctrl-C ends a prompt, and before any server starts.
+    let mut stop = StopSignals::new()?;
+    let cleared = reap_orphans(&state, &settings.containment(), CLEAR_TIMEOUT).await;
     let cleared = cleared.map_err(|error| error.to_string())?;
     if !cleared.processes.killed.is_empty() {
         let count = plural(cleared.processes.killed.len(), "process");
-        out.note(&format!("ended {count} that a killed host had left"));
+        out.print_note(&format!("stopped {count} of a killed host"));
     }
     let instance = Instance::open_with(&state, &settings.containment());
     let instance = instance.map_err(|error| error.to_string())?;
-    let world = Arc::new(world(settings, config, keep.clone(), instance));
-    let supervisor = Supervisor::new(Arc::clone(&world), Arc::new(Deaf));
+    let world = Arc::new(build_context(settings, config, credential_store.clone(), instance));
+    let supervisor = Supervisor::new(Arc::clone(&world), Arc::new(NoListener));
     let count = chosen.len();
     let looks = chosen.into_iter().map(|spec| {
         let supervisor = &supervisor;
         async move {
-            let examined = examine(supervisor, Arc::clone(&spec), terms(settings, config)).await;
+            let examined = examine(supervisor, Arc::clone(&spec), server_options(settings, config)).await;
             (spec, examined)
         }
     });
-    let mut looks = stream::iter(looks).buffered(AT_A_TIME);
+    let mut looks = stream::iter(looks).buffered(CONCURRENT_SERVERS);
     let mut seen = Vec::new();
     let looking = async {
         while let Some(one) = looks.next().await {
             seen.push(one);
-            out.progress(&format!("looked at {} of {}", seen.len(), plural(count, "server")));
+            out.show_progress(&format!("examined {} of {}", seen.len(), plural(count, "server")));
         }
     };
     let is_over = tokio::select! {
         () = looking => true,
-        () = stop.heard() => false,
+        () = stop.recv() => false,
     };
     drop(looks);
-    out.progress("");
+    out.show_progress("");
     supervisor.close(config.host.reload.shutdown_limit()).await;
-    let held = world.instance.held();
+    let held = world.instance.containment();
     world.instance.close().await;
     if !is_over {
         return Ok(None);
     }
-    let folder = keep.folder().to_path_buf();
-    Ok(Some(Seen { servers: seen, credentials: keep.standing().await, folder, held }))
+    let folder = credential_store.folder().to_path_buf();
+    Ok(Some(Examination { servers: seen, credentials: credential_store.storage_status().await, folder, held }))
 }
 
-fn world(settings: &Settings, config: &Config, keep: Keep, instance: Instance) -> World {
-    let (env, tls) = (settings.world.variables(), Tls::default());
-    let means = Means {
+fn build_context(settings: &Settings, config: &Config, credential_store: CredentialStore, instance: Instance) -> ConnContext {
+    let (env, tls) = (settings.environment.variables(), Tls::default());
+    let means = StoreContext {
         instance: instance.clone(),
         env: env.clone(),
         cwd: settings.root().to_path_buf(),
         tls: tls.clone(),
     };
-    let accounts = Accounts::new(keep.clone(), tls.clone());
-    let sources = Sources::new(keep, means);
+    let accounts = Accounts::new(credential_store.clone(), tls.clone());
+    let sources = SecretSources::new(credential_store, means);
     sources.configure(config);
-    let host::Permissions { spawn, network, docker } = config.host.permissions;
-    World {
+    let host::HostPermissions { spawn, network, docker } = config.host.permissions;
+    ConnContext {
         instance,
         env,
         sources,
         tls,
         accounts,
         permissions: Permissions { spawn, network, docker }.into(),
-        graces: Graces::default(),
-        memory: Memory::default(),
-        connections: ServerLimit::default(),
-        client: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
+        graces: GracePeriods::default(),
+        traits: TraitCache::default(),
+        server_limit: ServerLimit::default(),
+        client_info: Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")),
     }
 }
 
-fn terms(settings: &Settings, config: &Config) -> Terms {
+fn server_options(settings: &Settings, config: &Config) -> ServerOptions {
     let caller =
-        Caller { capabilities: ClientCapabilities::default(), handler: Arc::new(NoRequests) };
-    Terms { cwd: settings.root().to_path_buf(), drain_kill: config.host.reload.drain_kill, caller }
+        SessionClient { capabilities: ClientCapabilities::default(), handler: Arc::new(RefuseRequests) };
+    ServerOptions { cwd: settings.root().to_path_buf(), drain_kill: config.host.reload.drain_kill, client: caller }
 }
 
-struct Deaf;
+struct NoListener;
 
-impl Watcher for Deaf {
-    fn hear(&self, _: u64, _: &Whose, _: News) {}
+impl SupervisorListener for NoListener {
+    fn on_update(&self, _: u64, _: &ConnRole, _: ConnUpdate) {}
 }
 
-fn report(settings: &Settings, out: &Out, config: &Config, all: &Seen) -> Exit {
+fn print_report(settings: &Settings, out: &Output, config: &Config, all: &Examination) -> Exit {
     let seen = &all.servers;
     let failed = seen.iter().filter(|(_, examined)| examined.outcome.is_err()).count();
-    let (word, text) = kept(&all.credentials);
+    let (word, text) = credential_storage_text(&all.credentials);
     if settings.json {
-        let servers: Vec<Json> = seen.iter().map(|(spec, one)| to_json(spec, one)).collect();
+        let servers: Vec<Json> = seen.iter().map(|(spec, one)| server_json(spec, one)).collect();
         let credentials = json!({"storage": word, "text": text, "folder": all.folder});
-        out.json(&json!({"ok": failed == 0, "servers": servers, "credentials": credentials,
-            "processes": held(&all.held), "problems": config.problems}));
+        out.print_json(&json!({"ok": failed == 0, "servers": servers, "credentials": credentials,
+            "processes": containment_json(&all.held), "problems": config.problems}));
     } else {
         let shown: Vec<&Problem> = config.problems.iter().collect();
-        out.result(&problems(config, &shown));
-        seen.iter().for_each(|(spec, one)| out.result(&human(spec, one)));
+        out.print_result(&render_problems(config, &shown));
+        seen.iter().for_each(|(spec, one)| out.print_result(&server_text(spec, one)));
         let folder = all.folder.display();
-        out.result(&format!("credentials are kept {text} in {folder}\n"));
-        let why = all.held.why.iter().map(|why| format!(" ({})", printable(why)));
-        let text = all.held.guarantee.text();
-        out.result(&format!("processes: {text}{}\n", why.collect::<String>()));
+        out.print_result(&format!("credentials are stored {text} in {folder}\n"));
+        let why = all.held.reason.iter().map(|why| format!(" ({})", printable(why)));
+        let text = all.held.guarantee.description();
+        out.print_result(&format!("processes: {text}{}\n", why.collect::<String>()));
         let good = seen.len() - failed;
-        out.note(&format!(
-            "{} looked at: {good} good, {failed} failed",
+        out.print_note(&format!(
+            "{} examined: {good} good, {failed} failed",
             plural(seen.len(), "server")
         ));
     }
     if failed > 0 || config.has_errors() { Exit::Failed } else { Exit::Done }
 }
 
-fn held(held: &Held) -> Json {
+fn containment_json(held: &ContainmentStatus) -> Json {
     let guarantee = held.guarantee;
     json!({
         "guarantee": guarantee.as_str(),
-        "text": guarantee.text(),
-        "why": held.why,
-        "all_end_with_host": guarantee.holds_at_the_end(),
-        "all_end_after_kill": guarantee.holds_after_a_kill(),
+        "text": guarantee.description(),
+        "why": held.reason,
+        "all_end_with_host": guarantee.covers_host_exit(),
+        "all_end_after_kill": guarantee.covers_host_kill(),
     })
 }
 
-/// How credentials are kept: a word for machines, and a sentence's part for people.
-fn kept(standing: &Result<Standing, KeepError>) -> (&'static str, String) {
+/// Describes how credentials are stored: a word for JSON and a phrase for people.
+fn credential_storage_text(standing: &Result<StorageStatus, CredentialStoreError>) -> (&'static str, String) {
     match standing {
-        Ok(Standing::Sealed) => {
+        Ok(StorageStatus::Sealed) => {
             ("sealed", "encrypted, with the key in the system's keyring,".to_owned())
         }
-        Ok(Standing::Plain) => {
-            ("file", "as they are, for their owner alone (`host.credentials: file`),".to_owned())
+        Ok(StorageStatus::Plain) => {
+            ("file", "unencrypted, readable by their owner only (`host.credentials: file`),".to_owned())
         }
-        Ok(Standing::PlainWithout(why)) => (
+        Ok(StorageStatus::PlainWithout(why)) => (
             "file",
-            format!("as they are, for their owner alone ({}),", printable(&why.to_string())),
+            format!("unencrypted, readable by their owner only ({}),", printable(&why.to_string())),
         ),
-        Ok(Standing::Refused(why)) => {
+        Ok(StorageStatus::Refused(why)) => {
             ("none", format!("not at all ({}): nothing is written", printable(&why.to_string())))
         }
         Err(error) => {
@@ -261,11 +261,11 @@ fn kept(standing: &Result<Standing, KeepError>) -> (&'static str, String) {
     }
 }
 
-fn to_json(spec: &ServerSpec, examined: &Examined) -> Json {
+fn server_json(spec: &ServerSpec, examined: &ServerExamination) -> Json {
     let found = examined.outcome.as_ref().ok();
-    let eras = found.map(|found| found.eras.iter().map(|era| word(*era)).collect::<Vec<_>>());
+    let eras = found.map(|found| found.eras.iter().map(|era| era_name(*era)).collect::<Vec<_>>());
     let oddities: Vec<Json> =
-        examined.oddities.iter().map(|odd| json!({"code": odd.code, "text": odd.text})).collect();
+        examined.findings.iter().map(|odd| json!({"code": odd.code, "text": odd.text})).collect();
     let error = examined.outcome.as_ref().err().map(|failure| {
         json!({"kind": failure.kind.as_str(), "code": failure.code, "message": failure.message,
             "fix": failure.fix})
@@ -275,10 +275,10 @@ fn to_json(spec: &ServerSpec, examined: &Examined) -> Json {
         "key": spec.key(),
         "transport": spec.transport.kind().as_str(),
         "ok": found.is_some(),
-        "start_ms": u64::try_from(examined.took.as_millis()).unwrap_or(u64::MAX),
+        "start_ms": u64::try_from(examined.elapsed.as_millis()).unwrap_or(u64::MAX),
         "eras": eras,
         "protocol_version": found.map(|found| found.version.as_str()),
-        "framing": found.and_then(|found| found.framing).map(framing),
+        "framing": found.and_then(|found| found.framing).map(framing_name),
         "name": found.and_then(|found| found.name.as_deref()),
         "version": found.and_then(|found| found.release.as_deref()),
         "tools": found.map(|found| found.tools),
@@ -291,19 +291,19 @@ fn to_json(spec: &ServerSpec, examined: &Examined) -> Json {
     })
 }
 
-fn human(spec: &ServerSpec, examined: &Examined) -> String {
+fn server_text(spec: &ServerSpec, examined: &ServerExamination) -> String {
     let (green, red, dim) = (
-        bold(anstyle::AnsiColor::Green),
-        bold(anstyle::AnsiColor::Red),
+        bold_style(anstyle::AnsiColor::Green),
+        bold_style(anstyle::AnsiColor::Red),
         anstyle::Style::new().dimmed(),
     );
-    let took = format!("{:.2} s", examined.took.as_secs_f64());
+    let took = format!("{:.2} s", examined.elapsed.as_secs_f64());
     let kind = spec.transport.kind().as_str();
     let mut text = match &examined.outcome {
         Ok(found) => {
-            let said = told(found);
+            let summary = summary_text(found);
             format!(
-                "{green}good{green:#}    {} {dim}{kind}, up in {took}{dim:#}\n{said}",
+                "{green}good{green:#}    {} {dim}{kind}, up in {took}{dim:#}\n{summary}",
                 printable(&spec.id)
             )
         }
@@ -318,7 +318,7 @@ fn human(spec: &ServerSpec, examined: &Examined) -> String {
             )
         }
     };
-    for odd in &examined.oddities {
+    for odd in &examined.findings {
         text += &format!("        odd: {} [{}]\n", printable(&odd.text), odd.code);
     }
     if examined.outcome.is_err() {
@@ -329,16 +329,16 @@ fn human(spec: &ServerSpec, examined: &Examined) -> String {
     text
 }
 
-fn told(found: &Found) -> String {
-    let eras: Vec<&str> = found.eras.iter().map(|era| word(*era)).collect();
-    let who = match (&found.name, &found.release) {
+fn summary_text(found: &ServerSummary) -> String {
+    let eras: Vec<&str> = found.eras.iter().map(|era| era_name(*era)).collect();
+    let server_name = match (&found.name, &found.release) {
         (Some(name), Some(release)) => format!("{} {}", printable(name), printable(release)),
         (Some(name), None) => printable(name),
         _ => "nameless".to_owned(),
     };
-    let framing = found.framing.map(|it| format!(", {}", framing(it))).unwrap_or_default();
+    let framing = found.framing.map(|it| format!(", {}", framing_name(it))).unwrap_or_default();
     format!(
-        "        {who}; speaks {} ({}){framing}\n        {}, {}, {}, {}\n",
+        "        {server_name}; speaks {} ({}){framing}\n        {}, {}, {}, {}\n",
         found.version.as_str(),
         eras.join(" and "),
         plural(found.tools, "tool"),
@@ -348,14 +348,14 @@ fn told(found: &Found) -> String {
     )
 }
 
-fn word(era: Era) -> &'static str {
+fn era_name(era: Era) -> &'static str {
     match era {
         Era::Legacy => "legacy",
         Era::Modern => "modern",
     }
 }
 
-fn framing(framing: Framing) -> &'static str {
+fn framing_name(framing: Framing) -> &'static str {
     match framing {
         Framing::Newline => "newline",
         Framing::ContentLength => "content_length",

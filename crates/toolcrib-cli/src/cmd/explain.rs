@@ -1,48 +1,48 @@
-//! `toolcrib explain`: the compiled configuration, each value with where it came from.
+//! `toolcrib explain`: prints the compiled configuration with the origin of each value.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Builder;
 use toolcrib::Store;
-use toolcrib::store::Limits;
-use toolcrib_config::{Config, ServerSpec, Show};
+use toolcrib::store::StoreLimits;
+use toolcrib_config::{Config, ServerSpec, SecretVisibility};
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
-use crate::args::Explain;
-use crate::out::Out;
-use crate::report::no_such_server;
+use crate::args::ExplainArgs;
+use crate::output::Output;
+use crate::problem_report::report_unknown_server;
 use crate::settings::Settings;
 
-/// How long the store is given to close.
-const CLOSING: Duration = Duration::from_secs(5);
+/// Time limit for closing the store.
+const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Explain) -> Exit {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &ExplainArgs) -> Exit {
     let mut config = settings.compile();
     if let Err(text) = apply_overrides(settings, &mut config) {
-        out.note(&format!("what was enabled or disabled by hand is not known: {text}"));
+        out.print_note(&format!("cannot read the servers enabled or disabled at run time: {text}"));
     }
-    let show = if args.reveal { Show::Revealed } else { Show::Masked };
+    let show = if args.reveal { SecretVisibility::Revealed } else { SecretVisibility::Masked };
     let only = match &args.server {
         Some(name) => match config.server(name) {
             Some(spec) => Some(spec),
-            None => return no_such_server(&config, out, name),
+            None => return report_unknown_server(&config, out, name),
         },
         None => None,
     };
     match (settings.json, only) {
-        (true, only) => out.json(&document(&config, only, show)),
-        (false, Some(spec)) => out.result(&config.explain_server(spec, show)),
-        (false, None) => out.result(&config.explain(show)),
+        (true, only) => out.print_json(&json_document(&config, only, show)),
+        (false, Some(spec)) => out.print_result(&config.explain_server(spec, show)),
+        (false, None) => out.print_result(&config.explain(show)),
     }
     if !settings.json && config.has_errors() {
-        out.note("some of the configuration is wrong and left out: see `toolcrib check`");
+        out.print_note("parts of the configuration are invalid and omitted: see `toolcrib check`");
     }
     Exit::Done
 }
 
-fn document(config: &Config, only: Option<&ServerSpec>, show: Show) -> Json {
+fn json_document(config: &Config, only: Option<&ServerSpec>, show: SecretVisibility) -> Json {
     let chosen = |spec: &&ServerSpec| only.is_none_or(|only| only.key() == spec.key());
     let origins: Map<String, Json> = config
         .servers
@@ -56,19 +56,19 @@ fn document(config: &Config, only: Option<&ServerSpec>, show: Show) -> Json {
     }
 }
 
-/// What somebody has enabled or disabled while a host ran, if there ever was one.
+/// Applies the servers that were enabled or disabled at run time, if a host ever ran here.
 fn apply_overrides(settings: &Settings, config: &mut Config) -> Result<(), String> {
-    let Some(state) = settings.state().filter(|state| Store::is_in(state)) else { return Ok(()) };
+    let Some(state) = settings.find_state_folder().filter(|state| Store::exists_in(state)) else { return Ok(()) };
     let runtime = Builder::new_current_thread().enable_all().build();
     let overrides = runtime.map_err(|error| error.to_string())?.block_on(async {
-        let store = Store::open(&state, Limits::default()).await.map_err(|error| chain(&error))?;
+        let store = Store::open(&state, StoreLimits::default()).await.map_err(|error| chain(&error))?;
         let overrides = store.overrides().await.map_err(|error| chain(&error));
-        store.close(CLOSING).await;
+        store.close(STORE_CLOSE_TIMEOUT).await;
         overrides
     })?;
     for spec in &mut config.servers {
         if let Some(over) = overrides.get(&spec.key()) {
-            *spec = spec.overridden(over.enabled, &over.who);
+            *spec = spec.with_override(over.enabled, &over.set_by);
         }
     }
     Ok(())

@@ -1,82 +1,82 @@
-//! `toolcrib import`: other clients' servers become a `toolcrib.yaml`.
+//! `toolcrib import`: converts other clients' servers to a `toolcrib.yaml`.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use toolcrib_config::{
-    Client, ClientFile, Config, Imported, Lookup, Named, Person, Problem, Show, System, Workspace,
+    ClientApp, ClientConfigFile, Config, ImportedConfig, Lookup, ConfigFile, UserFolders, Problem, SecretVisibility, Platform, Workspace,
     client_files, compile, import,
 };
 
 use crate::Exit;
-use crate::args::Import;
-use crate::clients::is_ours;
-use crate::file;
-use crate::out::Out;
-use crate::report::{plural, problems};
+use crate::args::ImportArgs;
+use crate::client_entries::is_toolcrib_entry;
+use crate::atomic_file;
+use crate::output::Output;
+use crate::problem_report::{plural, render_problems};
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Import) -> Exit {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &ImportArgs) -> Exit {
     match import_all(settings, out, args) {
-        Ok(done) => {
-            done.tell(settings, out);
+        Ok(outcome) => {
+            outcome.print(settings, out);
             Exit::Done
         }
         Err(text) => {
-            out.error(&text);
+            out.print_error(&text);
             Exit::Failed
         }
     }
 }
 
-/// What an import did.
-struct Done {
+/// Outcome of an import.
+struct ImportOutcome {
     written: PathBuf,
     backup: Option<PathBuf>,
-    found: Vec<Found>,
-    imported: Imported,
+    found: Vec<ClientServers>,
+    imported: ImportedConfig,
 }
 
-/// A client's file and what it holds.
-struct Found {
-    file: ClientFile,
+/// A client's file and its compiled servers.
+struct ClientServers {
+    file: ClientConfigFile,
     config: Config,
 }
 
-fn import_all(settings: &Settings, out: &Out, args: &Import) -> Result<Done, String> {
-    let target = target(settings, args)?;
+fn import_all(settings: &Settings, out: &Output, args: &ImportArgs) -> Result<ImportOutcome, String> {
+    let target = target_path(settings, args)?;
     if target.exists() && !args.force {
         let target = target.display();
         return Err(format!(
-            "{target} exists; it is kept. With --force it is replaced, after a backup"
+            "{target} exists and is not changed; --force replaces it after a backup"
         ));
     }
-    let found = found(settings, args)?;
+    let found = find_client_files(settings, args)?;
     if found.iter().all(|found| found.config.servers.is_empty()) {
-        found.iter().for_each(|found| tell_problems(out, found));
+        found.iter().for_each(|found| print_problems(out, found));
         return Err("no servers were found in the files of other clients".to_string());
     }
     let configs: Vec<Config> = found.iter().map(|found| found.config.clone()).collect();
     let imported = import(&configs);
-    let text = format!("{}{}", header(&found), imported.text);
-    let backup = file::replace(&target, text.as_bytes())?;
-    Ok(Done { written: target, backup, found, imported })
+    let text = format!("{}{}", file_header(&found), imported.text);
+    let backup = atomic_file::replace_with_backup(&target, text.as_bytes())?;
+    Ok(ImportOutcome { written: target, backup, found, imported })
 }
 
-fn target(settings: &Settings, args: &Import) -> Result<PathBuf, String> {
+fn target_path(settings: &Settings, args: &ImportArgs) -> Result<PathBuf, String> {
     let folder = match args.user {
         false => Some(settings.root()),
         true => settings.workspace.home.as_deref(),
     };
-    let folder = folder.ok_or("there is no folder for your own configuration; set HOME")?;
+    let folder = folder.ok_or("cannot find the folder of your own configuration; set HOME")?;
     Ok(folder.join("toolcrib.yaml"))
 }
 
-/// The files that are there. Into a person's own file go only their own, not those of the workspace.
-fn found(settings: &Settings, args: &Import) -> Result<Vec<Found>, String> {
-    let system = if cfg!(target_os = "macos") { System::MacOs } else { System::Linux };
-    let person = Person::of(&settings.world, system).ok_or("HOME is not set")?;
-    let wanted = |client: Client| args.client.as_ref().is_none_or(|only| only.0.contains(&client));
+/// Returns the existing client files. The user's own file gets only the user's files, not those of the workspace.
+fn find_client_files(settings: &Settings, args: &ImportArgs) -> Result<Vec<ClientServers>, String> {
+    let system = if cfg!(target_os = "macos") { Platform::MacOs } else { Platform::Linux };
+    let person = UserFolders::from_env(&settings.environment, system).ok_or("HOME is not set")?;
+    let wanted = |client: ClientApp| args.client.as_ref().is_none_or(|only| only.0.contains(&client));
     let in_root = |path: &Path| {
         path.starts_with(settings.root()) && !person.home.starts_with(settings.root())
     };
@@ -84,50 +84,50 @@ fn found(settings: &Settings, args: &Import) -> Result<Vec<Found>, String> {
     let there = files
         .into_iter()
         .filter(|file| wanted(file.client) && !(args.user && in_root(&file.path)))
-        .filter(|file| settings.world.file(&file.path) != toolcrib_config::File::Missing);
-    Ok(there.map(|file| read(settings, file)).collect())
+        .filter(|file| settings.environment.file(&file.path) != toolcrib_config::FileLookup::Missing);
+    Ok(there.map(|file| compile_client_file(settings, file)).collect())
 }
 
-fn read(settings: &Settings, file: ClientFile) -> Found {
-    let named = Named { path: file.path.clone(), dialect: Some(file.dialect) };
-    let workspace = Workspace { named: Some(named), ..settings.workspace.clone() };
-    let mut config = compile(&workspace, &settings.world);
-    // A client may have Toolcrib itself, and a host that starts itself would never end doing so.
-    config.servers.retain(|spec| !is_ours(&json!(spec.native(Show::Revealed))));
-    Found { config, file }
+fn compile_client_file(settings: &Settings, file: ClientConfigFile) -> ClientServers {
+    let named = ConfigFile { path: file.path.clone(), dialect: Some(file.dialect) };
+    let workspace = Workspace { config_file: Some(named), ..settings.workspace.clone() };
+    let mut config = compile(&workspace, &settings.environment);
+    // A client may be connected to Toolcrib. A host that imported that entry would start itself endlessly.
+    config.servers.retain(|spec| !is_toolcrib_entry(&json!(spec.native(SecretVisibility::Revealed))));
+    ClientServers { config, file }
 }
 
-fn header(found: &[Found]) -> String {
+fn file_header(found: &[ClientServers]) -> String {
     let from = found.iter().filter(|found| !found.config.servers.is_empty());
     let lines: String =
-        from.map(|found| format!("# Taken over from {}\n", found.file.path.display())).collect();
+        from.map(|found| format!("# Imported from {}\n", found.file.path.display())).collect();
     format!("{lines}# `toolcrib explain` shows every setting and where it comes from.\n")
 }
 
-fn tell_problems(out: &Out, found: &Found) {
+fn print_problems(out: &Output, found: &ClientServers) {
     let shown: Vec<&Problem> = found.config.problems.iter().collect();
-    out.result(&problems(&found.config, &shown));
+    out.print_result(&render_problems(&found.config, &shown));
 }
 
-impl Done {
-    fn tell(&self, settings: &Settings, out: &Out) {
+impl ImportOutcome {
+    fn print(&self, settings: &Settings, out: &Output) {
         if settings.json {
-            return out.json(&self.document());
+            return out.print_json(&self.document());
         }
-        self.found.iter().for_each(|found| tell_problems(out, found));
+        self.found.iter().for_each(|found| print_problems(out, found));
         for (id, key) in &self.imported.servers {
-            out.result(&format!("{id}  from {key}\n"));
+            out.print_result(&format!("{id}  from {key}\n"));
         }
         for (key, lost) in &self.imported.lost {
-            out.result(&format!("not carried over: `{lost}` of {key}\n"));
+            out.print_result(&format!("not carried over: `{lost}` of {key}\n"));
         }
         for rejected in self.rejected() {
-            out.result(&format!("not carried over: server {rejected}; see above\n"));
+            out.print_result(&format!("not carried over: server {rejected}; see above\n"));
         }
         let servers = plural(self.imported.servers.len(), "server");
-        out.note(&format!("wrote {servers} to {}", self.written.display()));
+        out.print_note(&format!("wrote {servers} to {}", self.written.display()));
         if let Some(backup) = &self.backup {
-            out.note(&format!("the file that was there is now {}", backup.display()));
+            out.print_note(&format!("the previous file is now {}", backup.display()));
         }
     }
 

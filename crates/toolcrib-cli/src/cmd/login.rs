@@ -1,204 +1,204 @@
-//! `toolcrib login`: tokens for a server, by way of a person's browser, and answers to what it asks for.
+//! `toolcrib login`: obtains tokens for a server through a browser, and answers for its inputs.
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
-use toolcrib_server::api::shape::Operated;
-use toolcrib_upstream::auth::{AuthError, Begun, LoggedIn, Login, Protected};
+use toolcrib_server::api::schema::OperationResult;
+use toolcrib_upstream::auth::{AuthError, LoginStart, LoginOutcome, Login, ProtectedServer};
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
-use crate::account::{self, Place, wake};
+use crate::server_account::{self, ServerAccount, notify_host};
 use crate::args;
 use crate::browser;
-use crate::callback::{Callback, Visit};
-use crate::hosted::is_up;
-use crate::out::Out;
+use crate::callback::{CallbackListener, BrowserRedirect};
+use crate::host_access::is_up;
+use crate::output::Output;
 use crate::settings::Settings;
-use crate::shown::{few, lines, printable};
+use crate::terminal_text::{name_list, printable_lines, printable};
 
-/// A person may have to look for a password first.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit for the login in the browser. The user may have to look for a password first.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &args::Login) -> Exit {
-    account::run(settings, out, &args.account, async |place| {
-        let is_answered = place.ask(out).await?;
-        let Some(server) = place.server().await? else {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &args::LoginArgs) -> Exit {
+    server_account::run(settings, out, &args.account, async |account| {
+        let is_answered = account.ask_inputs(out).await?;
+        let Some(server) = account.protected_server().await? else {
             return match is_answered {
-                true => Ok(not_needed(settings, out, place, is_answered).await),
-                false => Err(place.takes_none()),
+                true => Ok(report_not_needed(settings, out, account, is_answered).await),
+                false => Err(account.no_login_message()),
             };
         };
-        let begun = Visitor { place, server: &server, out }.log_in(args.no_browser).await;
-        let done = match begun {
-            Err(Told::NotNeeded) => {
-                return Ok(not_needed(settings, out, place, is_answered).await);
+        let result = LoginFlow { account, server: &server, out }.log_in(args.no_browser).await;
+        let outcome = match result {
+            Err(LoginError::NotNeeded) => {
+                return Ok(report_not_needed(settings, out, account, is_answered).await);
             }
-            Err(Told::Error(text)) => return Err(text),
-            Ok(done) => done,
+            Err(LoginError::Error(text)) => return Err(text),
+            Ok(outcome) => outcome,
         };
-        let host = wake(settings, &place.spec, "connect").await;
-        tell(settings, out, place, &done, host.as_ref());
+        let host = notify_host(settings, &account.spec, "connect").await;
+        report_login(settings, out, account, &outcome, host.as_ref());
         Ok(Exit::Done)
     })
 }
 
-enum Told {
+enum LoginError {
     NotNeeded,
     Error(String),
 }
 
-impl Told {
-    fn of(server: &Protected, error: &AuthError) -> Self {
+impl LoginError {
+    fn new(server: &ProtectedServer, error: &AuthError) -> Self {
         match error {
-            AuthError::NotNeeded => Told::NotNeeded,
+            AuthError::LoginNotNeeded => LoginError::NotNeeded,
             error => {
-                let fix = error.fix(&server.words());
-                Told::Error(format!("{}\n  {fix}", lines(&chain(error))))
+                let fix = error.fix(&server.login_args());
+                LoginError::Error(format!("{}\n  {fix}", printable_lines(&chain(error))))
             }
         }
     }
 }
 
-impl From<String> for Told {
+impl From<String> for LoginError {
     fn from(text: String) -> Self {
-        Told::Error(text)
+        LoginError::Error(text)
     }
 }
 
-/// Somebody who is about to log in.
-struct Visitor<'a> {
-    place: &'a Place<'a>,
-    server: &'a Protected,
-    out: &'a Out,
+/// One login attempt.
+struct LoginFlow<'a> {
+    account: &'a ServerAccount<'a>,
+    server: &'a ProtectedServer,
+    out: &'a Output,
 }
 
-impl Visitor<'_> {
-    async fn log_in(&self, no_browser: bool) -> Result<LoggedIn, Told> {
-        let accounts = &self.place.accounts;
-        let listening = self.listen().await?;
-        let redirect = listening.address();
-        self.out.progress(&format!("asking `{}` who gives its tokens", self.server.id));
-        let begun = accounts.begin_login(self.server, &redirect).await;
-        self.out.progress("");
-        match begun.map_err(|error| self.told(&error))? {
-            Begun::Done(done) => self.finished(Ok(done)),
-            Begun::Ask(login) if no_browser => {
-                // A browser on this machine must not wait for an answer there.
+impl LoginFlow<'_> {
+    async fn log_in(&self, no_browser: bool) -> Result<LoginOutcome, LoginError> {
+        let accounts = &self.account.accounts;
+        let listening = self.bind_callback().await?;
+        let redirect = listening.redirect_uri();
+        self.out.show_progress(&format!("looking up the token issuer of `{}`", self.server.id));
+        let result = accounts.start_login(self.server, &redirect).await;
+        self.out.show_progress("");
+        match result.map_err(|error| self.login_error(&error))? {
+            LoginStart::Done(outcome) => self.finish_login(Ok(outcome)),
+            LoginStart::Browser(login) if no_browser => {
+                // With `--no-browser` nothing reads the callback, so a browser on this machine must not reach it.
                 drop(listening);
-                self.pasted(*login).await
+                self.log_in_with_pasted_address(*login).await
             }
-            Begun::Ask(login) => self.visited(*login, listening).await,
+            LoginStart::Browser(login) => self.log_in_with_browser(*login, listening).await,
         }
     }
 
-    /// Where the issuer sends the browser: as the last time, if that place is free, since it may be registered.
-    async fn listen(&self) -> Result<Callback, String> {
-        let last = self.place.accounts.last_redirect(self.server).await;
-        let listening = Callback::listen(last.as_deref()).await;
+    /// Binds the redirect URI. The port of the last login is preferred, because that URI may be registered.
+    async fn bind_callback(&self) -> Result<CallbackListener, String> {
+        let last = self.account.accounts.registered_redirect(self.server).await;
+        let listening = CallbackListener::bind(last.as_deref()).await;
         listening.map_err(|error| format!("cannot listen for the browser: {error}"))
     }
 
-    async fn visited(&self, login: Login, listening: Callback) -> Result<LoggedIn, Told> {
-        let (out, address) = (self.out, login.address().to_string());
-        out.instruct(&format!("log in to `{}` at this address:\n  {address}", self.server.id));
-        if !browser::open(self.place.browser.as_deref(), &address) {
-            out.note("no browser could be opened here; open the address yourself, on this machine");
+    async fn log_in_with_browser(&self, login: Login, listening: CallbackListener) -> Result<LoginOutcome, LoginError> {
+        let (out, address) = (self.out, login.authorization_url().to_string());
+        out.print_instruction(&format!("log in to `{}` at this address:\n  {address}", self.server.id));
+        if !browser::open_url(self.account.browser.as_deref(), &address) {
+            out.print_note("cannot open a browser; open the address on this machine yourself");
         }
-        out.progress("waiting for the browser");
-        let visit = timeout(PATIENCE, listening.visit(|query| login.is_answer(query))).await;
-        let visit = visit.map_err(|_| "nobody came back from the browser in time".to_owned())?;
-        let Visit { query, reply } =
-            visit.map_err(|error| format!("cannot hear the browser: {error}"))?;
-        out.progress("");
-        let done = self.finished(login.finish(&query).await);
-        reply.say(done.is_ok()).await;
-        done
+        out.show_progress("waiting for the browser");
+        let visit = timeout(LOGIN_TIMEOUT, listening.wait_for_redirect(|query| login.is_response(query))).await;
+        let visit = visit.map_err(|_| "the login was not completed in the browser in time".to_owned())?;
+        let BrowserRedirect { query, reply } =
+            visit.map_err(|error| format!("cannot receive the browser's redirect: {error}"))?;
+        out.show_progress("");
+        let outcome = self.finish_login(login.finish(&query).await);
+        reply.send_outcome(outcome.is_ok()).await;
+        outcome
     }
 
-    async fn pasted(&self, login: Login) -> Result<LoggedIn, Told> {
-        let (out, address) = (self.out, login.address());
-        out.instruct(&format!(
+    async fn log_in_with_pasted_address(&self, login: Login) -> Result<LoginOutcome, LoginError> {
+        let (out, address) = (self.out, login.authorization_url());
+        out.print_instruction(&format!(
             "log in to `{}` at this address, in any browser:\n  {address}",
             self.server.id
         ));
-        out.instruct("the browser ends on a page that it cannot show; paste its address here:");
+        out.print_instruction("the browser ends on a page that it cannot load; paste the address of that page here:");
         let mut answer = String::new();
         let read = BufReader::new(tokio::io::stdin()).read_line(&mut answer).await;
         if read.map_err(|error| format!("cannot read the address: {error}"))? == 0 {
-            return Err(format!("no address was pasted: {}", self.place.changes()).into());
+            return Err(format!("no address was entered: {}", self.account.describe_changes()).into());
         }
-        self.finished(login.finish(&answer).await)
+        self.finish_login(login.finish(&answer).await)
     }
 
-    fn finished(&self, done: Result<LoggedIn, AuthError>) -> Result<LoggedIn, Told> {
-        let done = done.map_err(|error| self.told(&error))?;
-        self.place.change(format!("you are logged in to {}", self.place.shown()));
-        Ok(done)
+    fn finish_login(&self, outcome: Result<LoginOutcome, AuthError>) -> Result<LoginOutcome, LoginError> {
+        let outcome = outcome.map_err(|error| self.login_error(&error))?;
+        self.account.record_change(format!("you are logged in to {}", self.account.display_name()));
+        Ok(outcome)
     }
 
-    fn told(&self, error: &AuthError) -> Told {
-        Told::of(self.server, error)
+    fn login_error(&self, error: &AuthError) -> LoginError {
+        LoginError::new(self.server, error)
     }
 }
 
-/// It is reached without one; what a person was asked for may have been all that it missed.
-async fn not_needed(settings: &Settings, out: &Out, place: &Place<'_>, is_answered: bool) -> Exit {
+/// Reports that the server needs no login. It may have lacked only the answers.
+async fn report_not_needed(settings: &Settings, out: &Output, account: &ServerAccount<'_>, is_answered: bool) -> Exit {
     let host = match is_answered {
-        true => wake(settings, &place.spec, "connect").await,
+        true => notify_host(settings, &account.spec, "connect").await,
         false => None,
     };
-    let id = &place.spec.id;
+    let id = &account.spec.id;
     if settings.json {
         let host = host.as_ref().map_or(Json::Null, |host| json!(host));
-        out.json(&json!({
+        out.print_json(&json!({
             "server": id, "needed": false, "answered": is_answered, "host": host,
         }));
         return Exit::Done;
     }
     match is_answered {
-        true => out.result(&format!("`{id}` has the answers that it needs\n")),
-        false => out.result(&format!("`{id}` needs no login\n")),
+        true => out.print_result(&format!("`{id}` has the answers that it needs\n")),
+        false => out.print_result(&format!("`{id}` needs no login\n")),
     }
-    tell_host(out, host.as_ref());
+    report_host_state(out, host.as_ref());
     Exit::Done
 }
 
-fn tell(
+fn report_login(
     settings: &Settings,
-    out: &Out,
-    place: &Place<'_>,
-    done: &LoggedIn,
-    host: Option<&Operated>,
+    out: &Output,
+    account: &ServerAccount<'_>,
+    outcome: &LoginOutcome,
+    host: Option<&OperationResult>,
 ) {
-    let LoggedIn { issuer, scopes, expires_in, is_lasting } = done;
-    let id = &place.spec.id;
+    let LoginOutcome { issuer, scopes, expires_in, is_lasting } = outcome;
+    let id = &account.spec.id;
     if settings.json {
         let host = host.map_or(Json::Null, |host| json!(host));
-        out.json(&json!({
+        out.print_json(&json!({
             "server": id, "needed": true, "issuer": issuer, "scopes": scopes,
             "expires_in": expires_in, "renewable": is_lasting, "host": host,
         }));
         return;
     }
-    out.result(&format!("logged in to {} by {}\n", place.shown(), printable(issuer)));
+    out.print_result(&format!("logged in to {} by {}\n", account.display_name(), printable(issuer)));
     if !scopes.is_empty() {
-        out.note(&format!("for {}", few(scopes.iter().map(String::as_str))));
+        out.print_note(&format!("for {}", name_list(scopes.iter().map(String::as_str))));
     }
     if let (Some(seconds), false) = (expires_in, is_lasting) {
-        out.note(&format!("for {seconds} s; the issuer gave nothing to renew it with"));
+        out.print_note(&format!("valid for {seconds} s; the issuer gave no refresh token"));
     }
-    tell_host(out, host);
+    report_host_state(out, host);
 }
 
-fn tell_host(out: &Out, host: Option<&Operated>) {
+fn report_host_state(out: &Output, host: Option<&OperationResult>) {
     match host.map(|host| (&host.server, &host.error)) {
-        Some((server, _)) if is_up(server) => out.note("the host that runs has connected it"),
+        Some((server, _)) if is_up(server) => out.print_note("the running host has connected the server"),
         Some((server, Some(error))) => {
-            let why = lines(&error.message);
-            out.note(&format!("in the host that runs it is {}: {why}", server.state));
+            let why = printable_lines(&error.message);
+            out.print_note(&format!("in the running host the server is {}: {why}", server.state));
         }
         _ => {}
     }

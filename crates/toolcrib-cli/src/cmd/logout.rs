@@ -1,87 +1,87 @@
-//! `toolcrib logout`: what was given for a server is given back and forgotten.
+//! `toolcrib logout`: revokes and deletes the tokens and answers of a server.
 
 use serde_json::json;
-use toolcrib_upstream::auth::{LoggedOut, Protected};
+use toolcrib_upstream::auth::{LogoutOutcome, ProtectedServer};
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
-use crate::account::{self, Place, wake};
+use crate::server_account::{self, ServerAccount, notify_host};
 use crate::args;
-use crate::out::Out;
-use crate::report::plural;
+use crate::output::Output;
+use crate::problem_report::plural;
 use crate::settings::Settings;
-use crate::shown::lines;
+use crate::terminal_text::printable_lines;
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &args::Account) -> Exit {
-    account::run(settings, out, args, async |place| {
-        // Before the answers are forgotten: it may take them to reach the issuer.
-        let server = place.server().await;
-        let done = match &server {
-            Ok(Some(server)) => Some(logged_out(place, server).await?),
+pub(crate) fn run(settings: &Settings, out: &Output, args: &args::AccountArgs) -> Exit {
+    server_account::run(settings, out, args, async |account| {
+        // Runs before the answers are deleted, because reaching the issuer may require them.
+        let server = account.protected_server().await;
+        let outcome = match &server {
+            Ok(Some(server)) => Some(log_out(account, server).await?),
             Ok(None) | Err(_) => None,
         };
-        let forgotten = place.forget_answers().await?;
-        let was_known = done.as_ref().is_some_and(|done| done.was_known);
-        // Its sessions have what is forgotten until they end.
+        let forgotten = account.forget_answers().await?;
+        let was_known = outcome.as_ref().is_some_and(|outcome| outcome.was_known);
+        // Open sessions use the deleted credentials until they end.
         if was_known || forgotten > 0 {
-            wake(settings, &place.spec, "restart").await;
+            notify_host(settings, &account.spec, "restart").await;
         }
         match server {
             Err(text) if forgotten == 0 => return Err(text),
-            Ok(None) if !place.has_inputs() => return Err(place.takes_none()),
+            Ok(None) if !account.has_inputs() => return Err(account.no_login_message()),
             _ => {}
         }
-        tell(settings, out, place, done.as_ref(), forgotten);
+        report_logout(settings, out, account, outcome.as_ref(), forgotten);
         Ok(Exit::Done)
     })
 }
 
-async fn logged_out(place: &Place<'_>, server: &Protected) -> Result<LoggedOut, String> {
-    let done = place.accounts.logout(server).await.map_err(|error| chain(&error))?;
-    if done.was_known {
-        place.change(format!("you are logged out of {}", place.shown()));
+async fn log_out(account: &ServerAccount<'_>, server: &ProtectedServer) -> Result<LogoutOutcome, String> {
+    let outcome = account.accounts.logout(server).await.map_err(|error| chain(&error))?;
+    if outcome.was_known {
+        account.record_change(format!("you are logged out of {}", account.display_name()));
     }
-    Ok(done)
+    Ok(outcome)
 }
 
-fn tell(
+fn report_logout(
     settings: &Settings,
-    out: &Out,
-    place: &Place<'_>,
-    done: Option<&LoggedOut>,
+    out: &Output,
+    account: &ServerAccount<'_>,
+    outcome: Option<&LogoutOutcome>,
     forgotten: usize,
 ) {
-    let was_known = done.is_some_and(|done| done.was_known);
-    let revoked = done.and_then(|done| done.revoked.as_ref());
+    let was_known = outcome.is_some_and(|outcome| outcome.was_known);
+    let revoked = outcome.and_then(|outcome| outcome.revoked.as_ref());
     if settings.json {
         let is_revoked = matches!(revoked, Some(Ok(())));
-        out.json(&json!({
-            "server": place.spec.id, "was_known": was_known, "revoked": is_revoked,
+        out.print_json(&json!({
+            "server": account.spec.id, "was_known": was_known, "revoked": is_revoked,
             "answers_forgotten": forgotten,
         }));
         return;
     }
-    let shown = place.shown();
+    let shown = account.display_name();
     match (was_known, revoked) {
         (false, _) if forgotten == 0 => {
-            out.result(&format!("there is no login at {shown}\n"));
+            out.print_result(&format!("there is no login at {shown}\n"));
         }
         (false, _) => {}
         (true, Some(Ok(()))) => {
-            out.result(&format!("logged out of {shown}; its tokens were taken back\n"));
+            out.print_result(&format!("logged out of {shown}; its tokens were revoked\n"));
         }
         (true, None) => {
-            out.result(&format!("logged out of {shown}\n"));
-            out.note("its issuer takes no tokens back: they are good until they expire");
+            out.print_result(&format!("logged out of {shown}\n"));
+            out.print_note("its issuer cannot revoke tokens: they stay valid until they expire");
         }
         (true, Some(Err(error))) => {
-            out.result(&format!("logged out of {shown}\n"));
-            let why = lines(&chain(error));
-            out.note(&format!("its tokens are good until they expire: {why}"));
+            out.print_result(&format!("logged out of {shown}\n"));
+            let why = printable_lines(&chain(error));
+            out.print_note(&format!("its tokens stay valid until they expire: {why}"));
         }
     }
     if forgotten > 0 {
         let count = plural(forgotten, "answer");
-        out.result(&format!("{count} that only {shown} uses: forgotten\n"));
+        out.print_result(&format!("deleted {count} that only {shown} uses\n"));
     }
 }

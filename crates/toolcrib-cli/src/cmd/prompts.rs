@@ -1,60 +1,60 @@
-//! `toolcrib prompts`: the prompts that an agent sees.
+//! `toolcrib prompts`: lists the prompts of an agent.
 
 use serde::Deserialize;
-use toolcrib_server::api::shape::{PromptShape, Prompts as Listed};
+use toolcrib_server::api::schema::{PromptListItem, PromptList};
 
 use crate::Exit;
-use crate::args::Prompts;
-use crate::hosted;
-use crate::out::Out;
-use crate::report::plural;
+use crate::args::PromptsArgs;
+use crate::host_access;
+use crate::output::Output;
+use crate::problem_report::plural;
 use crate::settings::Settings;
-use crate::shown::{Table, brief, plain, printable};
+use crate::terminal_text::{Table, brief, plain_cell, printable};
 
-/// What a server says of an argument, as far as it is shown.
+/// The displayed members of a prompt argument.
 #[derive(Deserialize)]
-struct Argument {
+struct PromptArgument {
     name: String,
     #[serde(default)]
     required: bool,
 }
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Prompts) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let answer = hosted.list(&["prompts"], &args.who, &[]).await?;
-        let prompts = match answer.good::<Listed>()? {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &PromptsArgs) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let response = access.get_list(&["prompts"], &args.caller, &[]).await?;
+        let prompts = match response.into_result::<PromptList>()? {
             Ok(listed) => listed.prompts,
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         match settings.json {
-            true => out.raw(&answer.body),
+            true => out.print_raw_json(&response.body),
             false => {
-                out.result(&table(&prompts));
-                hosted.footnotes().await?;
-                out.note(&plural(prompts.len(), "prompt"));
+                out.print_result(&prompt_table(&prompts));
+                access.print_footnotes().await?;
+                out.print_note(&plural(prompts.len(), "prompt"));
             }
         }
-        if prompts.is_empty() { hosted.exit_of_nothing().await } else { Ok(Exit::Done) }
+        if prompts.is_empty() { access.empty_exit().await } else { Ok(Exit::Done) }
     })
 }
 
-fn table(prompts: &[PromptShape]) -> String {
+fn prompt_table(prompts: &[PromptListItem]) -> String {
     let mut table = Table::new(&["NAME", "SERVER", "ARGUMENTS", "DESCRIPTION"]);
     for prompt in prompts {
-        table.row([
-            plain(printable(&prompt.name)),
-            plain(printable(&prompt.server)),
-            plain(arguments(prompt)),
-            plain(prompt.description.as_deref().map(brief).unwrap_or_default()),
+        table.add_row([
+            plain_cell(printable(&prompt.name)),
+            plain_cell(printable(&prompt.server)),
+            plain_cell(argument_list(prompt)),
+            plain_cell(prompt.description.as_deref().map(brief).unwrap_or_default()),
         ]);
     }
-    table.text()
+    table.render()
 }
 
-fn arguments(prompt: &PromptShape) -> String {
+fn argument_list(prompt: &PromptListItem) -> String {
     let written = prompt.arguments.as_ref();
-    // What is no list of arguments is not shown as one.
-    let read = written.and_then(|raw| raw.json().read::<Vec<Argument>>().ok()).unwrap_or_default();
+    // Malformed arguments are not displayed.
+    let read = written.and_then(|raw| raw.json().read::<Vec<PromptArgument>>().ok()).unwrap_or_default();
     let words = read.iter().map(|argument| match argument.required {
         true => printable(&argument.name),
         false => format!("[{}]", printable(&argument.name)),

@@ -1,59 +1,59 @@
-//! `toolcrib reload`: the configuration read by the host, and what becomes of each server.
+//! `toolcrib reload`: reloads the configuration and reports each server.
 
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use toolcrib_config::Problem;
-use toolcrib_server::api::shape::Reloaded;
+use toolcrib_server::api::schema::ReloadReport;
 
 use crate::Exit;
-use crate::hosted::{self, Hosted};
-use crate::out::Out;
-use crate::report::{count, plural, problems};
+use crate::host_access::{self, HostAccess};
+use crate::output::Output;
+use crate::problem_report::{count_by_severity, plural, render_problems};
 use crate::settings::Settings;
-use crate::shown::{Table, bold, plain, printable, reason};
+use crate::terminal_text::{Table, bold_style, plain_cell, printable, error_line};
 
-pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let asked = async {
-            match hosted.running {
-                Some(_) => hosted.api.post("/reload", &serde_json::json!({})).await,
-                // A host of the command's own has only just read everything.
-                None => hosted.api.get("/reload").await,
+pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let request = async {
+            match access.running {
+                Some(_) => access.api.post("/reload", &serde_json::json!({})).await,
+                // The command's own host has just read all files.
+                None => access.api.get("/reload").await,
             }
         };
-        let answer = hosted.waited(asked).await?;
-        let reload = match answer.good::<Reloaded>()? {
+        let response = access.with_progress(request).await?;
+        let reload = match response.into_result::<ReloadReport>()? {
             Ok(reload) => reload,
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         match settings.json {
-            true => out.json(&answer.read()?),
-            false => human(hosted, &reload),
+            true => out.print_json(&response.read()?),
+            false => print_reload(access, &reload),
         }
         Ok(if reload.ok { Exit::Done } else { Exit::Failed })
     })
 }
 
-fn human(hosted: &Hosted<'_>, reload: &Reloaded) {
+fn print_reload(access: &HostAccess<'_>, reload: &ReloadReport) {
     let shown: Vec<&Problem> = reload.problems.iter().collect();
-    hosted.out.result(&problems(&hosted.settings.compile(), &shown));
+    access.out.print_result(&render_problems(&access.settings.compile(), &shown));
     let mut table = Table::new(&["SERVER", "ACTION", "OUTCOME", ""]);
     for step in &reload.steps {
         let style = match step.outcome.as_str() {
-            "done" => bold(AnsiColor::Green),
-            "failed" => bold(AnsiColor::Red),
+            "done" => bold_style(AnsiColor::Green),
+            "failed" => bold_style(AnsiColor::Red),
             _ => Style::new().dimmed(),
         };
-        table.row([
-            plain(printable(&step.server)),
-            plain(step.action.as_str()),
+        table.add_row([
+            plain_cell(printable(&step.server)),
+            plain_cell(step.action.as_str()),
             (step.outcome.clone(), style),
-            plain(step.error.as_deref().map(reason).unwrap_or_default()),
+            plain_cell(step.error.as_deref().map(error_line).unwrap_or_default()),
         ]);
     }
-    hosted.out.result(&table.text());
-    let (servers, problems) = (plural(reload.steps.len(), "server"), count(&reload.problems));
+    access.out.print_result(&table.render());
+    let (servers, problems) = (plural(reload.steps.len(), "server"), count_by_severity(&reload.problems));
     let took = Duration::from_millis(reload.duration_ms).as_secs_f64();
-    hosted.out.note(&format!("{servers} in {took:.2} s: {problems}"));
+    access.out.print_note(&format!("{servers} in {took:.2} s: {problems}"));
 }

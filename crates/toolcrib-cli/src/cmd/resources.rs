@@ -1,50 +1,50 @@
-//! `toolcrib resources`: what can be read, and the templates of what else can.
+//! `toolcrib resources`: lists resources and resource templates.
 
-use toolcrib_server::api::shape::Resources as Listed;
+use toolcrib_server::api::schema::ResourceList;
 
 use crate::Exit;
-use crate::args::Resources;
-use crate::hosted;
-use crate::out::Out;
-use crate::report::plural;
+use crate::args::ResourcesArgs;
+use crate::host_access;
+use crate::output::Output;
+use crate::problem_report::plural;
 use crate::settings::Settings;
-use crate::shown::{Table, brief, plain, printable};
+use crate::terminal_text::{Table, brief, plain_cell, printable};
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Resources) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let answer = hosted.list(&["resources"], &args.who, &[]).await?;
-        let listed = match answer.good::<Listed>()? {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &ResourcesArgs) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let response = access.get_list(&["resources"], &args.caller, &[]).await?;
+        let listed = match response.into_result::<ResourceList>()? {
             Ok(listed) => listed,
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         let (resources, templates) = (listed.resources.len(), listed.templates.len());
         match settings.json {
-            true => out.raw(&answer.body),
+            true => out.print_raw_json(&response.body),
             false => {
-                out.result(&table(&listed));
-                hosted.footnotes().await?;
+                out.print_result(&resource_table(&listed));
+                access.print_footnotes().await?;
                 let templates = plural(templates, "template");
-                out.note(&format!("{}, {templates}", plural(resources, "resource")));
+                out.print_note(&format!("{}, {templates}", plural(resources, "resource")));
             }
         }
         match resources + templates {
-            0 => hosted.exit_of_nothing().await,
+            0 => access.empty_exit().await,
             _ => Ok(Exit::Done),
         }
     })
 }
 
-fn table(listed: &Listed) -> String {
+fn resource_table(listed: &ResourceList) -> String {
     let resources = listed.resources.iter().map(|it| (&it.uri, &it.name, &it.rest));
     let templates = listed.templates.iter().map(|it| (&it.uri_template, &it.name, &it.rest));
     let mut table = Table::new(&["URI", "SERVER", "TYPE", "DESCRIPTION"]);
     for (uri, name, rest) in resources.chain(templates) {
-        table.row([
-            plain(printable(uri)),
-            plain(printable(&rest.server)),
-            plain(rest.mime_type.as_deref().map(printable).unwrap_or_default()),
-            plain(brief(rest.description.as_deref().unwrap_or(name))),
+        table.add_row([
+            plain_cell(printable(uri)),
+            plain_cell(printable(&rest.server)),
+            plain_cell(rest.mime_type.as_deref().map(printable).unwrap_or_default()),
+            plain_cell(brief(rest.description.as_deref().unwrap_or(name))),
         ]);
     }
-    table.text()
+    table.render()
 }

@@ -1,111 +1,112 @@
-//! `toolcrib server`: something is done to one server.
+//! `toolcrib server`: performs an operation on one server.
 
 use serde_json::json;
-use toolcrib_server::api::shape::{Fault, Operated, ServerShape};
+use toolcrib_server::api::schema::{ErrorBody, OperationResult, ServerView};
 
-use super::servers::colour;
+use super::servers::state_style;
 use crate::Exit;
-use crate::api::{Answer, path};
-use crate::args::{Server, Target};
-use crate::hosted::{self, Hosted, is_down, is_up};
-use crate::out::Out;
+use crate::api_client::{ApiResponse, api_path};
+use crate::args::{ServerCommand, ServerTarget};
+use crate::host_access::{self, HostAccess, is_down, is_up};
+use crate::output::Output;
 use crate::settings::Settings;
-use crate::shown::{lines, printable};
+use crate::terminal_text::{printable_lines, printable};
 
-pub(crate) fn run(settings: &Settings, out: &Out, what: &Server) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let Target { id } = what.target();
-        let looked = hosted.waited(hosted.api.get(&path(&["servers", id], &[]))).await?;
-        let server = match looked.good::<ServerShape>()? {
+pub(crate) fn run(settings: &Settings, out: &Output, command: &ServerCommand) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let ServerTarget { id } = command.target();
+        let response = access.with_progress(access.api.get(&api_path(&["servers", id], &[]))).await?;
+        let server = match response.into_result::<ServerView>()? {
             Ok(server) => server,
-            Err(fault) => return Ok(hosted.refused(&fault, Some(id))),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, Some(id))),
         };
-        let done = hosted.waited(perform(hosted, what, &server)).await?;
+        let result = access.with_progress(perform_operation(access, command, &server)).await?;
         if settings.json {
-            out.json(&json!(done));
-        } else if let Some(fault) = &done.error {
-            out.error(&lines(&fault.message));
+            out.print_json(&json!(result));
+        } else if let Some(error_body) = &result.error {
+            out.print_error(&printable_lines(&error_body.message));
         } else {
-            let style = colour(&done.server.state);
-            // Whether it comes up is not what was asked for.
-            let is_enabled = matches!(what, Server::Enable(_));
-            let state = if is_enabled { "enabled" } else { done.server.state.as_str() };
-            let id = printable(&done.server.id);
-            out.result(&format!("{id} {style}{state}{style:#}\n"));
+            let style = state_style(&result.server.state);
+            // The command enables the server; it does not wait for the connection.
+            let is_enabled = matches!(command, ServerCommand::Enable(_));
+            let state = if is_enabled { "enabled" } else { result.server.state.as_str() };
+            let id = printable(&result.server.id);
+            out.print_result(&format!("{id} {style}{state}{style:#}\n"));
         }
-        Ok(exit(done.error.as_ref()))
+        Ok(exit_code(result.error.as_ref()))
     })
 }
 
-async fn perform(
-    hosted: &Hosted<'_>,
-    what: &Server,
-    server: &ServerShape,
-) -> Result<Operated, String> {
+async fn perform_operation(
+    access: &HostAccess<'_>,
+    command: &ServerCommand,
+    server: &ServerView,
+) -> Result<OperationResult, String> {
     let key = server.key.as_str();
-    match what {
-        Server::Connect(_) => connect(hosted, server).await,
-        Server::Disconnect(_) => operate(hosted, key, "disconnect").await,
-        Server::Restart(_) => operate(hosted, key, "restart").await,
-        Server::Refresh(_) => {
-            // A host of its own has nobody who would have connected it.
-            let connected = match hosted.running {
+    match command {
+        ServerCommand::Connect(_) => connect_server(access, server).await,
+        ServerCommand::Disconnect(_) => post_operation(access, key, "disconnect").await,
+        ServerCommand::Restart(_) => post_operation(access, key, "restart").await,
+        ServerCommand::Refresh(_) => {
+            // In a host of its own nothing else has connected the server.
+            let connected = match access.running {
                 Some(_) => None,
-                None => connect(hosted, server).await?.error,
+                None => connect_server(access, server).await?.error,
             };
             match connected {
                 Some(error) => {
-                    Ok(Operated { ok: false, server: server.clone(), error: Some(error) })
+                    Ok(OperationResult { ok: false, server: server.clone(), error: Some(error) })
                 }
-                None => operate(hosted, key, "refresh").await,
+                None => post_operation(access, key, "refresh").await,
             }
         }
-        Server::Enable(_) => operate(hosted, key, "enable").await,
-        Server::Disable(_) => operate(hosted, key, "disable").await,
+        ServerCommand::Enable(_) => post_operation(access, key, "enable").await,
+        ServerCommand::Disable(_) => post_operation(access, key, "disable").await,
     }
 }
 
-/// The host may have begun to connect it already, or may have it: what counts is that it serves.
-async fn connect(hosted: &Hosted<'_>, server: &ServerShape) -> Result<Operated, String> {
-    let up = |server: ServerShape| Operated { ok: true, server, error: None };
-    if serves(server) {
+/// Connects the server. A connection that the host has made already counts as success.
+async fn connect_server(access: &HostAccess<'_>, server: &ServerView) -> Result<OperationResult, String> {
+    let up = |server: ServerView| OperationResult { ok: true, server, error: None };
+    if is_serving(server) {
         return Ok(up(server.clone()));
     }
-    let done = operate(hosted, &server.key, "connect").await?;
-    Ok(if serves(&done.server) { up(done.server) } else { done })
+    let result = post_operation(access, &server.key, "connect").await?;
+    Ok(if is_serving(&result.server) { up(result.server) } else { result })
 }
 
-/// A server that is up may still offer nothing, because of the names of its tools.
-fn serves(server: &ServerShape) -> bool {
+/// Returns whether the server offers its tools. A connected server may offer nothing because its tool names are
+/// invalid.
+fn is_serving(server: &ServerView) -> bool {
     is_up(server) && server.registered != "config_invalid"
 }
 
-async fn operate(hosted: &Hosted<'_>, key: &str, what: &str) -> Result<Operated, String> {
-    let answer: Answer = hosted.api.post(&path(&["servers", key, what], &[]), &json!({})).await?;
-    answer.read()
+async fn post_operation(access: &HostAccess<'_>, key: &str, operation: &str) -> Result<OperationResult, String> {
+    let response: ApiResponse = access.api.post(&api_path(&["servers", key, operation], &[]), &json!({})).await?;
+    response.read()
 }
 
-fn exit(fault: Option<&Fault>) -> Exit {
-    const OF_SERVERS: [&str; 6] =
+fn exit_code(error_body: Option<&ErrorBody>) -> Exit {
+    const SERVER_FAULT_KINDS: [&str; 6] =
         ["config", "connection", "authentication", "timeout", "protocol", "resource"];
-    match fault {
+    match error_body {
         None => Exit::Done,
-        Some(fault) if is_down(fault) || OF_SERVERS.contains(&fault.kind.as_str()) => {
+        Some(error_body) if is_down(error_body) || SERVER_FAULT_KINDS.contains(&error_body.kind.as_str()) => {
             Exit::Unreached
         }
         Some(_) => Exit::Failed,
     }
 }
 
-impl Server {
-    fn target(&self) -> &Target {
+impl ServerCommand {
+    fn target(&self) -> &ServerTarget {
         match self {
-            Server::Connect(target)
-            | Server::Disconnect(target)
-            | Server::Restart(target)
-            | Server::Refresh(target)
-            | Server::Enable(target)
-            | Server::Disable(target) => target,
+            ServerCommand::Connect(target)
+            | ServerCommand::Disconnect(target)
+            | ServerCommand::Restart(target)
+            | ServerCommand::Refresh(target)
+            | ServerCommand::Enable(target)
+            | ServerCommand::Disable(target) => target,
         }
     }
 }

@@ -1,78 +1,78 @@
-//! `toolcrib servers`: every server and how it is.
+//! `toolcrib servers`: lists every server with its state.
 
 use std::time::SystemTime;
 
 use anstyle::{AnsiColor, Style};
-use toolcrib_server::api::shape::{ServerShape, Servers};
-use toolcrib_upstream::signals::moment;
+use toolcrib_server::api::schema::{ServerView, ServerList};
+use toolcrib_upstream::signals::parse_timestamp;
 
 use crate::Exit;
-use crate::api::path;
-use crate::hosted::{self, Hosted};
-use crate::out::Out;
-use crate::report::{count, plural};
+use crate::api_client::api_path;
+use crate::host_access::{self, HostAccess};
+use crate::output::Output;
+use crate::problem_report::{count_by_severity, plural};
 use crate::settings::Settings;
-use crate::shown::{Table, bold, plain, printable, reason};
+use crate::terminal_text::{Table, bold_style, plain_cell, printable, error_line};
 
-pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let path = path(&["servers"], &[("wait", hosted.wait())]);
-        let answer = hosted.waited(hosted.api.get(&path)).await?;
-        match answer.good::<Servers>()? {
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
-            Ok(_) if settings.json => out.json(&answer.read()?),
+pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let path = api_path(&["servers"], &[("wait", access.wait_parameter())]);
+        let response = access.with_progress(access.api.get(&path)).await?;
+        match response.into_result::<ServerList>()? {
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
+            Ok(_) if settings.json => out.print_json(&response.read()?),
             Ok(listed) => {
-                human(hosted, &listed.servers);
-                hosted.differences().await?;
+                print_servers(access, &listed.servers);
+                access.print_differences().await?;
             }
         }
         Ok(Exit::Done)
     })
 }
 
-fn human(hosted: &Hosted<'_>, servers: &[ServerShape]) {
+fn print_servers(access: &HostAccess<'_>, servers: &[ServerView]) {
     let heading = ["ID", "STATE", "TRANSPORT", "TOOLS", "CALLS", "NEXT RETRY", "LAST ERROR"];
     let mut table = Table::new(&heading);
     for server in servers {
-        table.row([
-            plain(printable(&server.id)),
-            (server.state.clone(), colour(&server.state)),
-            plain(server.transport.as_str()),
-            plain(server.tools.to_string()),
-            plain(calls(server)),
-            plain(server.next_retry.as_deref().and_then(moment).map(due).unwrap_or_default()),
-            plain(server.last_error.as_deref().map(reason).unwrap_or_default()),
+        table.add_row([
+            plain_cell(printable(&server.id)),
+            (server.state.clone(), state_style(&server.state)),
+            plain_cell(server.transport.as_str()),
+            plain_cell(server.tools.to_string()),
+            plain_cell(call_counts(server)),
+            plain_cell(server.next_retry.as_deref().and_then(parse_timestamp).map(retry_delay).unwrap_or_default()),
+            plain_cell(server.last_error.as_deref().map(error_line).unwrap_or_default()),
         ]);
     }
-    hosted.out.result(&table.text());
+    access.out.print_result(&table.render());
     let lacking = servers.iter().filter(|server| !server.missing_capabilities.is_empty());
     for server in lacking {
         let missing = printable(&server.missing_capabilities.join(", "));
-        hosted.out.note(&format!("server `{}` lacks what is asked of it: {missing}", server.id));
+        access.out.print_note(&format!("server `{}` lacks required capabilities: {missing}", server.id));
     }
-    let config = hosted.settings.compile();
+    let config = access.settings.compile();
     let files = plural(config.sources.len(), "file");
-    let problems = count(&config.problems);
-    hosted.out.note(&format!("{} in {files}: {problems}", plural(servers.len(), "server")));
+    let problems = count_by_severity(&config.problems);
+    access.out.print_note(&format!("{} in {files}: {problems}", plural(servers.len(), "server")));
 }
 
-fn calls(server: &ServerShape) -> String {
+fn call_counts(server: &ServerView) -> String {
     match server.calls.failed {
         0 => server.calls.total.to_string(),
         failed => format!("{}, {failed} failed", server.calls.total),
     }
 }
 
-fn due(at: SystemTime) -> String {
+fn retry_delay(at: SystemTime) -> String {
     let wait = at.duration_since(SystemTime::now()).unwrap_or_default();
     format!("in {:.1} s", wait.as_secs_f64())
 }
 
-pub(crate) fn colour(state: &str) -> Style {
+pub(crate) fn state_style(state: &str) -> Style {
     match state {
-        "ready" => bold(AnsiColor::Green),
-        "failed" | "backoff" | "reconnecting" => bold(AnsiColor::Red),
-        "degraded" | "connecting" => bold(AnsiColor::Yellow),
+        "ready" => bold_style(AnsiColor::Green),
+        "failed" | "backoff" | "reconnecting" => bold_style(AnsiColor::Red),
+        "degraded" | "connecting" => bold_style(AnsiColor::Yellow),
         _ => Style::new().dimmed(),
     }
 }

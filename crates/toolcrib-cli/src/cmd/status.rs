@@ -1,36 +1,36 @@
-//! `toolcrib status`: how the host is, in figures.
+//! `toolcrib status`: prints the host's key figures.
 
-use toolcrib_server::api::shape::HostStatus;
+use toolcrib_server::api::schema::HostStatus;
 
 use crate::Exit;
-use crate::api::path;
-use crate::hosted::{self, Hosted};
-use crate::out::Out;
-use crate::report::plural;
+use crate::api_client::api_path;
+use crate::host_access::{self, HostAccess};
+use crate::output::Output;
+use crate::problem_report::plural;
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, out: &Out) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let path = path(&["status"], &[("wait", hosted.wait())]);
-        let answer = hosted.waited(hosted.api.get(&path)).await?;
-        let status = match answer.good::<HostStatus>()? {
+pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let path = api_path(&["status"], &[("wait", access.wait_parameter())]);
+        let response = access.with_progress(access.api.get(&path)).await?;
+        let status = match response.into_result::<HostStatus>()? {
             Ok(status) => status,
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         match settings.json {
-            true => out.json(&answer.read()?),
+            true => out.print_json(&response.read()?),
             false => {
-                out.result(&human(hosted, &status));
-                hosted.footnotes().await?;
+                out.print_result(&status_text(access, &status));
+                access.print_footnotes().await?;
             }
         }
         Ok(Exit::Done)
     })
 }
 
-fn human(hosted: &Hosted<'_>, status: &HostStatus) -> String {
-    let host = match &hosted.running {
-        Some(running) => format!("{}, the host of", running.told()),
+fn status_text(access: &HostAccess<'_>, status: &HostStatus) -> String {
+    let host = match &access.running {
+        Some(running) => format!("{}, the host of", running.describe()),
         None => "a host of its own for".to_owned(),
     };
     format!(

@@ -1,41 +1,41 @@
-//! `toolcrib tools`: what an agent sees.
+//! `toolcrib tools`: lists the tools of an agent.
 
 use anstyle::AnsiColor;
-use toolcrib_server::api::shape::{ToolShape, Tools as Listed};
+use toolcrib_server::api::schema::{ToolListItem, ToolList};
 
 use crate::Exit;
-use crate::args::Tools;
-use crate::hosted;
-use crate::out::Out;
-use crate::report::plural;
+use crate::args::ToolsArgs;
+use crate::host_access;
+use crate::output::Output;
+use crate::problem_report::plural;
 use crate::settings::Settings;
-use crate::shown::{Table, bold, brief, plain, printable};
+use crate::terminal_text::{Table, bold_style, brief, plain_cell, printable};
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Tools) -> Exit {
-    hosted::run(settings, out, async |hosted| {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &ToolsArgs) -> Exit {
+    host_access::run(settings, out, async |access| {
         let server = args.server.as_deref();
-        let answer = hosted.list(&["tools"], &args.who, &[("server", server)]).await?;
-        let tools = match answer.good::<Listed>()? {
+        let response = access.get_list(&["tools"], &args.caller, &[("server", server)]).await?;
+        let tools = match response.into_result::<ToolList>()? {
             Ok(listed) => listed.tools,
-            Err(fault) => return Ok(hosted.refused(&fault, server)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, server)),
         };
         match settings.json {
-            // Schemas stay byte for byte what servers wrote.
-            true => out.raw(&answer.body),
+            // The JSON is printed unchanged, so schemas stay byte for byte as the servers sent them.
+            true => out.print_raw_json(&response.body),
             false => {
-                out.result(&table(&tools));
+                out.print_result(&tool_table(&tools));
                 if server.is_none() || tools.is_empty() {
-                    hosted.footnotes().await?;
+                    access.print_footnotes().await?;
                 }
-                out.note(&counted(&tools));
+                out.print_note(&tool_count(&tools));
             }
         }
-        if tools.is_empty() { hosted.exit_of_nothing().await } else { Ok(Exit::Done) }
+        if tools.is_empty() { access.empty_exit().await } else { Ok(Exit::Done) }
     })
 }
 
-/// `status` counts only those of servers.
-fn counted(tools: &[ToolShape]) -> String {
+/// Counts the tools. `toolcrib status` counts only tools of servers, so the host's own are shown separately.
+fn tool_count(tools: &[ToolListItem]) -> String {
     let own = tools.iter().filter(|tool| tool.server.is_none()).count();
     let all = plural(tools.len(), "tool");
     match own {
@@ -44,16 +44,16 @@ fn counted(tools: &[ToolShape]) -> String {
     }
 }
 
-fn table(tools: &[ToolShape]) -> String {
+fn tool_table(tools: &[ToolListItem]) -> String {
     let mut table = Table::new(&["NAME", "SERVER", "", "DESCRIPTION"]);
     for tool in tools {
         let away = if tool.available { "" } else { "away" };
-        table.row([
-            plain(printable(&tool.name)),
-            plain(printable(tool.server.as_deref().unwrap_or_default())),
-            (away.to_owned(), bold(AnsiColor::Yellow)),
-            plain(tool.description.as_deref().map(brief).unwrap_or_default()),
+        table.add_row([
+            plain_cell(printable(&tool.name)),
+            plain_cell(printable(tool.server.as_deref().unwrap_or_default())),
+            (away.to_owned(), bold_style(AnsiColor::Yellow)),
+            plain_cell(tool.description.as_deref().map(brief).unwrap_or_default()),
         ]);
     }
-    table.text()
+    table.render()
 }

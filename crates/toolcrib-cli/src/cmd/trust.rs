@@ -1,124 +1,124 @@
-//! `toolcrib trust`: what the configuration of a folder would run, and whether it may.
+//! `toolcrib trust`: shows what a folder's configuration would run, and trusts it.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
 use toolcrib::store::TrustFile;
-use toolcrib_config::Launch;
-use toolcrib_upstream::signals::{chain, timestamp};
+use toolcrib_config::LaunchDefinition;
+use toolcrib_upstream::signals::{chain, format_timestamp};
 
 use crate::Exit;
-use crate::args::Trust;
-use crate::out::Out;
-use crate::report::plural;
-use crate::running;
+use crate::args::TrustArgs;
+use crate::output::Output;
+use crate::problem_report::plural;
+use crate::running_host;
 use crate::settings::Settings;
-use crate::shown::{Table, lines, plain, printable};
-use crate::trust;
+use crate::terminal_text::{Table, printable_lines, plain_cell, printable};
+use crate::trust_prompt;
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Trust) -> Exit {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &TrustArgs) -> Exit {
     let done = match settings.trust_file() {
-        None => Err("set HOME or TOOLCRIB_STATE_DIR: what is trusted is kept there".to_owned()),
-        Some(file) if args.list => list(settings, out, &file),
-        Some(file) if args.forget => forget(settings, out, &file, &folder(settings, args)),
-        Some(file) => show(settings, out, &file, &folder(settings, args), args.show),
+        None => Err("set HOME or TOOLCRIB_STATE_DIR: trust is stored there".to_owned()),
+        Some(file) if args.list => list_folders(settings, out, &file),
+        Some(file) if args.forget => forget_folder(settings, out, &file, &target_folder(settings, args)),
+        Some(file) => show_and_trust(settings, out, &file, &target_folder(settings, args), args.show),
     };
     match done {
         Ok(()) => Exit::Done,
         Err(text) => {
-            out.error(&lines(&text));
+            out.print_error(&printable_lines(&text));
             Exit::Failed
         }
     }
 }
 
-fn folder(settings: &Settings, args: &Trust) -> PathBuf {
+fn target_folder(settings: &Settings, args: &TrustArgs) -> PathBuf {
     match &args.dir {
-        Some(dir) => settings.world.cwd().join(dir),
+        Some(dir) => settings.environment.cwd().join(dir),
         None => settings.root().to_path_buf(),
     }
 }
 
-fn list(settings: &Settings, out: &Out, file: &TrustFile) -> Result<(), String> {
+fn list_folders(settings: &Settings, out: &Output, file: &TrustFile) -> Result<(), String> {
     let folders = file.folders().map_err(|error| chain(&error))?;
     if settings.json {
-        let told = folders.iter().map(|it| json!({"path": it.path, "at": timestamp(it.at)}));
-        out.json(&json!({"folders": told.collect::<Vec<Json>>()}));
+        let launches_json = folders.iter().map(|it| json!({"path": it.path, "at": format_timestamp(it.at)}));
+        out.print_json(&json!({"folders": launches_json.collect::<Vec<Json>>()}));
         return Ok(());
     }
     let mut table = Table::new(&["FOLDER", "SINCE"]);
     for it in &folders {
         let path = printable(&it.path.display().to_string());
-        table.row([plain(path), plain(timestamp(it.at))]);
+        table.add_row([plain_cell(path), plain_cell(format_timestamp(it.at))]);
     }
-    out.result(&table.text());
+    out.print_result(&table.render());
     if folders.is_empty() {
-        out.note("no folder is trusted");
+        out.print_note("no folder is trusted");
     }
     Ok(())
 }
 
-fn forget(settings: &Settings, out: &Out, file: &TrustFile, dir: &Path) -> Result<(), String> {
+fn forget_folder(settings: &Settings, out: &Output, file: &TrustFile, dir: &Path) -> Result<(), String> {
     let was_there = file.forget(dir).map_err(|error| chain(&error))?;
     let name = printable(&dir.display().to_string());
     if !was_there {
         return Err(format!("{name} is not trusted; `toolcrib trust --list` shows what is"));
     }
-    wake(settings, dir)?;
+    reload_hosts(settings, dir)?;
     match settings.json {
-        true => out.json(&json!({"folder": dir, "trusted": false})),
-        false => out.result(&format!("{name} is not trusted any more\n")),
+        true => out.print_json(&json!({"folder": dir, "trusted": false})),
+        false => out.print_result(&format!("{name} is no longer trusted\n")),
     }
     Ok(())
 }
 
-fn show(
+fn show_and_trust(
     settings: &Settings,
-    out: &Out,
+    out: &Output,
     file: &TrustFile,
     dir: &Path,
     only_show: bool,
 ) -> Result<(), String> {
     let dir = dir.canonicalize().ok().filter(|dir| dir.is_dir());
     let dir = dir.ok_or("there is no such folder")?;
-    let launches = settings.elsewhere(&dir).compile().launches();
+    let launches = settings.for_folder(&dir).compile().launches();
     if !only_show {
         let hashes = launches.iter().map(|launch| launch.hash);
         file.trust(&dir, hashes).map_err(|error| chain(&error))?;
-        wake(settings, &dir)?;
+        reload_hosts(settings, &dir)?;
     }
     let name = printable(&dir.display().to_string());
     if settings.json {
-        let told: Vec<Json> = launches.iter().map(to_json).collect();
-        out.json(&json!({"folder": dir, "trusted": !only_show, "launches": told}));
+        let launches_json: Vec<Json> = launches.iter().map(launch_json).collect();
+        out.print_json(&json!({"folder": dir, "trusted": !only_show, "launches": launches_json}));
         return Ok(());
     }
     if launches.is_empty() {
-        out.note(&format!("nothing is configured in {name} that would run"));
+        out.print_note(&format!("the configuration in {name} runs nothing"));
     }
-    out.result(&trust::text(launches.iter()));
+    out.print_result(&trust_prompt::describe_launches(launches.iter()));
     if !only_show {
         let count = launches.iter().filter(|launch| launch.server.is_some()).count();
-        out.note(&format!("{name} is trusted: {}", plural(count, "server")));
+        out.print_note(&format!("{name} is trusted: {}", plural(count, "server")));
     }
     Ok(())
 }
 
-/// Tells the hosts that may have waited for it: that of the folder, and that of the workspace.
-fn wake(settings: &Settings, dir: &Path) -> Result<(), String> {
+/// Reloads the hosts that may wait for trust: the host of the folder and the host of the workspace.
+fn reload_hosts(settings: &Settings, dir: &Path) -> Result<(), String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
     runtime.block_on(async {
-        let of_folder = running::find(&settings.elsewhere(dir)).await;
-        let here = running::find(settings).await.filter(|it| Some(it) != of_folder.as_ref());
+        let of_folder = running_host::find(&settings.for_folder(dir)).await;
+        let here = running_host::find(settings).await.filter(|it| Some(it) != of_folder.as_ref());
         for host in of_folder.iter().chain(&here) {
-            trust::wake(host).await?;
+            trust_prompt::reload_host(host).await?;
         }
         Ok(())
     })
 }
 
-fn to_json(launch: &Launch) -> Json {
-    json!({"server": launch.server, "hash": launch.hash.to_string(), "launch": launch.shown})
+fn launch_json(launch: &LaunchDefinition) -> Json {
+    json!({"server": launch.server, "hash": launch.hash.to_string(), "launch": launch.masked_keys})
 }

@@ -1,32 +1,32 @@
-//! `toolcrib why`: each gate that a tool passes or fails for an agent.
+//! `toolcrib why`: prints each gate that a tool passes or fails for an agent.
 
 use anstyle::AnsiColor;
-use toolcrib_server::api::shape::Gates;
+use toolcrib_server::api::schema::AccessReport;
 
 use crate::Exit;
-use crate::args::Why;
-use crate::hosted;
-use crate::out::Out;
+use crate::args::WhyArgs;
+use crate::host_access;
+use crate::output::Output;
 use crate::settings::Settings;
-use crate::shown::{Table, bold, plain, printable};
+use crate::terminal_text::{Table, bold_style, plain_cell, printable};
 
-pub(crate) fn run(settings: &Settings, out: &Out, args: &Why) -> Exit {
-    hosted::run(settings, out, async |hosted| {
-        let answer = hosted.list(&["why"], &args.who, &[("tool", Some(&args.tool))]).await?;
-        let why = match answer.good::<Gates>()? {
+pub(crate) fn run(settings: &Settings, out: &Output, args: &WhyArgs) -> Exit {
+    host_access::run(settings, out, async |access| {
+        let response = access.get_list(&["why"], &args.caller, &[("tool", Some(&args.tool))]).await?;
+        let why = match response.into_result::<AccessReport>()? {
             Ok(why) => why,
-            Err(fault) => return Ok(hosted.refused(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         match settings.json {
-            true => out.json(&answer.read()?),
+            true => out.print_json(&response.read()?),
             false => {
-                out.result(&human(&why));
+                out.print_result(&gates_text(&why));
                 if !why.known {
-                    hosted.footnotes().await?;
+                    access.print_footnotes().await?;
                 }
             }
         }
-        Ok(match (why.usable, !why.known && hosted.is_cut_off().await?) {
+        Ok(match (why.usable, !why.known && access.are_all_unavailable().await?) {
             (true, _) => Exit::Done,
             (false, true) => Exit::Unreached,
             (false, false) => Exit::Failed,
@@ -34,10 +34,10 @@ pub(crate) fn run(settings: &Settings, out: &Out, args: &Why) -> Exit {
     })
 }
 
-fn human(why: &Gates) -> String {
+fn gates_text(why: &AccessReport) -> String {
     let (name, agent) = (printable(&why.tool), printable(&why.agent));
     if !why.known {
-        return format!("no server that was asked has a tool `{name}`\n");
+        return format!("no known server has a tool `{name}`\n");
     }
     let verdict = if why.usable { "can use" } else { "cannot use" };
     let of = why.server.as_deref().map(|key| format!(" of {}", printable(key))).unwrap_or_default();
@@ -51,12 +51,12 @@ fn human(why: &Gates) -> String {
             true => ("passed", AnsiColor::Green),
             false => ("failed", AnsiColor::Red),
         };
-        table.row([
-            plain(gate.gate.as_str()),
-            (word.to_owned(), bold(colour)),
-            plain(gate.origin.as_deref().map(printable).unwrap_or_default()),
-            plain(printable(&gate.rule)),
+        table.add_row([
+            plain_cell(gate.gate.as_str()),
+            (word.to_owned(), bold_style(colour)),
+            plain_cell(gate.origin.as_deref().map(printable).unwrap_or_default()),
+            plain_cell(printable(&gate.rule)),
         ]);
     }
-    text + &table.text()
+    text + &table.render()
 }

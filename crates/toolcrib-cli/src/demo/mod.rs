@@ -1,33 +1,34 @@
-//! A small MCP server in the binary, so that a first run needs nothing else: every primitive, both eras.
+//! A small MCP server in the binary, so that a first run needs no other server. It has every primitive in both protocol
+//! eras.
 //!
-//! `respond` decides and does no IO: a request becomes [`work::Work`], which is an answer or what leads to one.
-//! `hub` does the work, and the two shells, `stdio` and `http`, carry messages.
+//! `respond` is pure: it turns a request into a [`request_action::RequestAction`], a result or the work that leads to
+//! one. `server` performs the action. The transports `stdio` and `http` carry messages.
 
 mod caller;
-mod desk;
-mod hub;
-mod offer;
-mod reading;
+mod client_session;
+mod server;
+mod catalog;
+mod resources;
 mod respond;
 mod state;
 mod tools;
-mod work;
+mod request_action;
 
 pub(crate) mod http;
 pub(crate) mod stdio;
 
-pub(crate) use hub::Hub;
+pub(crate) use server::DemoServer;
 pub(crate) use state::State;
 
 use std::time::Duration;
 
-use toolcrib_wire::Limits;
+use toolcrib_wire::MessageLimits;
 
-/// A demonstration needs no large messages.
-const LIMITS: Limits = Limits { size: 4 << 20, depth: 128, batch: 100 };
+/// The demo server needs no large messages.
+const LIMITS: MessageLimits = MessageLimits { size: 4 << 20, depth: 128, batch: 100 };
 
-/// Messages that wait to be sent on one stream; whoever has more waits.
-const QUEUE: usize = 64;
+/// Maximum number of messages that wait in one stream. A sender waits when the queue is full.
+const QUEUE_CAPACITY: usize = 64;
 
-/// How long what is under way may take to say goodbye.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time limit for requests in flight at shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,42 +1,42 @@
-//! What the demo server remembers: counters under the names it gave them, and who opened a session.
+//! State of the demo server: named counters and sessions.
 
 use std::collections::VecDeque;
 
-use toolcrib_server::identity::random_name;
+use toolcrib_server::identity::random_id;
 use toolcrib_wire::RpcError;
 
-use super::caller::Client;
+use super::caller::LegacyClient;
 
-/// Counters that are kept; then the oldest is forgotten.
-const COUNTERS: usize = 1000;
+/// Maximum number of counters. The oldest counter is removed beyond it.
+const MAX_COUNTERS: usize = 1000;
 
-/// Shared by all that talk to the server.
+/// State shared by all clients.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     counters: VecDeque<(String, i64)>,
-    pub(crate) tally: Tally,
+    pub(crate) call_counts: CallCounts,
 }
 
-/// What the resource of this server shows.
+/// The content of the resource `demo://calls`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// Tool calls that were taken.
+pub(crate) struct CallCounts {
+    /// Number of tool calls.
     pub(crate) calls: u64,
-    /// Those that are under way.
+    /// Number of tool calls in flight.
     pub(crate) running: u64,
 }
 
-/// One conversation of the legacy era; empty before it is opened, and in the modern era.
+/// One legacy session. It is empty before `initialize` and for modern clients.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    client: Option<Client>,
+    client: Option<LegacyClient>,
     counter: Option<String>,
 }
 
 impl State {
     pub(crate) fn new_counter(&mut self) -> Result<String, RpcError> {
-        let name = random_name().map_err(|_| RpcError::internal("cannot name a counter"))?;
-        if self.counters.len() == COUNTERS {
+        let name = random_id().map_err(|_| RpcError::internal("cannot name a counter"))?;
+        if self.counters.len() == MAX_COUNTERS {
             self.counters.pop_front();
         }
         self.counters.push_back((name.clone(), 0));
@@ -49,15 +49,15 @@ impl State {
 }
 
 impl Session {
-    pub(crate) fn open(&mut self, client: Client) {
+    pub(crate) fn open(&mut self, client: LegacyClient) {
         *self = Self { client: Some(client), counter: None };
     }
 
-    pub(crate) fn client(&self) -> Option<&Client> {
+    pub(crate) fn client(&self) -> Option<&LegacyClient> {
         self.client.as_ref()
     }
 
-    /// The session's own counter.
+    /// Returns the session's own counter, creating it if needed.
     pub(crate) fn counter(&mut self, state: &mut State) -> Result<String, RpcError> {
         if let Some(name) = &self.counter {
             return Ok(name.clone());

@@ -1,4 +1,4 @@
-//! The demo server on its standard streams: one message a line, many requests at once.
+//! The demo server on standard streams: one message a line, many concurrent requests.
 
 use std::io;
 use std::sync::Arc;
@@ -7,77 +7,78 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_server::lines::{Lines, write};
-use toolcrib_wire::Raw;
+use toolcrib_server::message_stream::{MessageReader, write_messages};
+use toolcrib_wire::RawJson;
 
-use super::desk::Desk;
-use super::hub::{Heard, Hub};
-use super::{GRACE, LIMITS, QUEUE};
+use super::client_session::ClientSession;
+use super::server::{MessageOutcome, DemoServer};
+use super::{SHUTDOWN_TIMEOUT, LIMITS, QUEUE_CAPACITY};
 
-/// Speaks until the input ends or the hub closes. What is under way then is answered, as far as somebody reads.
+/// Serves until the input ends or the server closes. Requests in flight then get a response, as far as the client
+/// reads.
 pub(crate) async fn serve(
-    hub: Arc<Hub>,
+    server: Arc<DemoServer>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
-    let (out, queue) = mpsc::channel(QUEUE);
+    let (out, queue) = mpsc::channel(QUEUE_CAPACITY);
     let mut writer = JoinSet::new();
-    writer.spawn(write(queue, output));
-    let desk = Arc::new(Desk::default());
-    let mut talk = Talk { hub: Arc::clone(&hub), desk, out, tasks: JoinSet::new() };
+    writer.spawn(write_messages(queue, output));
+    let session = Arc::new(ClientSession::default());
+    let mut connection = StreamConnection { server: Arc::clone(&server), session, out, tasks: JoinSet::new() };
     let outcome = tokio::select! {
-        outcome = talk.read(input) => outcome,
-        () = hub.closing() => Ok(()),
-        // Nobody reads any more.
+        outcome = connection.read_messages(input) => outcome,
+        () = server.closed() => Ok(()),
+        // The client no longer reads.
         _ = writer.join_next() => return Ok(()),
     };
-    hub.close();
+    server.close();
     let ending = async {
-        while talk.tasks.join_next().await.is_some() {}
-        drop(talk);
+        while connection.tasks.join_next().await.is_some() {}
+        drop(connection);
         writer.join_next().await
     };
-    // Whoever does not read now will not.
-    let _ = timeout(GRACE, ending).await;
+    // A client that does not read by now is abandoned.
+    let _ = timeout(SHUTDOWN_TIMEOUT, ending).await;
     outcome
 }
 
-/// One conversation on a stream.
-struct Talk {
-    hub: Arc<Hub>,
-    desk: Arc<Desk>,
-    out: mpsc::Sender<Raw>,
+/// One client on a pair of streams.
+struct StreamConnection {
+    server: Arc<DemoServer>,
+    session: Arc<ClientSession>,
+    out: mpsc::Sender<RawJson>,
     tasks: JoinSet<()>,
 }
 
-impl Talk {
-    async fn read(&mut self, input: impl AsyncRead + Unpin) -> io::Result<()> {
-        let mut lines = Lines::new(input, LIMITS);
-        while let Some(came) = lines.next().await? {
-            match came {
-                Ok(message) => self.answer(self.hub.hear(&self.desk, Ok(message))).await,
-                Err(refusal) => self.say(refusal).await,
+impl StreamConnection {
+    async fn read_messages(&mut self, input: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut lines = MessageReader::new(input, LIMITS);
+        while let Some(result) = lines.next().await? {
+            match result {
+                Ok(message) => self.handle_outcome(self.server.handle_message(&self.session, Ok(message))).await,
+                Err(refusal) => self.send(refusal).await,
             }
             while self.tasks.try_join_next().is_some() {}
         }
         Ok(())
     }
 
-    async fn answer(&mut self, heard: Heard) {
-        match heard {
-            Heard::Nothing => {}
-            Heard::Say(message) => self.say(message).await,
-            Heard::Do(id, work) => {
-                let (hub, desk) = (Arc::clone(&self.hub), Arc::clone(&self.desk));
-                let doing = hub.perform(desk, id.clone(), work, self.out.clone());
-                let task = self.tasks.spawn(doing);
-                self.desk.started(id, task);
+    async fn handle_outcome(&mut self, outcome: MessageOutcome) {
+        match outcome {
+            MessageOutcome::None => {}
+            MessageOutcome::Reply(message) => self.send(message).await,
+            MessageOutcome::Run(id, action) => {
+                let (server, session) = (Arc::clone(&self.server), Arc::clone(&self.session));
+                let action_future = server.run_action(session, id.clone(), action, self.out.clone());
+                let task = self.tasks.spawn(action_future);
+                self.session.track_task(id, task);
             }
         }
     }
 
-    async fn say(&self, message: Raw) {
-        // The writer's end ends the conversation elsewhere.
+    async fn send(&self, message: RawJson) {
+        // A closed writer ends the connection elsewhere.
         let _ = self.out.send(message).await;
     }
 }

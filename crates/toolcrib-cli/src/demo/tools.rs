@@ -1,42 +1,42 @@
-//! The tools: each takes arguments and gives a result, or what leads to one.
+//! The tools of the demo server.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolcrib_wire::view::InputRequired;
-use toolcrib_wire::{Body, Json, Raw, RpcError, method};
+use toolcrib_wire::{Body, Json, RawJson, RpcError, method};
 
 use super::caller::{Caller, server_meta};
 use super::state::{Session, State};
-use super::work::{LONGEST, Slow, Work};
+use super::request_action::{MAX_SECONDS, TimedCall, RequestAction};
 
-/// Three tools hanging on a board, 24 by 24.
-const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAABgAAAAYAgMAAACdGdVrAAAACVBMVEX69uw+SlnWjDTYD30HAAAAK0lEQVR42mNYBQYMDQxAwISXagwFAieGBgFGBgEmMqgQVocQXBQeayEOBAA4Cxl2Uj7u/AAAAABJRU5ErkJggg==";
+/// A picture of three tools on a board, 24 by 24 pixels.
+const IMAGE_PNG_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAABgAAAAYAgMAAACdGdVrAAAACVBMVEX69uw+SlnWjDTYD30HAAAAK0lEQVR42mNYBQYMDQxAwISXagwFAieGBgFGBgEmMqgQVocQXBQeayEOBAA4Cxl2Uj7u/AAAAABJRU5ErkJggg==";
 
-/// The one thing that is asked for.
-const QUESTION: &str = "name";
+/// The field that the elicitation asks for.
+const NAME_FIELD: &str = "name";
 
-/// Comes back with the answer. Whoever changes it only fails their own call, so it is not sealed.
-const ASKED: &str = "elicit: the name was asked for";
+/// The request state of the elicitation. It is not sealed: a client that changes it only fails its own call.
+const ELICIT_STATE: &str = "elicit: the name was asked for";
 
-/// Result, or the reason why the tool failed, which a model may read and do better.
-type Told = Result<Value, String>;
+/// The result of a tool, or the reason of its failure, which a model can read.
+type ToolOutcome = Result<Value, String>;
 
 pub(crate) fn call(
     params: &Body,
     caller: &Caller,
     session: &mut Session,
     state: &mut State,
-) -> Result<Work, RpcError> {
+) -> Result<RequestAction, RpcError> {
     let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
     let arguments = params.arguments().unwrap_or(Json::EMPTY);
-    let told = match &*name {
+    let outcome = match &*name {
         "echo" => echo(arguments),
         "add" => add(arguments),
         "counter" => counter(arguments, caller, session, state)?,
         "fail" => fail(arguments),
         "image" => image(),
         "slow" => match slow(arguments, params, caller) {
-            Ok(slow) => return Ok(Work::Slow(slow)),
+            Ok(slow) => return Ok(RequestAction::Wait(slow)),
             Err(reason) => Err(reason),
         },
         "elicit" => return elicit(params, caller),
@@ -45,19 +45,19 @@ pub(crate) fn call(
             return Err(RpcError::invalid_params(format!("unknown tool: {other}")));
         }
     };
-    Ok(Work::Done(finish(told, caller)))
+    Ok(RequestAction::Done(tool_result(outcome, caller)))
 }
 
-fn finish(told: Told, caller: &Caller) -> Result<Raw, RpcError> {
-    let result = told.unwrap_or_else(|reason| {
-        let mut result = text(&reason);
+fn tool_result(outcome: ToolOutcome, caller: &Caller) -> Result<RawJson, RpcError> {
+    let result = outcome.unwrap_or_else(|reason| {
+        let mut result = text_result(&reason);
         result["isError"] = json!(true);
         result
     });
-    Ok(caller.seal(&raw(&result)?, None))
+    Ok(caller.complete_result(&to_raw(&result)?, None))
 }
 
-fn read<'a, T: Deserialize<'a>>(arguments: Json<'a>) -> Result<T, String> {
+fn parse_arguments<'a, T: Deserialize<'a>>(arguments: Json<'a>) -> Result<T, String> {
     arguments.read().map_err(|error| format!("the arguments do not fit the input schema: {error}"))
 }
 
@@ -66,9 +66,9 @@ struct Echo {
     text: String,
 }
 
-fn echo(arguments: Json<'_>) -> Told {
-    let Echo { text: said } = read(arguments)?;
-    Ok(text(&said))
+fn echo(arguments: Json<'_>) -> ToolOutcome {
+    let Echo { text: message } = parse_arguments(arguments)?;
+    Ok(text_result(&message))
 }
 
 #[derive(Deserialize)]
@@ -77,13 +77,13 @@ struct Add {
     b: f64,
 }
 
-fn add(arguments: Json<'_>) -> Told {
-    let Add { a, b } = read(arguments)?;
+fn add(arguments: Json<'_>) -> ToolOutcome {
+    let Add { a, b } = parse_arguments(arguments)?;
     let sum = a + b;
     if !sum.is_finite() {
-        return Err("the sum is too large to be written".to_owned());
+        return Err("the sum is too large".to_owned());
     }
-    // Whole numbers are written as such, as far as every reader holds them exactly.
+    // Whole numbers are written as integers, as far as every reader represents them exactly.
     let whole = sum.fract() == 0.0 && sum.abs() < 9e15;
     Ok(structured(&json!({"sum": if whole { json!(sum as i64) } else { json!(sum) }})))
 }
@@ -99,23 +99,23 @@ fn counter(
     caller: &Caller,
     session: &mut Session,
     state: &mut State,
-) -> Result<Told, RpcError> {
-    let Count { by, counter } = match read(arguments) {
+) -> Result<ToolOutcome, RpcError> {
+    let Count { by, counter } = match parse_arguments(arguments) {
         Ok(count) => count,
         Err(reason) => return Ok(Err(reason)),
     };
     let name = match counter {
         Some(name) => name,
-        // There are no sessions, even where a connection would make it look so.
+        // Modern clients have no sessions, even on a shared connection.
         None if caller.is_modern() => state.new_counter()?,
         None => session.counter(state)?,
     };
     let Some(value) = state.counter(&name) else {
-        let reason = "there is no such counter any more; leave `counter` out to get a new one";
+        let reason = "unknown counter; omit `counter` to get a new one";
         return Ok(Err(reason.to_owned()));
     };
     let Some(next) = value.checked_add(by.unwrap_or(1)) else {
-        return Ok(Err("the counter cannot count so far".to_owned()));
+        return Ok(Err("the counter would overflow".to_owned()));
     };
     *value = next;
     Ok(Ok(structured(&json!({"counter": name, "value": next}))))
@@ -126,13 +126,13 @@ struct Fail {
     message: Option<String>,
 }
 
-fn fail(arguments: Json<'_>) -> Told {
-    let Fail { message } = read(arguments)?;
+fn fail(arguments: Json<'_>) -> ToolOutcome {
+    let Fail { message } = parse_arguments(arguments)?;
     Err(message.unwrap_or_else(|| "This tool always fails. That is its purpose.".to_owned()))
 }
 
-fn image() -> Told {
-    let picture = json!({"type": "image", "data": PICTURE, "mimeType": "image/png"});
+fn image() -> ToolOutcome {
+    let picture = json!({"type": "image", "data": IMAGE_PNG_BASE64, "mimeType": "image/png"});
     Ok(json!({"content": [picture, block("Three tools hanging on a board.")]}))
 }
 
@@ -141,71 +141,71 @@ struct Wait {
     seconds: Option<f64>,
 }
 
-fn slow(arguments: Json<'_>, params: &Body, caller: &Caller) -> Result<Slow, String> {
-    let Wait { seconds } = read(arguments)?;
-    Slow::new(seconds.unwrap_or(3.0), params.progress_token(), caller)
-        .ok_or_else(|| format!("`seconds` must be between 0 and {LONGEST}"))
+fn slow(arguments: Json<'_>, params: &Body, caller: &Caller) -> Result<TimedCall, String> {
+    let Wait { seconds } = parse_arguments(arguments)?;
+    TimedCall::new(seconds.unwrap_or(3.0), params.progress_token(), caller)
+        .ok_or_else(|| format!("`seconds` must be between 0 and {MAX_SECONDS}"))
 }
 
-/// Asks where that is possible: by a request of our own, or by a result that is to be completed.
-fn elicit(params: &Body, caller: &Caller) -> Result<Work, RpcError> {
+/// Asks for the name, by a request to a legacy client or by an input-required result to a modern client.
+fn elicit(params: &Body, caller: &Caller) -> Result<RequestAction, RpcError> {
     if !caller.can_elicit() {
         let polite = "Hello, stranger! I would have asked for your name, but this client cannot ask you (it does not offer elicitation).";
-        return Ok(Work::Done(finish(Ok(text(polite)), caller)));
+        return Ok(RequestAction::Done(tool_result(Ok(text_result(polite)), caller)));
     }
     if !caller.is_modern() {
-        return Ok(Work::Ask(raw(&question())?));
+        return Ok(RequestAction::Elicit(to_raw(&elicitation_params())?));
     }
-    let answer = params.get("inputResponses").and_then(|responses| responses.get(QUESTION));
-    let Some(answer) = answer else {
-        return ask_in_result();
+    let response = params.get("inputResponses").and_then(|responses| responses.get(NAME_FIELD));
+    let Some(response) = response else {
+        return elicit_by_result();
     };
-    if params.request_state().as_deref() != Some(ASKED) {
-        return Err(RpcError::invalid_params("`requestState` is not the one that was given out"));
+    if params.request_state().as_deref() != Some(ELICIT_STATE) {
+        return Err(RpcError::invalid_params("unknown `requestState`"));
     }
-    Ok(Work::Done(finish(greet(answer), caller)))
+    Ok(RequestAction::Done(tool_result(greet(response), caller)))
 }
 
-fn ask_in_result() -> Result<Work, RpcError> {
-    let mut params = question();
+fn elicit_by_result() -> Result<RequestAction, RpcError> {
+    let mut params = elicitation_params();
     params["mode"] = json!("form");
-    let requests = raw(&json!({QUESTION: {"method": method::ELICIT, "params": params}}))?;
-    let result = InputRequired::build(Some(requests.json()), Some(ASKED));
-    Ok(Work::Done(Ok(result.with_members([("_meta", Some(server_meta()))]))))
+    let requests = to_raw(&json!({NAME_FIELD: {"method": method::ELICIT, "params": params}}))?;
+    let result = InputRequired::build(Some(requests.json()), Some(ELICIT_STATE));
+    Ok(RequestAction::Done(Ok(result.with_members([("_meta", Some(server_meta()))]))))
 }
 
 /// The params of `elicitation/create`.
-fn question() -> Value {
+fn elicitation_params() -> Value {
     let name = json!({"type": "string", "title": "Name", "description": "Any name will do", "minLength": 1, "maxLength": 100});
     json!({
         "message": "What is your name?",
-        "requestedSchema": {"type": "object", "properties": {QUESTION: name}, "required": [QUESTION]},
+        "requestedSchema": {"type": "object", "properties": {NAME_FIELD: name}, "required": [NAME_FIELD]},
     })
 }
 
-/// The result of `elicit` once the client has answered, or has not. Only sessions are asked that way.
-pub(crate) fn greeting(answer: Option<Result<Raw, RpcError>>) -> Result<Raw, RpcError> {
-    let told = match answer {
-        Some(Ok(answer)) => greet(answer.json()),
+/// Turns the response of a legacy client into the result of `elicit`.
+pub(crate) fn greeting(response: Option<Result<RawJson, RpcError>>) -> Result<RawJson, RpcError> {
+    let outcome = match response {
+        Some(Ok(response)) => greet(response.json()),
         Some(Err(error)) => Err(format!("the client could not ask: {}", error.message)),
-        None => Err("nobody answered in time".to_owned()),
+        None => Err("no answer arrived in time".to_owned()),
     };
-    finish(told, &Caller::Stranger)
+    tool_result(outcome, &Caller::Unknown)
 }
 
-fn greet(answer: Json<'_>) -> Told {
-    let [action, content] = answer.pick(["action", "content"]);
-    let name = content.and_then(|content| content.get(QUESTION)).and_then(Json::as_str);
+fn greet(response: Json<'_>) -> ToolOutcome {
+    let [action, content] = response.pick(["action", "content"]);
+    let name = content.and_then(|content| content.get(NAME_FIELD)).and_then(Json::as_str);
     match (action.and_then(Json::as_str).as_deref(), name) {
-        (Some("accept"), Some(name)) => Ok(text(&format!("Hello, {name}!"))),
-        (Some("decline"), _) => Ok(text("Hello, whoever you are! You would not tell your name.")),
-        (Some("cancel"), _) => Ok(text("Hello! You closed the question without an answer.")),
+        (Some("accept"), Some(name)) => Ok(text_result(&format!("Hello, {name}!"))),
+        (Some("decline"), _) => Ok(text_result("Hello, stranger! You would not tell your name.")),
+        (Some("cancel"), _) => Ok(text_result("Hello! You closed the question without an answer.")),
         _ => Err("the answer to the question cannot be read".to_owned()),
     }
 }
 
-/// A result of one text.
-pub(crate) fn text(text: &str) -> Value {
+/// Returns a result with one text block.
+pub(crate) fn text_result(text: &str) -> Value {
     json!({"content": [block(text)]})
 }
 
@@ -213,11 +213,11 @@ fn block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Structured content, and the same as text for clients that do not know it.
+/// Returns structured content with the same JSON as text, for clients that do not support it.
 fn structured(value: &Value) -> Value {
     json!({"content": [block(&value.to_string())], "structuredContent": value})
 }
 
-pub(crate) fn raw(value: &Value) -> Result<Raw, RpcError> {
-    Raw::of(value).map_err(|_| RpcError::internal("cannot write the result"))
+pub(crate) fn to_raw(value: &Value) -> Result<RawJson, RpcError> {
+    RawJson::from_value(value).map_err(|_| RpcError::internal("cannot write the result"))
 }

@@ -1,12 +1,12 @@
-//! A client that outlives its hosts: what it says and hears is passed on as it was written, and when its host has
-//! ended, the next one is told what it has to know.
+//! Relay of one client to successive hosts. Messages pass unchanged. When a host has ended, the next host gets the
+//! client's session state.
 
-mod frames;
-mod memory;
+mod frame_reader;
+mod relay_state;
 #[cfg(test)]
-mod memory_tests;
-mod passing;
-mod questions;
+mod relay_state_tests;
+mod forwarding;
+mod host_requests;
 #[cfg(test)]
 mod tests;
 
@@ -17,191 +17,190 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_server::lines::LIMITS;
-use toolcrib_wire::{Frame, FrameError, Limits, Raw};
+use toolcrib_server::message_stream::LIMITS;
+use toolcrib_wire::{Frame, FrameError, MessageLimits, RawJson};
 
-use frames::{Frames, Inbox};
-use memory::{Memory, Replay};
-use passing::{line, pass};
+use frame_reader::{FrameReader, ClientInbox};
+use relay_state::{RelayState, Replay};
+use forwarding::{encode_line, forward_frame};
 
-/// What a host may say. It holds its messages whole, too, and they are no larger than what it was let to read; lists of
-/// many servers are together.
-const OF_HOST: Limits = Limits { size: usize::MAX, depth: 2 * LIMITS.depth, batch: LIMITS.batch };
+/// Limits for messages of a host. The host limits message sizes itself; lists of many servers are combined.
+const HOST_LIMITS: MessageLimits = MessageLimits { size: usize::MAX, depth: 2 * LIMITS.depth, batch: LIMITS.batch };
 
-/// Messages that wait for the client. While it does not read, nothing is read of its host.
-const QUEUE: usize = 16;
+/// Maximum number of messages that wait for the client. A client that does not read stops the reading from its host.
+const QUEUE_CAPACITY: usize = 16;
 
-/// How long a host may take to open a conversation. No server is waited for.
-const OPENING: Duration = Duration::from_secs(30);
+/// Time limit for a host's response to `initialize`. It does not include the start of servers.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the last of what was said may take to come.
-const LAST: Duration = Duration::from_secs(2);
+/// Time limit for the last messages.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One client with its streams.
 #[derive(Debug)]
 pub(crate) struct Relay<R> {
-    inbox: Inbox<R>,
-    said: mpsc::Sender<Vec<u8>>,
+    inbox: ClientInbox<R>,
+    to_client: mpsc::Sender<Vec<u8>>,
     writer: JoinSet<()>,
-    memory: RefCell<Memory>,
+    state: RefCell<RelayState>,
 }
 
-/// Who ended a conversation.
+/// The side that ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum EndedBy {
     Client,
     Host,
 }
 
 impl<R: AsyncRead + Unpin> Relay<R> {
     pub(crate) fn new(input: R, output: impl AsyncWrite + Unpin + Send + 'static) -> Self {
-        let (said, queue) = mpsc::channel(QUEUE);
+        let (to_client, queue) = mpsc::channel(QUEUE_CAPACITY);
         let mut writer = JoinSet::new();
-        writer.spawn(write(queue, output));
-        Relay { inbox: Inbox::new(input, &LIMITS), said, writer, memory: RefCell::default() }
+        writer.spawn(write_lines(queue, output));
+        Relay { inbox: ClientInbox::new(input, &LIMITS), to_client, writer, state: RefCell::default() }
     }
 
-    /// Speaks with a host until one of both ends.
-    pub(crate) async fn through(&mut self, host: impl AsyncRead + AsyncWrite + Unpin) -> Left {
-        self.speak(host, OPENING).await
+    /// Relays to a host until either side ends.
+    pub(crate) async fn relay_to(&mut self, host: impl AsyncRead + AsyncWrite + Unpin) -> EndedBy {
+        self.relay_session(host, OPENING_TIMEOUT).await
     }
 
-    /// Speaks with a host that the client ends with.
-    pub(crate) async fn last(&mut self, host: impl AsyncRead + AsyncWrite + Unpin) {
-        self.memory.borrow_mut().settle();
-        // It is of this process, whose end is its end.
-        self.speak(host, Duration::MAX).await;
+    /// Relays to the last host, which the client does not outlive.
+    pub(crate) async fn relay_to_last(&mut self, host: impl AsyncRead + AsyncWrite + Unpin) {
+        self.state.borrow_mut().set_last_host();
+        // The host runs in this process, so no timeout applies.
+        self.relay_session(host, Duration::MAX).await;
     }
 
-    /// Hears the client while it has no host, until it has ended and wants nothing of one.
-    pub(crate) async fn hear(&mut self) {
-        self.inbox.keep().await;
+    /// Buffers the client's messages between hosts. Returns when the client has closed and needs no host.
+    pub(crate) async fn buffer_client(&mut self) {
+        self.inbox.buffer().await;
     }
 
-    /// What was said is written. Whoever does not read now will not.
-    pub(crate) async fn end(mut self) {
-        drop(self.said);
-        let _ = timeout(LAST, self.writer.join_next()).await;
+    /// Writes the remaining messages. A client that does not read by now is abandoned.
+    pub(crate) async fn close(mut self) {
+        drop(self.to_client);
+        let _ = timeout(DRAIN_TIMEOUT, self.writer.join_next()).await;
     }
 
-    async fn speak(
+    async fn relay_session(
         &mut self,
         host: impl AsyncRead + AsyncWrite + Unpin,
-        longest: Duration,
-    ) -> Left {
+        opening_timeout: Duration,
+    ) -> EndedBy {
         let (from, mut to) = split(host);
-        let mut from = Frames::new(from, &OF_HOST);
-        let Replay { first, then } = self.memory.borrow_mut().replay();
-        let opened = timeout(longest, self.open(first, &mut from, &mut to)).await;
-        let left = match opened {
-            Ok(true) => self.converse(&then, from, &mut to).await,
-            _ => Left::Host,
+        let mut from = FrameReader::new(from, &HOST_LIMITS);
+        let Replay { opening, requests: replay } = self.state.borrow_mut().replay();
+        let opened = timeout(opening_timeout, self.open_session(opening, &mut from, &mut to)).await;
+        let ended_by = match opened {
+            Ok(true) => self.forward_both_ways(&replay, from, &mut to).await,
+            _ => EndedBy::Host,
         };
-        let last = self.memory.borrow_mut().host_ended();
-        self.tell(&last).await;
-        left
+        let last = self.state.borrow_mut().on_host_end();
+        self.send_to_client(&last).await;
+        ended_by
     }
 
-    /// Whether the host has answered what opens the conversation, if anything does.
-    async fn open(
+    /// Sends the opening request, if there is one, and waits for its response. Returns false if the host ended.
+    async fn open_session(
         &self,
-        first: Option<Raw>,
-        from: &mut Frames<impl AsyncRead + Unpin>,
+        opening: Option<RawJson>,
+        from: &mut FrameReader<impl AsyncRead + Unpin>,
         to: &mut (impl AsyncWrite + Unpin),
     ) -> bool {
-        let Some(first) = first else { return true };
-        if send(to, &line(&first)).await.is_err() {
+        let Some(opening) = opening else { return true };
+        if send(to, &encode_line(&opening)).await.is_err() {
             return false;
         }
-        while self.memory.borrow().is_opening() {
-            let Some(found) = from.next().await else { return false };
-            if !bring(found, &self.said, &self.memory).await {
+        while self.state.borrow().is_opening() {
+            let Some(result) = from.next().await else { return false };
+            if !forward_host_frame(result, &self.to_client, &self.state).await {
                 return false;
             }
         }
         true
     }
 
-    /// Both directions, each at its own pace.
-    async fn converse(
+    /// Forwards both directions independently.
+    async fn forward_both_ways(
         &mut self,
-        then: &[Raw],
-        from: Frames<impl AsyncRead + Unpin>,
+        replay: &[RawJson],
+        from: FrameReader<impl AsyncRead + Unpin>,
         to: &mut (impl AsyncWrite + Unpin),
-    ) -> Left {
-        let news = self.memory.borrow().news();
-        self.tell(&news).await;
-        let Relay { inbox, said, memory, .. } = self;
-        let mut back = std::pin::pin!(back(from, said, memory));
+    ) -> EndedBy {
+        let change_notifications = self.state.borrow().change_notifications();
+        self.send_to_client(&change_notifications).await;
+        let Relay { inbox, to_client, state, .. } = self;
+        let mut back = std::pin::pin!(forward_to_client(from, to_client, state));
         let passed = tokio::select! {
-            left = &mut back => return left,
-            passed = there(then, inbox, said, memory, to) => passed,
+            ended_by = &mut back => return ended_by,
+            passed = forward_to_host(replay, inbox, to_client, state, to) => passed,
         };
         match passed {
-            // The host answers what it was asked before this, gives itself a time for that, and then ends the stream.
+            // The host answers earlier requests within its own time limit and then closes the stream.
             Ok(()) => {
                 back.await;
-                Left::Client
+                EndedBy::Client
             }
-            // Its last words may not have been read yet.
-            Err(_) => timeout(LAST, back).await.unwrap_or(Left::Host),
+            // The host's last messages may be unread.
+            Err(_) => timeout(DRAIN_TIMEOUT, back).await.unwrap_or(EndedBy::Host),
         }
     }
 
-    async fn tell(&self, messages: &[Raw]) {
+    async fn send_to_client(&self, messages: &[RawJson]) {
         for message in messages {
-            // A client that has gone ends this elsewhere.
-            let _ = self.said.send(line(message)).await;
+            // A closed client ends the relay elsewhere.
+            let _ = self.to_client.send(encode_line(message)).await;
         }
     }
 }
 
-/// From the client to the host, until the client ends; the host's end is an error.
-async fn there(
-    first: &[Raw],
-    inbox: &mut Inbox<impl AsyncRead + Unpin>,
-    said: &mpsc::Sender<Vec<u8>>,
-    memory: &RefCell<Memory>,
+/// Forwards from the client to the host until the client closes. A closed host is an error.
+async fn forward_to_host(
+    replay: &[RawJson],
+    inbox: &mut ClientInbox<impl AsyncRead + Unpin>,
+    to_client: &mpsc::Sender<Vec<u8>>,
+    state: &RefCell<RelayState>,
     to: &mut (impl AsyncWrite + Unpin),
 ) -> std::io::Result<()> {
-    for message in first {
-        send(to, &line(message)).await?;
+    for message in replay {
+        send(to, &encode_line(message)).await?;
     }
-    while let Some(found) = inbox.next().await {
-        let passed = pass(found, &LIMITS, |message| memory.borrow_mut().of_client(message));
-        if !passed.back.is_empty() {
-            // A client that has gone ends this elsewhere.
-            let _ = said.send(passed.back).await;
+    while let Some(result) = inbox.next().await {
+        let forwarded = forward_frame(result, &LIMITS, |message| state.borrow_mut().on_client_message(message));
+        if !forwarded.to_sender.is_empty() {
+            // A closed client ends the relay elsewhere.
+            let _ = to_client.send(forwarded.to_sender).await;
         }
-        send(to, &passed.on).await?;
+        send(to, &forwarded.to_receiver).await?;
     }
     to.shutdown().await
 }
 
-/// From the host to the client, until one of them has ended.
-async fn back(
-    mut from: Frames<impl AsyncRead + Unpin>,
-    said: &mpsc::Sender<Vec<u8>>,
-    memory: &RefCell<Memory>,
-) -> Left {
-    while let Some(found) = from.next().await {
-        if !bring(found, said, memory).await {
-            return Left::Client;
+/// Forwards from the host to the client until either side ends.
+async fn forward_to_client(
+    mut from: FrameReader<impl AsyncRead + Unpin>,
+    to_client: &mpsc::Sender<Vec<u8>>,
+    state: &RefCell<RelayState>,
+) -> EndedBy {
+    while let Some(result) = from.next().await {
+        if !forward_host_frame(result, to_client, state).await {
+            return EndedBy::Client;
         }
     }
-    Left::Host
+    EndedBy::Host
 }
 
-/// One message of the host; false if the client does not read any more.
-async fn bring(
-    found: Result<Frame, FrameError>,
-    said: &mpsc::Sender<Vec<u8>>,
-    memory: &RefCell<Memory>,
+/// Forwards one frame of the host. Returns false if the client no longer reads.
+async fn forward_host_frame(
+    result: Result<Frame, FrameError>,
+    to_client: &mpsc::Sender<Vec<u8>>,
+    state: &RefCell<RelayState>,
 ) -> bool {
-    // What it had no time to finish is nobody's.
-    let Ok(frame) = found else { return true };
-    let passed = pass(Ok(frame), &OF_HOST, |message| memory.borrow_mut().of_host(message));
-    passed.on.is_empty() || said.send(passed.on).await.is_ok()
+    // A truncated last frame is dropped.
+    let Ok(frame) = result else { return true };
+    let forwarded = forward_frame(Ok(frame), &HOST_LIMITS, |message| state.borrow_mut().on_host_message(message));
+    forwarded.to_receiver.is_empty() || to_client.send(forwarded.to_receiver).await.is_ok()
 }
 
 async fn send(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Result<()> {
@@ -209,8 +208,8 @@ async fn send(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Resu
     to.flush().await
 }
 
-/// Writes what is said, until that ends or nobody reads it.
-async fn write(mut queue: mpsc::Receiver<Vec<u8>>, mut output: impl AsyncWrite + Unpin) {
+/// Writes messages until the queue closes or the client stops reading.
+async fn write_lines(mut queue: mpsc::Receiver<Vec<u8>>, mut output: impl AsyncWrite + Unpin) {
     while let Some(bytes) = queue.recv().await {
         if send(&mut output, &bytes).await.is_err() {
             return;

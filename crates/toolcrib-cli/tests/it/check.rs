@@ -1,8 +1,8 @@
-//! `toolcrib check`.
+//! Tests `toolcrib check`.
 
 use serde_json::Value as Json;
 
-use crate::Place;
+use crate::TestWorkspace;
 
 const WRONG: &str = r#"version: 1
 servers:
@@ -15,16 +15,16 @@ servers:
 "#;
 
 #[test]
-fn problems_read_like_a_compilers() {
-    let ran = Place::new().file("toolcrib.yaml", WRONG).run(&["check"]);
+fn problem_report_matches_compiler_style() {
+    let ran = TestWorkspace::new().with_file("toolcrib.yaml", WRONG).run(&["check"]);
     assert_eq!(ran.code, 1);
     insta::assert_snapshot!(ran.out);
     assert_eq!(ran.err, "2 servers in 1 file: 3 errors, 1 warning\n");
 }
 
 #[test]
-fn json_has_the_contracts_fields() {
-    let ran = Place::new().file("toolcrib.yaml", WRONG).run(&["check", "--json"]);
+fn json_output_has_contract_fields() {
+    let ran = TestWorkspace::new().with_file("toolcrib.yaml", WRONG).run(&["check", "--json"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     let json: Json = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(json["ok"], false);
@@ -44,16 +44,16 @@ fn json_has_the_contracts_fields() {
 }
 
 #[test]
-fn a_good_configuration_is_quiet() {
-    let place = Place::new().file("toolcrib.yaml", "version: 1\nservers: { a: { command: x } }\n");
-    let ran = place.run(&["check"]);
+fn valid_configuration_reports_no_problems() {
+    let workspace = TestWorkspace::new().with_file("toolcrib.yaml", "version: 1\nservers: { a: { command: x } }\n");
+    let ran = workspace.run(&["check"]);
     assert_eq!(
         (ran.code, ran.out.as_str(), ran.err.as_str()),
         (0, "", "1 server in 1 file: no problems\n")
     );
-    let ran = place.run(&["check", "-q"]);
+    let ran = workspace.run(&["check", "-q"]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
-    let ran = place.run(&["check", "--json"]);
+    let ran = workspace.run(&["check", "--json"]);
     assert_eq!(
         serde_json::from_str::<Json>(&ran.out).unwrap(),
         serde_json::json!({"ok": true, "problems": []})
@@ -61,8 +61,8 @@ fn a_good_configuration_is_quiet() {
 }
 
 #[test]
-fn dom_02_no_configuration_is_no_problem() {
-    let ran = Place::new().run(&["check"]);
+fn dom_02_missing_configuration_reports_no_problems() {
+    let ran = TestWorkspace::new().run(&["check"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""));
     assert_eq!(
         ran.err,
@@ -71,32 +71,32 @@ fn dom_02_no_configuration_is_no_problem() {
 }
 
 #[test]
-fn dom_01_the_root_is_where_the_file_is_looked_for() {
-    let place = Place::new().file(
+fn dom_01_configuration_file_is_read_from_root() {
+    let workspace = TestWorkspace::new().with_file(
         "deep/.minds/mcp.yaml",
         "version: 1\nservers: { a: { transport: stdio, command: x } }\n",
     );
-    assert_eq!(place.run(&["check", "--root", "deep"]).err, "1 server in 1 file: no problems\n");
-    assert!(place.run(&["check"]).err.starts_with("no configuration"));
+    assert_eq!(workspace.run(&["check", "--root", "deep"]).err, "1 server in 1 file: no problems\n");
+    assert!(workspace.run(&["check"]).err.starts_with("no configuration"));
 }
 
 #[test]
-fn a_named_file_needs_a_dialect_where_its_place_does_not_tell() {
-    let place = Place::new().file("mine.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
-    let ran = place.run(&["check", "--config", "mine.json"]);
+fn named_file_outside_known_paths_needs_dialect() {
+    let workspace = TestWorkspace::new().with_file("mine.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
+    let ran = workspace.run(&["check", "--config", "mine.json"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("dialect.unknown"), "{}", ran.out);
-    let ran = place.run(&["check", "--config", "mine.json", "--dialect", "claude"]);
+    let ran = workspace.run(&["check", "--config", "mine.json", "--dialect", "claude"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "1 server in 1 file: no problems\n"));
-    let ran = place.run(&["check", "--config", "gone.json", "--dialect", "claude"]);
+    let ran = workspace.run(&["check", "--config", "gone.json", "--dialect", "claude"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("file.missing"), "{}", ran.out);
 }
 
 #[test]
-fn hol_04_a_holodeck_file_that_fails_ends_with_one() {
+fn hol_04_invalid_holodeck_file_exits_with_one() {
     let agent = "tools:\n  - { name: t, description: d, type: mcp, server: '  ', command: npx }\n";
-    let ran = Place::new().file("agent.yaml", agent).run(&["check"]);
+    let ran = TestWorkspace::new().with_file("agent.yaml", agent).run(&["check"]);
     assert_eq!(ran.code, 1);
     assert!(
         ran.out.contains("ValidationError: 'server' must be a non-empty identifier"),
@@ -106,9 +106,9 @@ fn hol_04_a_holodeck_file_that_fails_ends_with_one() {
 }
 
 #[test]
-fn a_pipe_or_a_folder_in_place_of_the_file_is_a_problem_and_no_wait() {
-    let place = Place::new().file("toolcrib.yaml/inside", "");
-    let ran = place.run(&["check"]);
+fn folder_in_place_of_configuration_file_is_reported_without_blocking() {
+    let workspace = TestWorkspace::new().with_file("toolcrib.yaml/inside", "");
+    let ran = workspace.run(&["check"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("file.unreadable"), "{}", ran.out);
 }

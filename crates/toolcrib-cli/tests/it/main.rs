@@ -1,5 +1,5 @@
-//! The product as people run it: the real binary in a folder of its own.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+//! Tests the real binary in a temporary workspace.
+#![allow(clippy::unwrap_used, reason = "a test without its fixture has failed")]
 
 mod check;
 mod clients;
@@ -8,10 +8,10 @@ mod connect;
 mod demo;
 mod doctor;
 mod explain;
-mod hosted;
+mod server_commands;
 mod import;
 mod login;
-mod serving;
+mod test_gateway;
 mod soak;
 
 use std::fs;
@@ -22,28 +22,28 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolcrib");
 
-/// No test asks the keyring of whoever runs it.
+/// Keeps tests away from the keyring of the user.
 const NO_BUS: (&str, &str) = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere");
 
-/// A workspace and a home that nobody else has.
-struct Place {
+/// A temporary workspace and home folder.
+struct TestWorkspace {
     folder: TempDir,
 }
 
-/// What a command did.
+/// Exit code and output of a command.
 #[derive(Debug)]
-struct Ran {
+struct CommandOutput {
     code: i32,
     out: String,
     err: String,
 }
 
-impl Place {
+impl TestWorkspace {
     fn new() -> Self {
-        let place = Self { folder: TempDir::new().unwrap() };
-        fs::create_dir_all(place.root()).unwrap();
-        fs::create_dir_all(place.home()).unwrap();
-        place
+        let workspace = Self { folder: TempDir::new().unwrap() };
+        fs::create_dir_all(workspace.root()).unwrap();
+        fs::create_dir_all(workspace.home()).unwrap();
+        workspace
     }
 
     fn root(&self) -> PathBuf {
@@ -54,8 +54,8 @@ impl Place {
         self.folder.path().join("home")
     }
 
-    /// A file of the workspace, or of the home where the path begins with `~/`.
-    fn file(self, path: &str, text: &str) -> Self {
+    /// Writes a file in the workspace, or in the home folder if the path starts with `~/`.
+    fn with_file(self, path: &str, text: &str) -> Self {
         let path = match path.strip_prefix("~/") {
             Some(path) => self.home().join(path),
             None => self.root().join(path),
@@ -69,13 +69,13 @@ impl Place {
         fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
-        self.run_with(args, &[])
+    fn run(&self, args: &[&str]) -> CommandOutput {
+        self.run_with_env(args, &[])
     }
 
-    /// The command in the workspace, which is named, with no variables but the home.
+    /// A command with `--root .` and no variables but `HOME`.
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.unnamed(&[]);
+        let mut command = self.command_without_root(&[]);
         if !args.contains(&"--root") {
             command.args(["--root", "."]);
         }
@@ -83,42 +83,42 @@ impl Place {
         command
     }
 
-    /// The same where the workspace is only where somebody is.
-    fn unnamed(&self, args: &[&str]) -> Command {
+    /// The same command without `--root`, run in the workspace.
+    fn command_without_root(&self, args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(args).current_dir(self.root()).env_clear().env("HOME", self.home());
         command.env(NO_BUS.0, NO_BUS.1);
         command
     }
 
-    /// Runs the command in the workspace with just these variables.
-    fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
+    /// Runs a command in the workspace with only these variables.
+    fn run_with_env(&self, args: &[&str], env: &[(&str, &str)]) -> CommandOutput {
         let output = self.command(args).envs(env.iter().copied()).output().unwrap();
-        self.ran(&output)
+        self.command_output(&output)
     }
 
-    fn ran(&self, output: &Output) -> Ran {
-        let text = |bytes: &[u8]| self.plain(&String::from_utf8_lossy(bytes));
-        Ran {
+    fn command_output(&self, output: &Output) -> CommandOutput {
+        let text = |bytes: &[u8]| self.redact_folder(&String::from_utf8_lossy(bytes));
+        CommandOutput {
             code: output.status.code().unwrap(),
             out: text(&output.stdout),
             err: text(&output.stderr),
         }
     }
 
-    /// Output without the folder's name, which differs each time.
-    fn plain(&self, text: &str) -> String {
-        text.replace(&shown(self.folder.path()), "TMP")
+    /// Replaces the name of the temporary folder.
+    fn redact_folder(&self, text: &str) -> String {
+        text.replace(&path_text(self.folder.path()), "TMP")
     }
 }
 
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
 #[test]
-fn every_command_helps_with_an_example() {
-    let place = Place::new();
+fn every_command_help_has_example() {
+    let workspace = TestWorkspace::new();
     for command in [
         "check",
         "connect",
@@ -154,7 +154,7 @@ fn every_command_helps_with_an_example() {
         "accept",
     ] {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
-        let ran = place.run(&words);
+        let ran = workspace.run(&words);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command}");
         assert!(ran.out.contains(&format!("Examples:\n  toolcrib {command}")), "{}", ran.out);
         for option in ["--root", "--config", "--dialect", "--json", "--quiet", "--verbose"] {
@@ -164,8 +164,8 @@ fn every_command_helps_with_an_example() {
 }
 
 #[test]
-fn wrong_usage_ends_with_two() {
-    let place = Place::new();
+fn invalid_usage_exits_with_two() {
+    let workspace = TestWorkspace::new();
     for args in [
         vec!["chek"],
         vec![],
@@ -188,7 +188,7 @@ fn wrong_usage_ends_with_two() {
         vec!["server", "restart"],
         vec!["why"],
     ] {
-        let ran = place.run(&args);
+        let ran = workspace.run(&args);
         assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
         assert!(!ran.err.is_empty() && ran.out.is_empty(), "{args:?}: {ran:?}");
     }

@@ -1,13 +1,13 @@
-//! Claude's files: `.mcp.json` and `.claude.json` of Claude Code, `claude_desktop_config.json`.
+//! Reads Claude's files: `.mcp.json` and `.claude.json` of Claude Code, `claude_desktop_config.json`.
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::clients::{self, Foreign};
-use super::expand::{self, Expander, Headers, Reached, Variables};
-use super::{Draft, Loaded};
-use crate::cx::Cx;
+use super::client_servers::{self, ExtraClientKeys};
+use super::expand::{self, Expander, Headers, TransportTexts, Variables};
+use super::{ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc};
 use crate::model::transport::TransportKind;
 use crate::model::units::Period;
@@ -15,28 +15,28 @@ use crate::value::Value;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct ClaudeServer {
     r#type: Option<At<String>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
     env: Option<At<Variables>>,
     url: Option<At<String>>,
     headers: Option<At<Headers>>,
-    /// Milliseconds for one call.
+    /// Timeout of one call in milliseconds.
     timeout: Option<At<u64>>,
-    oauth: Option<At<Client>>,
+    oauth: Option<At<OAuthClient>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Client {
+struct OAuthClient {
     #[serde(rename = "clientId")]
     id: Option<At<String>>,
-    /// Separated by spaces.
+    /// Scopes, separated by spaces.
     scopes: Option<At<String>>,
 }
 
-const FOREIGN: Foreign = Foreign { passed: &["alwaysLoad"], unsupported: &["headersHelper"] };
+const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys { ignored: &["alwaysLoad"], unsupported: &["headersHelper"] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -46,22 +46,22 @@ const TYPES: &[(&str, TransportKind)] = &[
     ("ws", TransportKind::WebSocket),
 ];
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     let root = cx.base.display().to_string();
-    let of_root = cx
+    let project_servers = cx
         .doc
         .get(Doc::ROOT, "projects")
         .and_then(|projects| cx.doc.get(projects, &root))
         .and_then(|project| cx.doc.get(project, "mcpServers"));
-    let mut loaded = Loaded::new();
-    loaded.servers = clients::servers(cx, of_root, &FOREIGN, server);
-    let own = cx.doc.get(Doc::ROOT, "mcpServers");
-    for draft in clients::servers(cx, own, &FOREIGN, server) {
+    let mut loaded = DialectFile::new();
+    loaded.servers = client_servers::read_servers(cx, project_servers, &CLIENT_KEYS, lower_server);
+    let user_servers = cx.doc.get(Doc::ROOT, "mcpServers");
+    for draft in client_servers::read_servers(cx, user_servers, &CLIENT_KEYS, lower_server) {
         if loaded.servers.iter().any(|other| other.id == draft.id) {
-            let text = format!("`{}` is also declared for this folder; that one is used", draft.id);
-            cx.enter(&draft.id);
+            let text = format!("`{}` is also declared for this folder; the declaration for the folder is used", draft.id);
+            cx.enter_server(&draft.id);
             cx.info(draft.node, "server.shadowed", text, "remove one of the two");
-            cx.leave();
+            cx.leave_server();
         } else {
             loaded.servers.push(draft);
         }
@@ -69,36 +69,36 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     loaded
 }
 
-fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
+fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: ClaudeServer) {
     let desktop =
         Path::new(&*cx.label).file_name().is_some_and(|name| name == "claude_desktop_config.json");
-    let expand: &expand::Expand<'_> = if desktop { &literal } else { &expand };
+    let expand: &expand::ExpandFn<'_> = if desktop { &literal_value } else { &expand_variables };
     let call = server.timeout.map(|at| at.map(Period::millis));
-    clients::timeouts(&mut draft.policy, None, call);
-    let kind = clients::kind(cx, draft, server.r#type, TYPES);
+    client_servers::set_timeouts(&mut draft.policy, None, call);
+    let kind = client_servers::transport_kind(cx, draft, server.r#type, TYPES);
     let mut expander = Expander::new(cx, draft, expand);
-    expander.transport(Reached {
+    expander.set_transport(TransportTexts {
         kind,
         command: server.command,
         args: server.args,
         env: server.env,
         url: server.url,
         headers: server.headers,
-        ..Reached::default()
+        ..TransportTexts::default()
     });
     if let Some(At { node, value: Some(client) }) = server.oauth {
         let scopes = client.scopes.and_then(|at| at.value).unwrap_or_default();
         let scopes = scopes.split_whitespace().map(str::to_string).collect();
-        expander.oauth(node, client.id, None, scopes);
+        expander.set_oauth(node, client.id, None, scopes);
     }
 }
 
-/// `${VAR}` and `${VAR:-default}`.
-fn expand(text: &str) -> Result<Value, String> {
-    expand::template(text, &|inside| Ok(expand::variable(inside)))
+/// Expands `${VAR}` and `${VAR:-default}`.
+fn expand_variables(text: &str) -> Result<Value, String> {
+    expand::expand_template(text, &|inside| Ok(expand::parse_variable(inside)))
 }
 
-fn literal(text: &str) -> Result<Value, String> {
+fn literal_value(text: &str) -> Result<Value, String> {
     Ok(Value::literal(text))
 }
 

@@ -1,20 +1,20 @@
-//! Files of Claude Code and Claude Desktop.
+//! Tests of Claude Code and Claude Desktop files.
 
 use crate::model::auth::Auth;
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{codes, compiled_at};
-use crate::{Config, Memory, Value};
+use crate::testing::{problem_codes, compile_text_at};
+use crate::{Config, MemoryLookup, Value};
 
 fn ids(config: &Config) -> Vec<&str> {
     config.servers.iter().map(|s| s.id.as_str()).collect()
 }
 
 #[test]
-fn a_project_file_reads_as_claude_code_reads_it() {
-    let world = Memory::default().with_env("API_KEY", "k");
-    let config = compiled_at(
-        &world,
+fn claude_code_project_file_compiles() {
+    let lookup = MemoryLookup::default().with_env("API_KEY", "k");
+    let config = compile_text_at(
+        &lookup,
         ".mcp.json",
         r#"{ "mcpServers": {
             "files": { "command": "npx", "args": ["-y", "server-filesystem", "."], "env": { "DEBUG": "${DEBUG:-false}" } },
@@ -36,7 +36,7 @@ fn a_project_file_reads_as_claude_code_reads_it() {
         ]
     );
     let [files, api, old, _] = config.servers.as_slice() else { panic!("{:?}", ids(&config)) };
-    let native = |text: &str| Value::native(text).unwrap();
+    let native = |text: &str| Value::parse_native(text).unwrap();
     assert_eq!(files.transport.env().unwrap().set["DEBUG"], native("${DEBUG:-false}"));
     let remote = api.transport.remote().unwrap();
     assert_eq!(remote.url.0, native("${API_BASE_URL:-https://api.example.com}/mcp"));
@@ -50,7 +50,7 @@ fn a_project_file_reads_as_claude_code_reads_it() {
 }
 
 #[test]
-fn only_two_forms_are_variables_and_only_in_claude_code() {
+fn claude_code_expands_two_variable_forms_and_desktop_none() {
     let cases = [
         ("${A}", "${A}"),
         ("x${A}y${B:-b}", "x${A}y${B:-b}"),
@@ -62,24 +62,24 @@ fn only_two_forms_are_variables_and_only_in_claude_code() {
         ("${A", "$${A"),
         ("${A:-${B}}", "${A:-${B}}"),
     ];
-    let world = Memory::default().with_env("A", "a");
+    let lookup = MemoryLookup::default().with_env("A", "a");
     for (text, native) in cases {
         let file = format!(r#"{{ "mcpServers": {{ "s": {{ "command": "{text}" }} }} }}"#);
         let command = |path: &str| {
-            let config = compiled_at(&world, path, &file);
+            let config = compile_text_at(&lookup, path, &file);
             assert_eq!(config.problems, [], "{text}");
             match &config.servers[0].transport {
                 Transport::Stdio(stdio) => stdio.command.0.clone(),
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(command(".mcp.json"), Value::native(native).unwrap(), "{text}");
+        assert_eq!(command(".mcp.json"), Value::parse_native(native).unwrap(), "{text}");
         assert_eq!(command("claude_desktop_config.json"), Value::literal(text));
     }
 }
 
 #[test]
-fn a_bad_server_leaves_its_neighbour_alone() {
+fn invalid_server_keeps_other_servers() {
     let bad = [
         ("7", "server.invalid"),
         (r#"{ "command": 7 }"#, "value.invalid"),
@@ -91,32 +91,32 @@ fn a_bad_server_leaves_its_neighbour_alone() {
     for (entry, code) in bad {
         let text =
             format!(r#"{{ "mcpServers": {{ "bad": {entry}, "good": {{ "command": "x" }} }} }}"#);
-        let config = compiled_at(&Memory::default(), ".mcp.json", &text);
-        assert_eq!(codes(&config), [code], "{entry}");
+        let config = compile_text_at(&MemoryLookup::default(), ".mcp.json", &text);
+        assert_eq!(problem_codes(&config), [code], "{entry}");
         assert_eq!(config.problems[0].server.as_deref(), Some("bad"), "{entry}");
         assert_eq!(ids(&config), ["good"], "{entry}");
     }
 }
 
 #[test]
-fn an_unset_variable_is_told_and_an_unsupported_or_unknown_key_is_kept() {
-    let config = compiled_at(
-        &Memory::default(),
+fn unset_variables_are_reported_and_unsupported_keys_kept_in_extras() {
+    let config = compile_text_at(
+        &MemoryLookup::default(),
         ".mcp.json",
         r#"{ "mcpServers": { "s": { "type": "http", "url": "http://x/", "headers": { "K": "${GONE}" },
              "headersHelper": "token.sh", "header": {} } } }"#,
     );
-    let mut told = codes(&config);
-    told.sort_unstable();
-    assert_eq!(told, ["env.missing", "key.unknown", "key.unsupported"]);
+    let mut reported = problem_codes(&config);
+    reported.sort_unstable();
+    assert_eq!(reported, ["env.missing", "key.unknown", "key.unsupported"]);
     assert_eq!(config.servers[0].extras["headersHelper"], "token.sh");
     assert!(config.servers[0].extras.contains_key("header"));
 }
 
 #[test]
-fn the_persons_file_gives_its_own_servers_and_those_of_the_root() {
-    let config = compiled_at(
-        &Memory::default().with_env("HOME", "/h"),
+fn user_file_gives_user_servers_and_servers_of_the_root_project() {
+    let config = compile_text_at(
+        &MemoryLookup::default().with_env("HOME", "/h"),
         "/h/.claude.json",
         r#"{ "numStartups": 12, "tips": { "a": 1, "a": 2 },
             "mcpServers": { "mine": { "command": "x" }, "both": { "command": "user" } },
@@ -126,21 +126,21 @@ fn the_persons_file_gives_its_own_servers_and_those_of_the_root() {
             } }"#,
     );
     assert_eq!(ids(&config), ["both", "here", "mine"]);
-    assert_eq!(codes(&config), ["server.shadowed"]);
+    assert_eq!(problem_codes(&config), ["server.shadowed"]);
     let Transport::Stdio(both) = &config.servers[0].transport else {
         panic!("{:?}", config.servers[0])
     };
-    assert_eq!(both.command.shown(), "local");
+    assert_eq!(both.command.display_text(), "local");
 }
 
 #[test]
-fn a_file_without_a_list_of_servers_is_told() {
+fn invalid_server_list_is_reported() {
     for (text, expected) in [
         ("{}", &[][..]),
         (r#"{ "mcpServers": null }"#, &[]),
         (r#"{ "mcpServers": [] }"#, &["servers.invalid"]),
     ] {
-        let config = compiled_at(&Memory::default(), ".mcp.json", text);
-        assert_eq!((codes(&config).as_slice(), config.servers.len()), (expected, 0), "{text}");
+        let config = compile_text_at(&MemoryLookup::default(), ".mcp.json", text);
+        assert_eq!((problem_codes(&config).as_slice(), config.servers.len()), (expected, 0), "{text}");
     }
 }

@@ -1,34 +1,34 @@
-//! Codex's `config.toml`: the tables `[mcp_servers.<name>]`.
+//! Reads the tables `[mcp_servers.<name>]` of Codex's `config.toml`.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::clients::{self, Foreign};
-use super::expand::{Expander, Headers, Reached, Variables};
-use super::{Draft, Loaded};
-use crate::cx::Cx;
+use super::client_servers::{self, ExtraClientKeys};
+use super::expand::{Expander, Headers, TransportTexts, Variables};
+use super::{ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either};
 use crate::model::auth::Auth;
-use crate::model::choice::Inherit;
+use crate::model::choice::InheritedEnv;
 use crate::model::transport::{EnvKeys, TransportKeys};
 use crate::model::units::Period;
 use crate::value::Value;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct CodexServer {
     enabled: Option<At<bool>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
     cwd: Option<At<String>>,
     env: Option<At<Variables>>,
-    env_vars: Option<At<Vec<Either<String, Variable>>>>,
+    env_vars: Option<At<Vec<Either<String, InheritedVariable>>>>,
     url: Option<At<String>>,
     bearer_token: Option<At<serde::de::IgnoredAny>>,
     bearer_token_env_var: Option<At<String>>,
     http_headers: Option<At<Headers>>,
     env_http_headers: Option<At<Headers>>,
-    oauth: Option<At<Client>>,
+    oauth: Option<At<OAuthClient>>,
     scopes: Option<At<Vec<String>>>,
     startup_timeout_sec: Option<At<f64>>,
     startup_timeout_ms: Option<At<u64>>,
@@ -37,9 +37,9 @@ struct Server {
     disabled_tools: Option<At<Vec<String>>>,
 }
 
-/// A variable to inherit, and from which machine; this is the only one here.
+/// A variable to inherit. `source` names the machine that provides it; toolcrib always uses its own machine.
 #[derive(Clone, Debug, Deserialize)]
-struct Variable {
+struct InheritedVariable {
     name: String,
     #[serde(default, rename = "source")]
     _source: Option<String>,
@@ -47,12 +47,12 @@ struct Variable {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Client {
+struct OAuthClient {
     client_id: Option<At<String>>,
 }
 
-const FOREIGN: Foreign = Foreign {
-    passed: &["name", "required", "supports_parallel_tool_calls", "omit_tools_from"],
+const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys {
+    ignored: &["name", "required", "supports_parallel_tool_calls", "omit_tools_from"],
     unsupported: &[
         "auth",
         "environment_id",
@@ -63,65 +63,65 @@ const FOREIGN: Foreign = Foreign {
     ],
 };
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let mut loaded = Loaded::new();
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let mut loaded = DialectFile::new();
     let list = cx.doc.get(Doc::ROOT, "mcp_servers");
-    loaded.servers = clients::servers(cx, list, &FOREIGN, server);
+    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
     loaded
 }
 
-fn server(cx: &mut Cx<'_>, draft: &mut Draft, mut server: Server) {
+fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, mut server: CodexServer) {
     if let Some(At { node, .. }) = server.bearer_token {
-        let text = "a token stands in the file; Codex refuses that";
-        let fix = "set a variable to it and name that in `bearer_token_env_var`";
+        let text = "the file contains a bearer token; Codex rejects inline tokens";
+        let fix = "put the token into a variable and name the variable in `bearer_token_env_var`";
         cx.error(node, "auth.inline_token", text, fix);
-        draft.sound = false;
+        draft.is_valid = false;
     }
     draft.policy.enabled = server.enabled.take();
     let (allow, deny) = (server.enabled_tools.take(), server.disabled_tools.take());
-    clients::filter(&mut draft.policy, allow, deny);
+    client_servers::set_tool_filter(&mut draft.policy, allow, deny);
     let in_ms = server.startup_timeout_ms.take();
-    let startup = seconds(cx, draft, server.startup_timeout_sec.take());
-    let call = seconds(cx, draft, server.tool_timeout_sec.take());
+    let startup = period_from_seconds(cx, draft, server.startup_timeout_sec.take());
+    let call = period_from_seconds(cx, draft, server.tool_timeout_sec.take());
     let startup = startup.or(in_ms.map(|at| at.map(Period::millis)));
-    clients::timeouts(&mut draft.policy, startup, call);
-    // Codex expands nothing: what comes from a variable has a key of its own.
+    client_servers::set_timeouts(&mut draft.policy, startup, call);
+    // Codex expands no text: values from variables have keys of their own.
     let literal = |text: &str| Ok(Value::literal(text));
     let mut expander = Expander::new(cx, draft, &literal);
-    expander.transport(Reached {
+    expander.set_transport(TransportTexts {
         command: server.command,
         args: server.args,
         cwd: server.cwd,
         env: server.env,
         url: server.url,
         headers: server.http_headers,
-        ..Reached::default()
+        ..TransportTexts::default()
     });
     let scopes = server.scopes.and_then(|at| at.value).unwrap_or_default();
     if let Some(At { node, value }) = server.oauth {
         let id = value.and_then(|client| client.client_id);
-        expander.oauth(node, id, None, scopes);
+        expander.set_oauth(node, id, None, scopes);
     }
     if let Some(At { node, value: Some(name) }) = server.bearer_token_env_var {
         let token = Value::from_env(name);
         draft.policy.auth = Some(At::new(node, Auth::Bearer { token }));
     }
-    headers_of_variables(&mut draft.transport, server.env_http_headers);
-    inherit(&mut draft.transport, server.env_vars);
+    set_headers_from_env(&mut draft.transport, server.env_http_headers);
+    set_inherited_variables(&mut draft.transport, server.env_vars);
 }
 
-fn seconds(cx: &mut Cx<'_>, draft: &mut Draft, given: Option<At<f64>>) -> Option<At<Period>> {
+fn period_from_seconds(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, given: Option<At<f64>>) -> Option<At<Period>> {
     let At { node, value } = given?;
     let period = value.and_then(Period::from_secs_f64);
     if value.is_some() && period.is_none() {
-        let text = "this is no length of time";
+        let text = "invalid duration: expected a number of seconds";
         cx.error(node, "value.invalid", text, "give a number of seconds");
-        draft.sound = false;
+        draft.is_valid = false;
     }
     period.map(|period| At::new(node, period))
 }
 
-fn headers_of_variables(transport: &mut TransportKeys, given: Option<At<Headers>>) {
+fn set_headers_from_env(transport: &mut TransportKeys, given: Option<At<Headers>>) {
     let Some(At { node, value: Some(given) }) = given else {
         return;
     };
@@ -130,18 +130,18 @@ fn headers_of_variables(transport: &mut TransportKeys, given: Option<At<Headers>
     headers.value.get_or_insert_default().extend(named);
 }
 
-/// The listed variables reach the server besides those that every server has.
-fn inherit(transport: &mut TransportKeys, given: Option<At<Vec<Either<String, Variable>>>>) {
+/// Adds the listed variables to the minimal set that every server inherits.
+fn set_inherited_variables(transport: &mut TransportKeys, given: Option<At<Vec<Either<String, InheritedVariable>>>>) {
     let Some(At { node, value: Some(given) }) = given else {
         return;
     };
     let listed = given.into_iter().map(|variable| match variable {
-        Either::Scalar(name) | Either::Nested(Variable { name, .. }) => name,
+        Either::Scalar(name) | Either::Nested(InheritedVariable { name, .. }) => name,
     });
-    let names = Inherit::MINIMAL.iter().map(ToString::to_string).chain(listed);
+    let names = InheritedEnv::MINIMAL.iter().map(ToString::to_string).chain(listed);
     let env = transport.env.get_or_insert_with(|| At::new(node, EnvKeys::default()));
     env.value.get_or_insert_default().inherit =
-        Some(At::new(node, Inherit::These(names.collect())));
+        Some(At::new(node, InheritedEnv::These(names.collect())));
 }
 
 #[cfg(test)]

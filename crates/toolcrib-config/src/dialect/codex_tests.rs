@@ -1,23 +1,23 @@
-//! Codex's `config.toml`.
+//! Tests of Codex's `config.toml`.
 
 use crate::model::auth::Auth;
-use crate::model::filter::Verdict;
+use crate::model::filter::FilterVerdict;
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{codes, compiled_at};
-use crate::{Config, Memory, Value};
+use crate::testing::{problem_codes, compile_text_at};
+use crate::{Config, MemoryLookup, Value};
 
 fn codex(text: &str) -> Config {
-    let world = Memory::default()
+    let lookup = MemoryLookup::default()
         .with_env("HOME", "/h")
         .with_env("FIGMA_TOKEN", "t")
         .with_env("TEAM", "x")
         .with_file("/ws/srv/x", "");
-    compiled_at(&world, "/h/.codex/config.toml", text)
+    compile_text_at(&lookup, "/h/.codex/config.toml", text)
 }
 
 #[test]
-fn tables_read_as_codex_reads_them() {
+fn codex_tables_compile() {
     let config = codex(
         r#"
         model = "gpt-5"
@@ -46,7 +46,7 @@ fn tables_read_as_codex_reads_them() {
     let [context7, figma] = config.servers.as_slice() else { panic!("{:?}", config.rejected) };
     let Transport::Stdio(stdio) = &context7.transport else { panic!("{:?}", context7.transport) };
     assert_eq!(stdio.args[2].0, Value::literal("${HOME}"));
-    assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/srv");
+    assert_eq!(stdio.cwd.as_ref().unwrap().display_text(), "/ws/srv");
     assert_eq!(stdio.env.set["MY_VAR"], Value::literal("${LITERAL}"));
     let inherit = &stdio.env.inherit;
     for (name, expected) in [
@@ -56,7 +56,7 @@ fn tables_read_as_codex_reads_them() {
         ("LC_TIME", true),
         ("AWS_KEY", false),
     ] {
-        assert_eq!(inherit.admits(name), expected, "{name}");
+        assert_eq!(inherit.allows(name), expected, "{name}");
     }
     let limits = &context7.policy.timeouts;
     assert_eq!(
@@ -64,9 +64,9 @@ fn tables_read_as_codex_reads_them() {
         (Period::millis(20_500), Period::secs(45), Period::secs(45))
     );
     let tools = &context7.policy.expose.tools;
-    assert_eq!(tools.verdict("search"), Verdict::Offered);
-    assert_eq!(tools.verdict("open"), Verdict::Denied("open"));
-    assert_eq!(tools.verdict("write"), Verdict::NotAllowed);
+    assert_eq!(tools.verdict("search"), FilterVerdict::Offered);
+    assert_eq!(tools.verdict("open"), FilterVerdict::Denied("open"));
+    assert_eq!(tools.verdict("write"), FilterVerdict::NotAllowed);
 
     assert!(!figma.policy.enabled);
     assert_eq!(figma.transport.kind(), TransportKind::StreamableHttp);
@@ -79,14 +79,14 @@ fn tables_read_as_codex_reads_them() {
 }
 
 #[test]
-fn a_list_of_no_tools_offers_none() {
+fn empty_enabled_tools_offers_no_tools() {
     let config = codex("[mcp_servers.s]\ncommand = 'x'\nenabled_tools = []\n");
     let tools = &config.servers[0].policy.expose.tools;
-    assert_eq!(tools.verdict("any"), Verdict::NotAllowed);
+    assert_eq!(tools.verdict("any"), FilterVerdict::NotAllowed);
 }
 
 #[test]
-fn a_bad_server_leaves_its_neighbour_alone() {
+fn invalid_server_keeps_other_servers() {
     for (entry, code) in [
         ("command = 7", "value.invalid"),
         ("command = 'x'\nurl = 'http://x/'", "transport.ambiguous"),
@@ -95,7 +95,7 @@ fn a_bad_server_leaves_its_neighbour_alone() {
     ] {
         let config =
             codex(&format!("[mcp_servers.bad]\n{entry}\n[mcp_servers.good]\ncommand = 'x'\n"));
-        assert_eq!(codes(&config), [code], "{entry}");
+        assert_eq!(problem_codes(&config), [code], "{entry}");
         let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
         assert_eq!(ids, ["good"], "{entry}");
     }

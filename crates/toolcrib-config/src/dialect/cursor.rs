@@ -1,18 +1,18 @@
-//! Cursor's `mcp.json`: of a project in `.cursor/`, or the person's own in the home folder.
+//! Reads Cursor's `mcp.json`: of a project in `.cursor/`, or of the user in the home folder.
 
 use serde::Deserialize;
 
-use super::clients::{self, Foreign};
-use super::editor::Editor;
-use super::expand::{self, Expander, Headers, Reached, Variables};
-use super::{Draft, Loaded};
-use crate::cx::Cx;
+use super::client_servers::{self, ExtraClientKeys};
+use super::editor_variables::EditorVariables;
+use super::expand::{self, Expander, Headers, TransportTexts, Variables};
+use super::{ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc};
 use crate::model::transport::TransportKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct CursorServer {
     r#type: Option<At<String>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
@@ -21,12 +21,12 @@ struct Server {
     env_file: Option<At<String>>,
     url: Option<At<String>>,
     headers: Option<At<Headers>>,
-    auth: Option<At<Client>>,
+    auth: Option<At<OAuthClient>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Client {
+struct OAuthClient {
     #[serde(rename = "CLIENT_ID")]
     id: Option<At<String>>,
     #[serde(rename = "CLIENT_SECRET")]
@@ -34,7 +34,7 @@ struct Client {
     scopes: Option<At<Vec<String>>>,
 }
 
-const FOREIGN: Foreign = Foreign { passed: &[], unsupported: &[] };
+const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys { ignored: &[], unsupported: &[] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -44,19 +44,19 @@ const TYPES: &[(&str, TransportKind)] = &[
     ("sse", TransportKind::Sse),
 ];
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let mut loaded = Loaded::new();
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let mut loaded = DialectFile::new();
     let list = cx.doc.get(Doc::ROOT, "mcpServers");
-    loaded.servers = clients::servers(cx, list, &FOREIGN, server);
+    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
     loaded
 }
 
-fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
-    let editor = Editor::new(cx, None);
-    let expand = |text: &str| expand::template(text, &|inside| Ok(editor.part(inside)));
-    let kind = clients::kind(cx, draft, server.r#type, TYPES);
+fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: CursorServer) {
+    let editor = EditorVariables::new(cx, None);
+    let expand = |text: &str| expand::expand_template(text, &|inside| Ok(editor.resolve(inside)));
+    let kind = client_servers::transport_kind(cx, draft, server.r#type, TYPES);
     let mut expander = Expander::new(cx, draft, &expand);
-    expander.transport(Reached {
+    expander.set_transport(TransportTexts {
         kind,
         command: server.command,
         args: server.args,
@@ -64,11 +64,11 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
         env_file: server.env_file,
         url: server.url,
         headers: server.headers,
-        ..Reached::default()
+        ..TransportTexts::default()
     });
     if let Some(At { node, value: Some(client) }) = server.auth {
         let scopes = client.scopes.and_then(|at| at.value).unwrap_or_default();
-        expander.oauth(node, client.id, client.secret, scopes);
+        expander.set_oauth(node, client.id, client.secret, scopes);
     }
 }
 

@@ -1,18 +1,18 @@
-//! Cursor's `mcp.json`.
+//! Tests of Cursor's `mcp.json`.
 
 use crate::model::auth::{Auth, OAuthGrant};
 use crate::model::transport::{Transport, TransportKind};
-use crate::testing::{codes, compiled_at};
-use crate::{Memory, Value};
+use crate::testing::{problem_codes, compile_text_at};
+use crate::{MemoryLookup, Value};
 
-fn world() -> Memory {
-    Memory::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/.env", "B=b\n")
+fn lookup() -> MemoryLookup {
+    MemoryLookup::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/.env", "B=b\n")
 }
 
 #[test]
-fn a_project_file_reads_as_cursor_reads_it() {
-    let config = compiled_at(
-        &world(),
+fn cursor_project_file_compiles() {
+    let config = compile_text_at(
+        &lookup(),
         ".cursor/mcp.json",
         r#"{ "mcpServers": {
             "local": { "type": "stdio", "command": "python", "args": ["${workspaceFolder}/tools/server.py"],
@@ -27,19 +27,19 @@ fn a_project_file_reads_as_cursor_reads_it() {
         panic!("{:?}", config.rejected)
     };
     let Transport::Stdio(stdio) = &local.transport else { panic!("{:?}", local.transport) };
-    assert_eq!(stdio.args[0].shown(), "/ws/tools/server.py");
-    assert_eq!(stdio.env.set["API_KEY"], Value::native("${A}").unwrap());
+    assert_eq!(stdio.args[0].display_text(), "/ws/tools/server.py");
+    assert_eq!(stdio.env.set["API_KEY"], Value::parse_native("${A}").unwrap());
     assert_eq!(stdio.env.file.as_ref().unwrap().path.to_str(), Some("/ws/.env"));
     assert_eq!(remote.transport.kind(), TransportKind::StreamableHttp);
     let Auth::OAuth(oauth) = &signed.policy.auth else { panic!("{:?}", signed.policy.auth) };
-    assert_eq!(oauth.client_id, Some(Value::native("${A}").unwrap()));
+    assert_eq!(oauth.client_id, Some(Value::parse_native("${A}").unwrap()));
     assert_eq!(oauth.client_secret, Some(Value::literal("s")));
     assert_eq!(oauth.scopes, ["read", "write"]);
     assert_eq!(oauth.grant, OAuthGrant::Code);
 }
 
 #[test]
-fn variables_are_those_that_cursor_names() {
+fn cursor_variables_are_expanded() {
     let cases = [
         ("${env:A}", "${A}"),
         ("${userHome}/x", "/h/x"),
@@ -51,21 +51,21 @@ fn variables_are_those_that_cursor_names() {
     for path in [".cursor/mcp.json", "/h/.cursor/mcp.json"] {
         for (text, native) in cases {
             let file = format!(r#"{{ "mcpServers": {{ "s": {{ "command": "{text}" }} }} }}"#);
-            let config = compiled_at(&world(), path, &file);
+            let config = compile_text_at(&lookup(), path, &file);
             assert_eq!(config.problems, [], "{text}");
             let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!("{text}") };
-            assert_eq!(stdio.command.0, Value::native(native).unwrap(), "{text}");
+            assert_eq!(stdio.command.0, Value::parse_native(native).unwrap(), "{text}");
         }
     }
 }
 
 #[test]
-fn a_bad_server_leaves_its_neighbour_alone() {
-    let config = compiled_at(
-        &world(),
+fn invalid_server_keeps_other_servers() {
+    let config = compile_text_at(
+        &lookup(),
         ".cursor/mcp.json",
         r#"{ "mcpServers": { "bad": { "url": "localhost" }, "good": { "command": "x", "env": { "K": "${env:GONE}" } } } }"#,
     );
-    assert_eq!(codes(&config), ["url.invalid", "env.missing"]);
+    assert_eq!(problem_codes(&config), ["url.invalid", "env.missing"]);
     assert_eq!(config.servers.len(), 1);
 }

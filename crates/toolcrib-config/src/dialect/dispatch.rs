@@ -1,22 +1,22 @@
-//! Dispatch's `.dispatch/mcp.json`: a map of servers, each a command or an address, all texts literal.
+//! Reads Dispatch's `.dispatch/mcp.json`: a map of servers with literal texts.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::lower::{Texts, env, plains, values};
-use super::restricting::reject_neighbours_of_misplaced_keys;
-use super::{Dialect, Draft, Loaded};
-use crate::cx::Cx;
+use super::conversions::{TextMap, env_keys, lower_texts, lower_text_map};
+use super::restricting_keys::reject_servers_beside_misplaced_keys;
+use super::{Dialect, ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, NodeId};
-use crate::model::Outcome;
-use crate::model::transport::{Plain, TransportKeys, TransportKind};
+use crate::model::SourceOutcome;
+use crate::model::transport::{DisplayValue, TransportKeys, TransportKind};
 use crate::text;
 use crate::value::Value;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Root {
+struct DispatchFile {
     #[serde(rename = "$schema")]
     _schema: IgnoredAny,
     servers: Option<At<IndexMap<String, At<IgnoredAny>>>>,
@@ -24,64 +24,64 @@ struct Root {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct DispatchServer {
     transport: Option<At<String>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
-    env: Option<At<Texts>>,
+    env: Option<At<TextMap>>,
     url: Option<At<String>>,
-    headers: Option<At<Texts>>,
+    headers: Option<At<TextMap>>,
     disabled: Option<At<bool>>,
 }
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let root = cx.entry::<Root>(Doc::ROOT);
-    if !root.sound {
-        return Loaded::refused(Outcome::Failed);
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let root = cx.read_entry::<DispatchFile>(Doc::ROOT);
+    if !root.is_valid {
+        return DialectFile::discarded(SourceOutcome::Failed);
     }
     let servers = root.value.servers.and_then(|at| at.value);
-    let mut loaded = Loaded::new();
+    let mut loaded = DialectFile::new();
     for (id, At { node, .. }) in servers.unwrap_or_default() {
-        cx.enter(&id);
-        loaded.servers.push(server(cx, &id, node));
-        cx.leave();
+        cx.enter_server(&id);
+        loaded.servers.push(read_server(cx, &id, node));
+        cx.leave_server();
     }
-    reject_neighbours_of_misplaced_keys(cx, &mut loaded.servers);
+    reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
     loaded
 }
 
-fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
-    let mut draft = Draft::new(id, node, Dialect::Dispatch);
-    if !cx.is_map(node, "give it a `command` or a `url`") {
-        draft.sound = false;
+fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDraft {
+    let mut draft = ServerDraft::new(id, node, Dialect::Dispatch);
+    if !cx.check_is_map(node, "give it a `command` or a `url`") {
+        draft.is_valid = false;
         return draft;
     }
-    let entry = cx.server_entry::<Server>(node);
+    let entry = cx.read_server_entry::<DispatchServer>(node);
     let server = entry.value;
     draft.extras = entry.extras;
     draft.policy.enabled = server.disabled.map(|at| at.map(|disabled| !disabled));
     let address = server.url.as_ref().filter(|_| server.command.is_none());
     let kind = kind(cx, server.transport.as_ref(), address.map(|url| url.node));
-    draft.sound = entry.sound && kind.is_ok();
+    draft.is_valid = entry.is_valid && kind.is_ok();
     draft.transport = TransportKeys {
         kind: kind.unwrap_or_default(),
-        command: server.command.map(|at| at.map(Plain::literal)),
-        args: server.args.map(|at| at.map(|args| plains(args, &Value::literal))),
-        env: server.env.map(|at| env(at.map(|texts| values(texts, &Value::literal)))),
-        url: server.url.map(|at| at.map(Plain::literal)),
-        headers: server.headers.map(|at| at.map(|texts| values(texts, &Value::literal))),
+        command: server.command.map(|at| at.map(DisplayValue::literal)),
+        args: server.args.map(|at| at.map(|args| lower_texts(args, &Value::literal))),
+        env: server.env.map(|at| env_keys(at.map(|texts| lower_text_map(texts, &Value::literal)))),
+        url: server.url.map(|at| at.map(DisplayValue::literal)),
+        headers: server.headers.map(|at| at.map(|texts| lower_text_map(texts, &Value::literal))),
         ..TransportKeys::default()
     };
     draft
 }
 
-/// A transport that has no meaning here; it has been told.
+/// Marks an unsupported transport. The problem has already been reported.
 pub(super) struct Unsupported;
 
-/// The kind that `transport` names. An address alone is Streamable HTTP whatever its scheme;
-/// where nothing tells, what the entry holds decides later.
+/// Returns the kind that `transport` names. A URL alone means Streamable HTTP whatever its scheme. Without
+/// either, the kind is derived later from the other keys.
 pub(super) fn kind(
-    cx: &mut Cx<'_>,
+    cx: &mut CompileContext<'_>,
     given: Option<&At<String>>,
     address: Option<NodeId>,
 ) -> Result<Option<At<TransportKind>>, Unsupported> {
@@ -96,7 +96,7 @@ pub(super) fn kind(
             cx.error(*node, "transport.unsupported", text, "use `stdio` or `http`");
             Err(Unsupported)
         }
-        // A value of the wrong type has been told already.
+        // A value of the wrong type has already been reported.
         None => Err(Unsupported),
     }
 }

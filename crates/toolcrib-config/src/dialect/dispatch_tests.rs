@@ -1,12 +1,12 @@
-//! `.dispatch/mcp.json` and its fallback, row by row.
+//! Tests of `.dispatch/mcp.json` and its fallback by requirement.
 
 use std::time::Duration;
 
-use crate::model::choice::Inherit;
-use crate::model::policy::Scope;
+use crate::model::choice::InheritedEnv;
+use crate::model::policy::ServerScope;
 use crate::model::transport::Transport;
-use crate::testing::{codes, compiled};
-use crate::{Config, Dialect, Memory, Outcome, ServerSpec, Severity, Value, Workspace, compile};
+use crate::testing::{problem_codes, compile_text};
+use crate::{Config, Dialect, MemoryLookup, SourceOutcome, ServerSpec, Severity, Value, Workspace, compile};
 
 const SEED: &str = r#"{
   "servers": {
@@ -35,13 +35,13 @@ const SEED_FALLBACK: &str = r#"{
 "#;
 
 fn one(entry: &str) -> Config {
-    compiled(Dialect::Dispatch, &format!(r#"{{ "servers": {{ "s": {entry} }} }}"#))
+    compile_text(Dialect::Dispatch, &format!(r#"{{ "servers": {{ "s": {entry} }} }}"#))
 }
 
-/// Everything that is found in a working directory.
-fn found(world: &Memory, root: &str) -> Config {
-    let workspace = Workspace { root: root.into(), home: None, named: None };
-    compile(&workspace, world)
+/// Compiles a working directory with discovery.
+fn found(lookup: &MemoryLookup, root: &str) -> Config {
+    let workspace = Workspace { root: root.into(), home: None, config_file: None };
+    compile(&workspace, lookup)
 }
 
 fn ids(config: &Config) -> Vec<&str> {
@@ -57,8 +57,8 @@ fn argv(server: &ServerSpec) -> Vec<String> {
 }
 
 #[test]
-fn seed_examples() {
-    let config = found(&Memory::default().with_file("/p/.dispatch/mcp.json", SEED), "/p");
+fn contract_examples_compile() {
+    let config = found(&MemoryLookup::default().with_file("/p/.dispatch/mcp.json", SEED), "/p");
     assert_eq!(config.problems, []);
     assert_eq!(ids(&config), ["freecad", "chrome-devtools", "remote-freecad"]);
     assert_eq!(argv(&config.servers[0]), ["uvx", "freecad-mcp"]);
@@ -66,16 +66,16 @@ fn seed_examples() {
     assert_eq!(env.set["FREECAD_RPC_HOST"], Value::literal("localhost"));
     assert_eq!(argv(&config.servers[1]), ["npx", "chrome-devtools-mcp@latest"]);
     let Transport::StreamableHttp(http) = &config.servers[2].transport else { panic!() };
-    assert_eq!(http.remote.url.shown(), "http://192.168.1.100:9876/mcp");
+    assert_eq!(http.remote.url.display_text(), "http://192.168.1.100:9876/mcp");
 
-    let config = found(&Memory::default().with_file("/p/opencode.json", SEED_FALLBACK), "/p");
+    let config = found(&MemoryLookup::default().with_file("/p/opencode.json", SEED_FALLBACK), "/p");
     assert_eq!(config.problems, []);
     assert_eq!(argv(&config.servers[0]), ["uvx", "freecad-mcp"]);
 }
 
 #[test]
 fn dis_02_each_working_directory_has_its_own_servers() {
-    let world = Memory::default()
+    let lookup = MemoryLookup::default()
         .with_file(
             "/cad/.dispatch/mcp.json",
             r#"{ "servers": { "freecad": { "command": "a" }, "both": { "command": "a" } } }"#,
@@ -84,17 +84,17 @@ fn dis_02_each_working_directory_has_its_own_servers() {
             "/web/.dispatch/mcp.json",
             r#"{ "servers": { "chrome": { "command": "b" }, "both": { "command": "b" } } }"#,
         );
-    let (cad, web) = (found(&world, "/cad"), found(&world, "/web"));
+    let (cad, web) = (found(&lookup, "/cad"), found(&lookup, "/web"));
     assert_eq!(ids(&cad), ["freecad", "both"]);
     assert_eq!(ids(&web), ["chrome", "both"]);
     assert_eq!(argv(&cad.servers[1]), ["a"]);
     assert_eq!(argv(&web.servers[1]), ["b"]);
-    assert_eq!(cad.servers[1].policy.scope, Scope::Cwd);
+    assert_eq!(cad.servers[1].policy.scope, ServerScope::Cwd);
 }
 
 #[test]
-fn dis_03_to_05_the_first_file_wins_and_the_other_is_named() {
-    let fallback = Memory::default().with_file("/p/opencode.json", SEED_FALLBACK);
+fn dis_03_to_05_first_file_wins_and_fallback_is_reported() {
+    let fallback = MemoryLookup::default().with_file("/p/opencode.json", SEED_FALLBACK);
     let config = found(&fallback, "/p");
     assert_eq!(ids(&config), ["freecad"]); // DIS-04
     assert_eq!(&*config.servers[0].source, "opencode.json");
@@ -113,29 +113,29 @@ fn dis_03_to_05_the_first_file_wins_and_the_other_is_named() {
 }
 
 #[test]
-fn dis_05_a_fallback_without_servers_is_no_shadow() {
-    let world = Memory::default()
+fn dis_05_fallback_without_servers_is_not_reported() {
+    let lookup = MemoryLookup::default()
         .with_file("/p/.dispatch/mcp.json", SEED)
         .with_file("/p/opencode.json", r#"{ "mcp": {}, "model": "m" }"#);
-    assert_eq!(found(&world, "/p").problems, []);
+    assert_eq!(found(&lookup, "/p").problems, []);
 }
 
 #[test]
-fn dis_06_an_empty_folder_has_no_servers() {
-    let config = found(&Memory::default().with_file("/p/readme.md", ""), "/p");
+fn dis_06_empty_folder_has_no_servers() {
+    let config = found(&MemoryLookup::default().with_file("/p/readme.md", ""), "/p");
     assert_eq!((config.servers.len(), config.problems.len()), (0, 0));
     assert_eq!(config.rejected, []);
 }
 
 #[test]
-fn dis_07_and_08_a_command_is_stdio_and_an_address_is_streamable_http() {
+fn dis_07_and_08_command_means_stdio_and_url_means_streamable_http() {
     let config =
         one(r#"{ "command": "x", "args": ["a b", "${HOME}"], "env": { "A": "${HOME}" } }"#);
     assert_eq!(config.problems, []);
     assert_eq!(argv(&config.servers[0]), ["x", "a b", "${HOME}"]); // DIS-07
     let env = config.servers[0].transport.env().unwrap();
     assert_eq!(env.set["A"], Value::literal("${HOME}"), "texts are literal");
-    assert_eq!(env.inherit, Inherit::All);
+    assert_eq!(env.inherit, InheritedEnv::All);
 
     for entry in [
         r#"{ "transport": "http", "url": "http://h/mcp", "headers": { "X-Key": "k" } }"#,
@@ -151,7 +151,7 @@ fn dis_07_and_08_a_command_is_stdio_and_an_address_is_streamable_http() {
 }
 
 #[test]
-fn dis_09_a_disabled_server_stays_visible() {
+fn dis_09_disabled_server_stays_visible() {
     let config = one(r#"{ "command": "x", "disabled": true }"#);
     assert_eq!(config.problems, []);
     assert!(!config.servers[0].policy.enabled);
@@ -159,7 +159,7 @@ fn dis_09_a_disabled_server_stays_visible() {
 }
 
 #[test]
-fn one_bad_server_keeps_its_neighbours() {
+fn invalid_server_keeps_other_servers() {
     let bad = [
         (r#"{ "transport": "sse", "url": "http://h" }"#, "transport.unsupported"),
         (r#"{ "url": "ws://h" }"#, "url.scheme"),
@@ -171,9 +171,9 @@ fn one_bad_server_keeps_its_neighbours() {
     ];
     for (entry, code) in bad {
         let text = format!(r#"{{ "servers": {{ "s": {entry}, "good": {{ "command": "x" }} }} }}"#);
-        let config = compiled(Dialect::Dispatch, &text);
+        let config = compile_text(Dialect::Dispatch, &text);
         assert_eq!(ids(&config), ["good"], "{entry}");
-        assert!(codes(&config).contains(&code), "{entry}: {:?}", config.problems);
+        assert!(problem_codes(&config).contains(&code), "{entry}: {:?}", config.problems);
         assert_eq!(config.problems[0].server.as_deref(), Some("s"), "{entry}");
         let [rejected] = config.rejected.as_slice() else { panic!("{entry}") };
         assert!(!rejected.keep_last_good, "{entry}");
@@ -181,17 +181,17 @@ fn one_bad_server_keeps_its_neighbours() {
 }
 
 #[test]
-fn a_file_of_another_shape_fails() {
+fn file_with_wrong_structure_fails() {
     for text in ["[]", r#"{ "servers": [] }"#, "{"] {
-        let config = compiled(Dialect::Dispatch, text);
-        assert_eq!(config.sources[0].outcome, Outcome::Failed, "{text}");
+        let config = compile_text(Dialect::Dispatch, text);
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Failed, "{text}");
         assert!(config.has_errors(), "{text}");
     }
 }
 
 #[test]
 fn dis_19_to_21_names_and_descriptions() {
-    let config = compiled(Dialect::Dispatch, SEED);
+    let config = compile_text(Dialect::Dispatch, SEED);
     let naming = &config.servers[0].policy.naming;
     let names = |server: &str, tool: &str| naming.names(server, tool).unwrap();
     assert_eq!(names("freecad", "create_object").id, "freecad__create_object"); // DIS-19
@@ -205,8 +205,8 @@ fn dis_19_to_21_names_and_descriptions() {
 }
 
 #[test]
-fn dis_19_the_separator_is_a_setting() {
-    let config = compiled(
+fn dis_19_separator_is_configurable() {
+    let config = compile_text(
         Dialect::Native,
         "version: 1\nservers:\n  chrome-devtools: { profile: dispatch, command: x, naming: { template: '{server}_{tool}' } }\n",
     );
@@ -217,8 +217,8 @@ fn dis_19_the_separator_is_a_setting() {
 }
 
 #[test]
-fn ext_11_the_handshake_has_30_seconds_and_a_failed_one_holds_off_for_30() {
-    let config = compiled(Dialect::Dispatch, SEED);
+fn ext_11_handshake_timeout_and_hold_off_are_30_seconds() {
+    let config = compile_text(Dialect::Dispatch, SEED);
     for server in &config.servers {
         let timeouts = &server.policy.timeouts;
         assert_eq!(timeouts.connect.0, Duration::from_secs(30), "{}", server.id);

@@ -1,37 +1,37 @@
-//! The Docker platform's servers: `mcpServers`, a list of processes in containers.
+//! Reads the Docker platform's `mcpServers`: a list of server processes in containers.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::native::container_command;
-use super::{Dialect, Draft, Loaded, given, nonempty, peek, verbatim};
-use crate::cx::Cx;
+use super::native::set_container_command;
+use super::{Dialect, ServerDraft, DialectFile, value_or_default, non_empty, peek_text, to_values};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either, NodeId};
 use crate::model::policy::{
     ExposeKeys, LifecycleKeys, LivenessKeys, PolicyKeys, ReconnectKeys, RetryKeys, TimeoutsKeys,
     ToolFilterKeys,
 };
-use crate::model::transport::{EnvKeys, Framing, Plain, TransportKeys, TransportKind};
+use crate::model::transport::{EnvKeys, FramingMode, DisplayValue, TransportKeys, TransportKind};
 use crate::model::units::Period;
 use crate::value::Verbatim;
 
-/// The namespace of a server that names none.
-const NAMESPACE: &str = "mcp";
-/// The command of a server that names none.
-const COMMAND: &str = "mcp start --stdio";
-/// Waits that double are no longer than this, unless the first one is.
-const LONGEST_WAIT: Period = Period::secs(300);
+/// Namespace of a server that sets none.
+const DEFAULT_NAMESPACE: &str = "mcp";
+/// Command of a server that sets none.
+const DEFAULT_COMMAND: &str = "mcp start --stdio";
+/// Maximum exponential backoff, unless the initial backoff is longer.
+const MAX_BACKOFF: Period = Period::secs(300);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Root {
+struct DockerPlatformFile {
     mcp_servers: Option<At<Vec<At<IgnoredAny>>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Server {
+struct DockerServer {
     namespace: Option<At<String>>,
     image: Option<At<String>>,
     container: Option<At<String>>,
@@ -39,19 +39,19 @@ struct Server {
     workdir: Option<At<String>>,
     env: Option<At<IndexMap<String, At<Verbatim>>>>,
     unset: Option<At<Vec<String>>>,
-    framing: Option<At<Framing>>,
+    framing: Option<At<FramingMode>>,
     request_timeout_ms: Option<At<u64>>,
     startup_timeout_ms: Option<At<u64>>,
     heartbeat_interval_ms: Option<At<u64>>,
     stale_timeout_ms: Option<At<u64>>,
-    restart: Option<At<Restart>>,
+    restart: Option<At<RestartPolicy>>,
     #[serde(alias = "allow")]
     enabled_tools: Option<At<Vec<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Restart {
+struct RestartPolicy {
     max_attempts: Option<At<u32>>,
     backoff_ms: Option<At<u64>>,
     backoff: Option<At<Backoff>>,
@@ -64,46 +64,46 @@ enum Backoff {
     Exponential,
 }
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let entry = cx.server_entry::<Root>(Doc::ROOT);
-    let mut loaded = Loaded::new();
-    for At { node, .. } in given(entry.value.mcp_servers) {
-        loaded.servers.push(server(cx, node));
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let entry = cx.read_server_entry::<DockerPlatformFile>(Doc::ROOT);
+    let mut loaded = DialectFile::new();
+    for At { node, .. } in value_or_default(entry.value.mcp_servers) {
+        loaded.servers.push(read_server(cx, node));
     }
-    loaded.tell_duplicates(cx);
-    if entry.sound { loaded } else { loaded.failed() }
+    loaded.reject_duplicate_names(cx);
+    if entry.is_valid { loaded } else { loaded.into_failed() }
 }
 
-fn server(cx: &mut Cx<'_>, node: NodeId) -> Draft {
-    let namespace = peek(cx, node, &["namespace"]).unwrap_or_else(|| NAMESPACE.to_string());
-    cx.enter(&namespace);
-    let mut entry = cx.server_entry::<Server>(node);
-    cx.leave();
-    let mut draft = Draft::new(&namespace, node, Dialect::Docker);
-    draft.sound = entry.sound;
+fn read_server(cx: &mut CompileContext<'_>, node: NodeId) -> ServerDraft {
+    let namespace = peek_text(cx, node, &["namespace"]).unwrap_or_else(|| DEFAULT_NAMESPACE.to_string());
+    cx.enter_server(&namespace);
+    let mut entry = cx.read_server_entry::<DockerServer>(node);
+    cx.leave_server();
+    let mut draft = ServerDraft::new(&namespace, node, Dialect::Docker);
+    draft.is_valid = entry.is_valid;
     draft.extras = entry.extras;
-    draft.policy = policy(&namespace, node, &mut entry.value);
-    draft.transport = transport(node, entry.value);
+    draft.policy = policy_keys(&namespace, node, &mut entry.value);
+    draft.transport = transport_keys(node, entry.value);
     draft
 }
 
-fn policy(namespace: &str, node: NodeId, server: &mut Server) -> PolicyKeys {
+fn policy_keys(namespace: &str, node: NodeId, server: &mut DockerServer) -> PolicyKeys {
     let timeouts = TimeoutsKeys {
-        // One time covers everything up to the list of tools, opening the connection too.
-        connect: millis(server.startup_timeout_ms.clone()),
-        startup: millis(server.startup_timeout_ms.take()),
-        request: millis(server.request_timeout_ms.take()),
+        // One timeout covers the connection and everything up to the tool list.
+        connect: period_from_millis(server.startup_timeout_ms.clone()),
+        startup: period_from_millis(server.startup_timeout_ms.take()),
+        request: period_from_millis(server.request_timeout_ms.take()),
         ..TimeoutsKeys::default()
     };
     let liveness = LivenessKeys {
-        ping_every: millis(server.heartbeat_interval_ms.take()),
-        stale_after: millis(server.stale_timeout_ms.take()),
+        ping_every: period_from_millis(server.heartbeat_interval_ms.take()),
+        stale_after: period_from_millis(server.stale_timeout_ms.take()),
     };
-    let lifecycle = lifecycle(node, given(server.restart.take()), liveness);
+    let lifecycle = lifecycle_keys(node, value_or_default(server.restart.take()), liveness);
     let expose = server
         .enabled_tools
         .take()
-        .map(|at| ExposeKeys { tools: Some(tools(namespace, at)), ..ExposeKeys::default() });
+        .map(|at| ExposeKeys { tools: Some(tool_filter(namespace, at)), ..ExposeKeys::default() });
     PolicyKeys {
         timeouts: Some(At::new(node, timeouts)),
         lifecycle: Some(At::new(node, lifecycle)),
@@ -112,17 +112,17 @@ fn policy(namespace: &str, node: NodeId, server: &mut Server) -> PolicyKeys {
     }
 }
 
-fn transport(node: NodeId, server: Server) -> TransportKeys {
+fn transport_keys(node: NodeId, server: DockerServer) -> TransportKeys {
     let mut transport = TransportKeys {
         kind: Some(At::new(node, TransportKind::DockerExec)),
-        image: plain(server.image),
-        container: plain(server.container),
-        workdir: plain(server.workdir),
+        image: plain_text(server.image),
+        container: plain_text(server.container),
+        workdir: plain_text(server.workdir),
         framing: server.framing,
         env: Some(At::new(
             node,
             EnvKeys {
-                set: server.env.map(|at| at.map(verbatim)),
+                set: server.env.map(|at| at.map(to_values)),
                 unset: server.unset,
                 ..EnvKeys::default()
             },
@@ -130,29 +130,29 @@ fn transport(node: NodeId, server: Server) -> TransportKeys {
         ..TransportKeys::default()
     };
     let command =
-        server.command.unwrap_or_else(|| At::new(node, Either::Scalar(COMMAND.to_string())));
-    container_command(
+        server.command.unwrap_or_else(|| At::new(node, Either::Scalar(DEFAULT_COMMAND.to_string())));
+    set_container_command(
         &mut transport,
         command.map(|command| match command {
-            Either::Scalar(text) => Either::Scalar(Plain::literal(text)),
-            Either::Nested(argv) => Either::Nested(argv.into_iter().map(Plain::literal).collect()),
+            Either::Scalar(text) => Either::Scalar(DisplayValue::literal(text)),
+            Either::Nested(argv) => Either::Nested(argv.into_iter().map(DisplayValue::literal).collect()),
         }),
     );
     transport
 }
 
-fn plain(text: Option<At<String>>) -> Option<At<Plain>> {
-    nonempty(text).map(|at| at.map(Plain::literal))
+fn plain_text(text: Option<At<String>>) -> Option<At<DisplayValue>> {
+    non_empty(text).map(|at| at.map(DisplayValue::literal))
 }
 
-fn millis(given: Option<At<u64>>) -> Option<At<Period>> {
+fn period_from_millis(given: Option<At<u64>>) -> Option<At<Period>> {
     given.map(|at| at.map(Period::millis))
 }
 
-/// A restart is a start that is tried again as well as a connection that is made anew. The attempts are all that
-/// are made: retries come after a first one, reconnecting has none before.
-fn lifecycle(node: NodeId, restart: Restart, liveness: LivenessKeys) -> LifecycleKeys {
-    let (max, initial) = (restart.max_attempts, millis(restart.backoff_ms));
+/// Applies `restart` to both retries of the start and reconnects. `maxAttempts` counts all attempts: retries
+/// follow a first attempt, reconnects do not.
+fn lifecycle_keys(node: NodeId, restart: RestartPolicy, liveness: LivenessKeys) -> LifecycleKeys {
+    let (max, initial) = (restart.max_attempts, period_from_millis(restart.backoff_ms));
     let backoff = restart.backoff.and_then(|at| Some((at.node, at.value?)));
     let factor = backoff.map(|(node, backoff)| {
         At::new(
@@ -166,7 +166,7 @@ fn lifecycle(node: NodeId, restart: Restart, liveness: LivenessKeys) -> Lifecycl
     let max_delay = match backoff {
         Some((node, Backoff::Exponential)) => {
             let first = initial.as_ref().and_then(|at| at.value);
-            Some(At::new(node, first.map_or(LONGEST_WAIT, |first| first.max(LONGEST_WAIT))))
+            Some(At::new(node, first.map_or(MAX_BACKOFF, |first| first.max(MAX_BACKOFF))))
         }
         _ => initial.clone(),
     };
@@ -187,8 +187,8 @@ fn lifecycle(node: NodeId, restart: Restart, liveness: LivenessKeys) -> Lifecycl
     }
 }
 
-/// The enabled tools by the server's own names; the file may also write them with the namespace.
-fn tools(namespace: &str, enabled: At<Vec<String>>) -> At<ToolFilterKeys> {
+/// Filter of the enabled tools by their original names. The file may write them with the namespace as prefix.
+fn tool_filter(namespace: &str, enabled: At<Vec<String>>) -> At<ToolFilterKeys> {
     let raw = |name: String| match name.split_once(':') {
         Some((space, tool)) if space == namespace => tool.to_string(),
         _ => name,

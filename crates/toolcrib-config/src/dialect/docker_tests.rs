@@ -1,18 +1,18 @@
-//! The Docker platform's files, row by row.
+//! Tests of the Docker platform's files by requirement.
 
-use crate::model::choice::Inherit;
-use crate::model::filter::Verdict;
-use crate::model::policy::{OnConfigError, Reconnect, Retry, SessionScope};
-use crate::model::transport::{Container, DockerExec, Framing, Transport};
+use crate::model::choice::InheritedEnv;
+use crate::model::filter::FilterVerdict;
+use crate::model::policy::{OnConfigError, ReconnectPolicy, RetryPolicy, SessionScope};
+use crate::model::transport::{ContainerTarget, DockerExec, FramingMode, Transport};
 use crate::model::units::Period;
-use crate::testing::{codes, compiled, compiled_in};
-use crate::{Config, Dialect, Memory, Outcome, ServerSpec, Value};
+use crate::testing::{problem_codes, compile_text, compile_text_in};
+use crate::{Config, Dialect, MemoryLookup, SourceOutcome, ServerSpec, Value};
 
 fn docker(text: &str) -> Config {
-    compiled(Dialect::Docker, text)
+    compile_text(Dialect::Docker, text)
 }
 
-/// One server with these keys besides its image.
+/// Compiles one server with these keys besides its image.
 fn one(keys: &str) -> ServerSpec {
     let mut config = docker(&format!("mcpServers: [{{ image: i, {keys} }}]"));
     assert_eq!(config.problems, [], "{keys}");
@@ -26,25 +26,25 @@ fn exec(server: &ServerSpec) -> &DockerExec {
     }
 }
 
-/// So many attempts in all, at the first start as well as after a loss.
-fn attempts(max: u32, initial: u64, max_delay: u64, factor: f64) -> (Retry, Reconnect) {
+/// Retry and reconnect policies with `max` attempts in total, at the first start and after a loss.
+fn attempts(max: u32, initial: u64, max_delay: u64, factor: f64) -> (RetryPolicy, ReconnectPolicy) {
     let (initial, max_delay) = (Period::millis(initial), Period::millis(max_delay));
     let jitter = 0.0;
-    let retry = Retry { max: max - 1, initial, max_delay, factor, jitter };
+    let retry = RetryPolicy { max: max - 1, initial, max_delay, factor, jitter };
     let reconnect =
-        Reconnect { auto: true, on_demand: true, max, initial, max_delay, factor, jitter };
+        ReconnectPolicy { auto: true, on_demand: true, max, initial, max_delay, factor, jitter };
     (retry, reconnect)
 }
 
-fn restarts(server: &ServerSpec) -> (Retry, Reconnect) {
+fn restarts(server: &ServerSpec) -> (RetryPolicy, ReconnectPolicy) {
     let life = &server.policy.lifecycle;
     (life.retry.clone(), life.reconnect.clone())
 }
 
 #[test]
-fn dkr_11_and_22_to_28_every_key_has_its_effect() {
-    // DKR-22 as well.
-    let world = Memory::default().with_env("HOST_REGION", "eu");
+fn dkr_11_and_22_to_28_every_key_takes_effect() {
+    // Also covers DKR-22.
+    let lookup = MemoryLookup::default().with_env("HOST_REGION", "eu");
     let text = r#"{ "mcpServers": [{
   "namespace": "crm",
   "image": "registry.example.com/crm-mcp:1.4",
@@ -60,24 +60,24 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
   "restart": { "maxAttempts": 3, "backoffMs": 700, "backoff": "fixed" },
   "enabledTools": ["get_user", "crm:list_users"]
 }] }"#;
-    let config = compiled_in(&world, Dialect::Docker, text);
+    let config = compile_text_in(&lookup, Dialect::Docker, text);
     assert_eq!(config.problems, []);
     let server = &config.servers[0];
     // DKR-11
     let docker = exec(server);
     assert_eq!(server.id, "crm");
     assert!(
-        matches!(&docker.target, Container::FromImage(image) if image.shown() == "registry.example.com/crm-mcp:1.4")
+        matches!(&docker.target, ContainerTarget::FromImage(image) if image.display_text() == "registry.example.com/crm-mcp:1.4")
     );
-    assert_eq!(docker.command.shown(), "crm-mcp --stdio \"$MODE\"");
+    assert_eq!(docker.command.display_text(), "crm-mcp --stdio \"$MODE\"");
     assert_eq!(docker.shell.as_deref(), Some("sh -lc"));
     assert_eq!(docker.env.set["MODE"], Value::literal("${RAW}"));
     assert_eq!(docker.env.set["REGION"], Value::from_env("HOST_REGION")); // EXT-22
     assert_eq!(docker.env.set["API_KEY"].references().len(), 1); // EXT-22
     assert_eq!(docker.env.unset, ["DEBUG"]); // EXT-22
-    assert_eq!(docker.env.inherit, Inherit::None);
-    assert_eq!(docker.workdir.as_ref().unwrap().shown(), "/srv");
-    assert_eq!(docker.framing, Framing::ContentLength);
+    assert_eq!(docker.env.inherit, InheritedEnv::None);
+    assert_eq!(docker.workdir.as_ref().unwrap().display_text(), "/srv");
+    assert_eq!(docker.framing, FramingMode::ContentLength);
     let (times, live) = (&server.policy.timeouts, &server.policy.lifecycle.liveness);
     assert_eq!(times.request, Period::millis(1500)); // DKR-22
     assert_eq!((times.startup, times.connect), (Period::secs(20), Period::secs(20))); // DKR-23
@@ -86,9 +86,9 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
     assert_eq!(restarts(server), attempts(3, 700, 700, 1.0)); // DKR-27, DKR-28
     // EXT-22: raw and namespaced names
     let tools = &server.policy.expose.tools;
-    assert_eq!(tools.verdict("get_user"), Verdict::Offered);
-    assert_eq!(tools.verdict("list_users"), Verdict::Offered);
-    assert_eq!(tools.verdict("drop_users"), Verdict::NotAllowed);
+    assert_eq!(tools.verdict("get_user"), FilterVerdict::Offered);
+    assert_eq!(tools.verdict("list_users"), FilterVerdict::Offered);
+    assert_eq!(tools.verdict("drop_users"), FilterVerdict::NotAllowed);
     // DKR-16
     let named = server.policy.naming.names("crm", "get_user").unwrap();
     assert_eq!((named.id.as_str(), named.model.as_str()), ("crm:get_user", "crm_get_user"));
@@ -97,11 +97,11 @@ fn dkr_11_and_22_to_28_every_key_has_its_effect() {
 }
 
 #[test]
-fn ext_21_what_holds_where_nothing_is_said() {
+fn ext_21_docker_defaults() {
     let server = one("");
     assert_eq!(server.id, "mcp");
     let docker = exec(&server);
-    assert_eq!(docker.command.shown(), "mcp start --stdio");
+    assert_eq!(docker.command.display_text(), "mcp start --stdio");
     assert_eq!((docker.shell.as_deref(), docker.args.len()), (Some("sh -lc"), 0));
     let times = &server.policy.timeouts;
     assert_eq!((times.startup, times.request), (Period::secs(15), Period::secs(30)));
@@ -111,13 +111,13 @@ fn ext_21_what_holds_where_nothing_is_said() {
 }
 
 #[test]
-fn dkr_25_zero_means_never_stale() {
+fn dkr_25_zero_stale_timeout_disables_the_check() {
     let server = one("staleTimeoutMs: 0");
     assert_eq!(server.policy.lifecycle.liveness.stale_after, Period::ZERO);
 }
 
 #[test]
-fn dkr_28_and_29_waits_are_equal_or_double() {
+fn dkr_28_and_29_backoff_is_fixed_or_exponential() {
     for (keys, expected) in [
         ("backoffMs: 45000", attempts(5, 45_000, 45_000, 1.0)), // DKR-28
         ("maxAttempts: 2", attempts(2, 2000, 2000, 1.0)),       // DKR-27
@@ -130,7 +130,7 @@ fn dkr_28_and_29_waits_are_equal_or_double() {
 }
 
 #[test]
-fn dkr_27_attempts_are_counted_with_the_first_start() {
+fn dkr_27_max_attempts_includes_the_first_start() {
     for (attempts, retries) in [(3, 2), (1, 0), (0, 0)] {
         let (retry, reconnect) = restarts(&one(&format!("restart: {{ maxAttempts: {attempts} }}")));
         assert_eq!((retry.max, reconnect.max), (retries, attempts));
@@ -138,39 +138,39 @@ fn dkr_27_attempts_are_counted_with_the_first_start() {
 }
 
 #[test]
-fn a_request_may_last_as_long_as_its_own_limit_says() {
+fn request_timeout_also_sets_request_max() {
     let times = one("requestTimeoutMs: 1200000").policy.timeouts;
     assert_eq!((times.request, times.request_max), (Period::secs(1200), Period::secs(1200)));
 }
 
 #[test]
-fn a_list_is_run_as_it_is() {
+fn command_list_runs_without_a_shell() {
     let server = one("command: [mcp-server, '--name', 'a b']");
     let docker = exec(&server);
-    assert_eq!((docker.command.shown(), &docker.shell), ("mcp-server".into(), &None));
-    let args: Vec<_> = docker.args.iter().map(|arg| arg.shown()).collect();
+    assert_eq!((docker.command.display_text(), &docker.shell), ("mcp-server".into(), &None));
+    let args: Vec<_> = docker.args.iter().map(|arg| arg.display_text()).collect();
     assert_eq!(args, ["--name", "a b"]);
 }
 
 #[test]
-fn an_empty_list_enables_nothing() {
+fn empty_enabled_tools_offers_no_tools() {
     let none = one("enabledTools: []");
-    assert_eq!(none.policy.expose.tools.verdict("x"), Verdict::NotAllowed);
+    assert_eq!(none.policy.expose.tools.verdict("x"), FilterVerdict::NotAllowed);
     let some = one("allow: [x]");
-    assert_eq!(some.policy.expose.tools.verdict("x"), Verdict::Offered);
-    assert_eq!(some.policy.expose.tools.verdict("y"), Verdict::NotAllowed);
+    assert_eq!(some.policy.expose.tools.verdict("x"), FilterVerdict::Offered);
+    assert_eq!(some.policy.expose.tools.verdict("y"), FilterVerdict::NotAllowed);
 }
 
 #[test]
-fn a_container_may_be_there_already() {
+fn existing_container_is_a_valid_target() {
     let config = docker("mcpServers: [{ namespace: pg, container: pg-tools }]");
     assert_eq!(config.problems, []);
     let target = &exec(&config.servers[0]).target;
-    assert!(matches!(target, Container::Existing(name) if name.shown() == "pg-tools"));
+    assert!(matches!(target, ContainerTarget::Existing(name) if name.display_text() == "pg-tools"));
 }
 
 #[test]
-fn one_mistake_fails_the_file() {
+fn one_invalid_server_fails_the_whole_file() {
     for (servers, expected) in [
         ("[{ namespace: a }]", "docker.target"),
         ("[{ image: i, container: c }]", "docker.target"),
@@ -184,16 +184,16 @@ fn one_mistake_fails_the_file() {
         ("[7]", "value.invalid"),
     ] {
         let config = docker(&format!("mcpServers: {servers}\n"));
-        assert_eq!(codes(&config), [expected], "{servers}");
-        assert_eq!(config.sources[0].outcome, Outcome::Failed, "{servers}");
+        assert_eq!(problem_codes(&config), [expected], "{servers}");
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Failed, "{servers}");
         assert_eq!(config.servers.len(), 0, "{servers}");
     }
 }
 
 #[test]
-fn an_unknown_key_is_told_and_kept() {
+fn unknown_key_is_reported_and_kept_in_extras() {
     let config = docker("mcpServers: [{ image: i, requestTimeoutMS: 5 }]");
-    assert_eq!(codes(&config), ["key.unknown"]);
+    assert_eq!(problem_codes(&config), ["key.unknown"]);
     let fix = config.problems[0].fix.as_deref();
     assert_eq!(fix, Some("did you mean `requestTimeoutMs`?"));
     assert_eq!(config.servers[0].extras["requestTimeoutMS"], 5);

@@ -1,35 +1,35 @@
-//! Dominds' `.minds/mcp.yaml`.
+//! Reads Dominds' `.minds/mcp.yaml`.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::native::version_is_one;
-use super::restricting::reject_neighbours_of_misplaced_keys;
-use super::{Dialect, Draft, Loaded};
-use crate::cx::Cx;
+use super::native::check_version;
+use super::restricting_keys::reject_servers_beside_misplaced_keys;
+use super::{Dialect, ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either, NodeId};
-use crate::model::Outcome;
+use crate::model::SourceOutcome;
 use crate::model::choice::Manual;
 use crate::model::naming::{NamingKeys, Transforms};
 use crate::model::policy::{
     ExposeKeys, PromptFilterKeys, PromptsAs, ResourceFilterKeys, SessionKeys, SessionScope,
     ToolFilterKeys,
 };
-use crate::model::transport::{EnvKeys, Plain, TransportKeys, TransportKind};
+use crate::model::transport::{EnvKeys, DisplayValue, TransportKeys, TransportKind};
 use crate::model::units::Size;
 use crate::text;
-use crate::value::{Hidden, Value};
+use crate::value::{SecretString, Value};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Root {
+struct DomindsFile {
     version: Option<At<u64>>,
     servers: Option<At<IndexMap<String, At<serde::de::IgnoredAny>>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct DomindsServer {
     enabled: Option<At<bool>>,
     #[serde(rename = "truely-stateless")]
     truely_stateless: Option<At<bool>>,
@@ -37,24 +37,24 @@ struct Server {
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
     cwd: Option<At<String>>,
-    env: Option<At<IndexMap<String, At<Source>>>>,
+    env: Option<At<IndexMap<String, At<ValueSource>>>>,
     url: Option<At<String>>,
-    headers: Option<At<IndexMap<String, At<Source>>>>,
+    headers: Option<At<IndexMap<String, At<ValueSource>>>>,
     #[serde(rename = "sessionId")]
     session_id: Option<At<String>>,
-    tools: Option<At<Lists>>,
+    tools: Option<At<NameLists>>,
     transform: Option<At<Transforms>>,
-    prompts: Option<At<Prompts>>,
-    resources: Option<At<Resources>>,
+    prompts: Option<At<PromptSettings>>,
+    resources: Option<At<ResourceSettings>>,
     manual: Option<At<Either<String, Manual>>>,
 }
 
-/// Where a variable or header comes from: its literal text, or a variable of the host.
-type Source = Either<String, FromHost>;
+/// Source of a variable or header: a literal text or a variable of the host.
+type ValueSource = Either<String, HostVariable>;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FromHost {
+struct HostVariable {
     env: String,
     #[serde(default)]
     prefix: String,
@@ -62,29 +62,29 @@ struct FromHost {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Lists {
+struct NameLists {
     whitelist: Option<At<Vec<String>>>,
     blacklist: Option<At<Vec<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Prompts {
+struct PromptSettings {
     whitelist: Option<At<Vec<String>>>,
     blacklist: Option<At<Vec<String>>>,
     transform: Option<At<Transforms>>,
-    skills: Option<At<Skills>>,
+    skills: Option<At<SkillSettings>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Skills {
+struct SkillSettings {
     enabled: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Resources {
+struct ResourceSettings {
     whitelist: Option<At<Vec<String>>>,
     blacklist: Option<At<Vec<String>>>,
     #[serde(rename = "mimeTypes")]
@@ -94,62 +94,62 @@ struct Resources {
     transform: Option<At<Transforms>>,
 }
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let root = cx.entry::<Root>(Doc::ROOT);
-    if !version_is_one(cx, root.value.version.as_ref()) || !root.sound {
-        return Loaded::refused(Outcome::Rejected);
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let root = cx.read_entry::<DomindsFile>(Doc::ROOT);
+    if !check_version(cx, root.value.version.as_ref()) || !root.is_valid {
+        return DialectFile::discarded(SourceOutcome::Rejected);
     }
     let servers = root.value.servers.and_then(|at| at.value).unwrap_or_default();
-    let mut loaded = Loaded::new();
+    let mut loaded = DialectFile::new();
     for (id, At { node, .. }) in servers {
-        cx.enter(&id);
-        loaded.servers.push(server(cx, &id, node));
-        cx.leave();
+        cx.enter_server(&id);
+        loaded.servers.push(read_server(cx, &id, node));
+        cx.leave_server();
     }
-    reject_neighbours_of_misplaced_keys(cx, &mut loaded.servers);
+    reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
     loaded
 }
 
-fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
-    let mut draft = Draft::new(id, node, Dialect::Dominds);
-    if !cx.is_map(node, "give it a `transport`") {
-        draft.sound = false;
+fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDraft {
+    let mut draft = ServerDraft::new(id, node, Dialect::Dominds);
+    if !cx.check_is_map(node, "give it a `transport`") {
+        draft.is_valid = false;
         return draft;
     }
-    let entry = cx.server_entry::<Server>(node);
+    let entry = cx.read_server_entry::<DomindsServer>(node);
     let server = entry.value;
-    draft.sound = entry.sound;
+    draft.is_valid = entry.is_valid;
     draft.extras = entry.extras;
     draft.policy.enabled = server.enabled;
-    draft.policy.session = server.truely_stateless.and_then(|at| session(&at));
+    draft.policy.session = server.truely_stateless.and_then(|at| session_keys(&at));
     draft.policy.naming = server
         .transform
         .map(|at| At::new(at.node, NamingKeys { transforms: Some(at), ..NamingKeys::default() }));
     draft.policy.expose =
-        Some(At::new(node, expose(server.tools, server.prompts, server.resources)));
+        Some(At::new(node, expose_keys(server.tools, server.prompts, server.resources)));
     draft.policy.manual = server.manual.map(|at| {
         at.map(|manual| match manual {
             Either::Scalar(text) => Manual::Text(text),
             Either::Nested(Manual::File(path)) => {
-                Manual::File(cx.absolute(&path).display().to_string())
+                Manual::File(cx.absolute_path(&path).display().to_string())
             }
             Either::Nested(manual) => manual,
         })
     });
-    let kind = kind(cx, node, server.transport.as_ref());
-    draft.sound &= kind.is_some();
+    let kind = transport_kind(cx, node, server.transport.as_ref());
+    draft.is_valid &= kind.is_some();
     draft.transport = TransportKeys {
         kind,
-        command: server.command.map(|at| at.map(Plain::literal)),
-        args: server.args.map(|at| at.map(|args| args.into_iter().map(Plain::literal).collect())),
+        command: server.command.map(|at| at.map(DisplayValue::literal)),
+        args: server.args.map(|at| at.map(|args| args.into_iter().map(DisplayValue::literal).collect())),
         cwd: server
             .cwd
-            .map(|at| at.map(|cwd| Plain::literal(cx.absolute(&cwd).display().to_string()))),
+            .map(|at| at.map(|cwd| DisplayValue::literal(cx.absolute_path(&cwd).display().to_string()))),
         env: server.env.map(|at| {
-            At::new(at.node, EnvKeys { set: Some(at.map(values)), ..EnvKeys::default() })
+            At::new(at.node, EnvKeys { set: Some(at.map(lower_values)), ..EnvKeys::default() })
         }),
-        url: server.url.map(|at| at.map(Plain::literal)),
-        headers: server.headers.map(|at| at.map(values)),
+        url: server.url.map(|at| at.map(DisplayValue::literal)),
+        headers: server.headers.map(|at| at.map(lower_values)),
         session_id: server
             .session_id
             .filter(|at| at.value.as_deref() != Some(""))
@@ -159,15 +159,16 @@ fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
     draft
 }
 
-/// `stdio` or `streamable_http`, spelled out; everything else is refused by name.
-fn kind(cx: &mut Cx<'_>, node: NodeId, given: Option<&At<String>>) -> Option<At<TransportKind>> {
+/// Returns the transport kind. Only `stdio` and `streamable_http` are accepted; a problem names any other
+/// value.
+fn transport_kind(cx: &mut CompileContext<'_>, node: NodeId, given: Option<&At<String>>) -> Option<At<TransportKind>> {
     let (node, text) = match given {
         Some(At { node, value: Some(word) }) => match word.as_str() {
             "stdio" => return Some(At::new(*node, TransportKind::Stdio)),
             "streamable_http" => return Some(At::new(*node, TransportKind::StreamableHttp)),
             other => (*node, format!("unsupported transport `{}`", text::clip(other))),
         },
-        // A value of the wrong type has been told already.
+        // A value of the wrong type has already been reported.
         Some(At { value: None, .. }) => return None,
         None => (node, "`transport` is missing".to_string()),
     };
@@ -175,8 +176,8 @@ fn kind(cx: &mut Cx<'_>, node: NodeId, given: Option<&At<String>>) -> Option<At<
     None
 }
 
-/// Only a server that is truly stateless is shared; no dialog has to release it.
-fn session(at: &At<bool>) -> Option<At<SessionKeys>> {
+/// Shares only truly stateless servers. A dialog never has to release a shared server.
+fn session_keys(at: &At<bool>) -> Option<At<SessionKeys>> {
     let stateless = at.value?;
     let scope = if stateless { SessionScope::Shared } else { SessionScope::PerConversation };
     let keys = SessionKeys {
@@ -187,25 +188,25 @@ fn session(at: &At<bool>) -> Option<At<SessionKeys>> {
     Some(At::new(at.node, keys))
 }
 
-fn values(given: IndexMap<String, At<Source>>) -> IndexMap<String, At<Value>> {
-    let value = |source: Source| match source {
+fn lower_values(given: IndexMap<String, At<ValueSource>>) -> IndexMap<String, At<Value>> {
+    let value = |source: ValueSource| match source {
         Either::Scalar(text) => Value::literal(text),
-        Either::Nested(FromHost { env, prefix }) => {
-            Value::FromEnv { name: env, prefix: Hidden::new(prefix) }
+        Either::Nested(HostVariable { env, prefix }) => {
+            Value::FromEnv { name: env, prefix: SecretString::new(prefix) }
         }
     };
     given.into_iter().map(|(name, at)| (name, at.map(value))).collect()
 }
 
-fn expose(
-    tools: Option<At<Lists>>,
-    prompts: Option<At<Prompts>>,
-    resources: Option<At<Resources>>,
+fn expose_keys(
+    tools: Option<At<NameLists>>,
+    prompts: Option<At<PromptSettings>>,
+    resources: Option<At<ResourceSettings>>,
 ) -> ExposeKeys {
     ExposeKeys {
         tools: tools.map(|at| {
             at.map(|lists| ToolFilterKeys {
-                allow: nonempty_list(lists.whitelist),
+                allow: non_empty_list(lists.whitelist),
                 deny: lists.blacklist,
                 ..ToolFilterKeys::default()
             })
@@ -219,14 +220,14 @@ fn expose(
                         if enabled { PromptsAs::Skill } else { PromptsAs::Snippet },
                     ))
                 }),
-                allow: nonempty_list(prompts.whitelist),
+                allow: non_empty_list(prompts.whitelist),
                 deny: prompts.blacklist,
                 transforms: prompts.transform,
             })
         }),
         resources: resources.map(|at| {
             at.map(|resources| ResourceFilterKeys {
-                allow: nonempty_list(resources.whitelist),
+                allow: non_empty_list(resources.whitelist),
                 deny: resources.blacklist,
                 mime: resources.mime_types,
                 max_bytes: resources.max_bytes.map(|at| at.map(Size)),
@@ -237,8 +238,8 @@ fn expose(
     }
 }
 
-/// To Dominds an empty whitelist is the same as none (DOM-30).
-fn nonempty_list(list: Option<At<Vec<String>>>) -> Option<At<Vec<String>>> {
+/// Removes an empty whitelist. Dominds treats it like a missing one (DOM-30).
+fn non_empty_list(list: Option<At<Vec<String>>>) -> Option<At<Vec<String>>> {
     list.filter(|at| at.value.as_ref().is_none_or(|names| !names.is_empty()))
 }
 

@@ -1,21 +1,21 @@
-//! Gemini CLI's `settings.json`: `mcpServers`, and in `mcp` which of them are used.
+//! Reads Gemini CLI's `settings.json`: the servers in `mcpServers` and their selection in `mcp`.
 
 use serde::Deserialize;
 
-use super::clients::{self, Foreign};
-use super::expand::{self, Expander, Headers, Reached, Variables};
-use super::{Draft, Loaded};
-use crate::cx::Cx;
-use crate::doc::{At, Doc, Kind, NodeId};
+use super::client_servers::{self, ExtraClientKeys};
+use super::expand::{self, Expander, Headers, TransportTexts, Variables};
+use super::{ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
+use crate::doc::{At, Doc, NodeKind, NodeId};
 use crate::lookup::Lookup;
 use crate::model::transport::TransportKind;
 use crate::model::units::Period;
 use crate::text;
-use crate::value::{Hidden, Part, Value, is_variable};
+use crate::value::{SecretString, TemplatePart, Value, is_variable_name};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct GeminiServer {
     r#type: Option<At<String>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
@@ -25,19 +25,19 @@ struct Server {
     #[serde(rename = "httpUrl")]
     http_url: Option<At<String>>,
     headers: Option<At<Headers>>,
-    /// Milliseconds for one request.
+    /// Timeout of one request in milliseconds.
     timeout: Option<At<u64>>,
     description: Option<At<String>>,
     #[serde(rename = "includeTools")]
     include_tools: Option<At<Vec<String>>>,
     #[serde(rename = "excludeTools")]
     exclude_tools: Option<At<Vec<String>>>,
-    oauth: Option<At<Client>>,
+    oauth: Option<At<OAuthClient>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Client {
+struct OAuthClient {
     enabled: Option<At<bool>>,
     #[serde(rename = "clientId")]
     id: Option<At<String>>,
@@ -46,80 +46,82 @@ struct Client {
     scopes: Option<At<Vec<String>>>,
 }
 
-/// Which servers are used at all; other keys of the group are not about that.
+/// The lists in `mcp` that select servers. Other keys of `mcp` are unrelated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Used {
+struct ServerSelection {
     allowed: Option<At<Vec<String>>>,
     excluded: Option<At<Vec<String>>>,
 }
 
-const FOREIGN: Foreign = Foreign {
-    passed: &["trust"],
+const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys {
+    ignored: &["trust"],
     unsupported: &["tcp", "authProviderType", "targetAudience", "targetServiceAccount"],
 };
 
 const TYPES: &[(&str, TransportKind)] =
     &[("http", TransportKind::StreamableHttp), ("sse", TransportKind::Sse)];
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let mut loaded = Loaded::new();
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let mut loaded = DialectFile::new();
     let list = cx.doc.get(Doc::ROOT, "mcpServers");
-    loaded.servers = clients::servers(cx, list, &FOREIGN, server);
-    let mut is_sound = !is_misplaced(cx);
+    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
+    let mut is_valid = !report_misplaced_selection(cx);
     if let Some(node) = cx.doc.get(Doc::ROOT, "mcp") {
-        is_sound &= disable(cx, node, &mut loaded.servers);
+        is_valid &= disable_unselected(cx, node, &mut loaded.servers);
     }
-    if !is_sound {
-        // Nobody can tell which servers were to be left out.
-        loaded.servers.iter_mut().for_each(|draft| draft.sound = false);
+    if !is_valid {
+        // The intended selection is unknown, so no server can be used safely.
+        loaded.servers.iter_mut().for_each(|draft| draft.is_valid = false);
     }
     loaded
 }
 
-/// Whether `mcp`, or what belongs into it, stands under another name or in another place; reports that.
-fn is_misplaced(cx: &mut Cx<'_>) -> bool {
+/// Reports a misspelt or misplaced `mcp`, and selection lists that stand outside of `mcp`. Returns true if
+/// there is one.
+fn report_misplaced_selection(cx: &mut CompileContext<'_>) -> bool {
     let doc = cx.doc;
-    let lists = |node: NodeId| USED.iter().any(|key| doc.get(node, key).is_some());
+    let lists = |node: NodeId| SELECTION_KEYS.iter().any(|key| doc.get(node, key).is_some());
     let at_root = doc.entries(Doc::ROOT).iter().position(|(key, value)| {
         let name = key.name.as_str();
-        let is_mcp = name != "mcp" && text::slip(name, &["mcp"]).is_some() && lists(*value);
-        is_mcp || USED.contains(&name)
+        let is_mcp = name != "mcp" && text::find_misspelling(name, &["mcp"]).is_some() && lists(*value);
+        is_mcp || SELECTION_KEYS.contains(&name)
     });
     let servers = doc.get(Doc::ROOT, "mcpServers");
     let among_servers = servers.and_then(|servers| {
         let mut entries = doc.entries(servers).iter();
         let place = entries.position(|(key, value)| {
             let is_mcp = key.name == "mcp" && lists(*value);
-            is_mcp || USED.contains(&key.name.as_str()) && !matches!(doc.kind(*value), Kind::Map(_))
+            is_mcp || SELECTION_KEYS.contains(&key.name.as_str()) && !matches!(doc.kind(*value), NodeKind::Map(_))
         })?;
         Some((servers, place))
     });
     let found = at_root.map(|place| (Doc::ROOT, place)).or(among_servers);
     if let Some((map, place)) = found {
-        cx.invalid_key(map, place, WHAT, Some("mcp.allowed` or `mcp.excluded"));
+        cx.report_restricting_key(map, place, SERVER_LIST, Some("mcp.allowed` or `mcp.excluded"));
     }
     found.is_some()
 }
 
-/// The keys of `mcp` that leave servers out.
-const USED: &[&str] = &["allowed", "excluded"];
-const WHAT: &str = "the file's list of servers";
+/// Keys of `mcp` that exclude servers.
+const SELECTION_KEYS: &[&str] = &["allowed", "excluded"];
+const SERVER_LIST: &str = "the file's list of servers";
 
-/// A server that the settings leave out stays visible and is not started. Returns whether the settings can be relied on.
-fn disable(cx: &mut Cx<'_>, node: NodeId, drafts: &mut [Draft]) -> bool {
-    let reading = crate::doc::read::<Used>(cx.doc, node);
-    let mut is_sound = reading.wrongs.is_empty();
-    cx.tell_wrongs(reading.wrongs);
+/// Disables the servers that the settings exclude; they stay visible. Returns false if the settings are
+/// invalid.
+fn disable_unselected(cx: &mut CompileContext<'_>, node: NodeId, drafts: &mut [ServerDraft]) -> bool {
+    let reading = crate::doc::deserialize::<ServerSelection>(cx.doc, node);
+    let mut is_valid = reading.errors.is_empty();
+    cx.report_value_errors(reading.errors);
     for unknown in &reading.unknown {
-        if let Some((_, near)) = text::slip(&unknown.key, USED) {
-            cx.invalid_key(unknown.map, unknown.entry, WHAT, Some(near));
-            is_sound = false;
+        if let Some((_, near)) = text::find_misspelling(&unknown.key, SELECTION_KEYS) {
+            cx.report_restricting_key(unknown.map, unknown.entry, SERVER_LIST, Some(near));
+            is_valid = false;
         }
     }
     let used = reading.value.unwrap_or_default();
     let names = |list: Option<At<Vec<String>>>| Some((list.as_ref()?.node, list?.value?));
-    // To Gemini an empty list of the allowed is the same as none.
+    // Gemini treats an empty `allowed` list like a missing one.
     let allowed = names(used.allowed).filter(|(_, ids)| !ids.is_empty());
     let excluded = names(used.excluded);
     for draft in drafts {
@@ -129,21 +131,21 @@ fn disable(cx: &mut Cx<'_>, node: NodeId, drafts: &mut [Draft]) -> bool {
             draft.policy.enabled = Some(At::new(*node, false));
         }
     }
-    is_sound
+    is_valid
 }
 
-fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
+fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: GeminiServer) {
     draft.policy.description = server.description;
-    clients::filter(&mut draft.policy, server.include_tools, server.exclude_tools);
+    client_servers::set_tool_filter(&mut draft.policy, server.include_tools, server.exclude_tools);
     let call = server.timeout.map(|at| at.map(Period::millis));
-    clients::timeouts(&mut draft.policy, None, call);
-    let named = clients::kind(cx, draft, server.r#type, TYPES);
-    let (kind, url) = address(cx, named, server.http_url, server.url);
+    client_servers::set_timeouts(&mut draft.policy, None, call);
+    let named = client_servers::transport_kind(cx, draft, server.r#type, TYPES);
+    let (kind, url) = choose_address(cx, named, server.http_url, server.url);
     let lookup = cx.lookup;
-    let text = |text: &str| Ok(expand(lookup, text, &|_| None));
-    let value = |text: &str| Ok(expand(lookup, text, &|name| Some(empty(name))));
-    let mut expander = Expander::new(cx, draft, &text).values_by(&value);
-    expander.transport(Reached {
+    let text = |text: &str| Ok(expand_variables(lookup, text, &|_| None));
+    let value = |text: &str| Ok(expand_variables(lookup, text, &|name| Some(empty_when_unset(name))));
+    let mut expander = Expander::new(cx, draft, &text).with_value_expansion(&value);
+    expander.set_transport(TransportTexts {
         kind,
         command: server.command,
         args: server.args,
@@ -151,19 +153,19 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server) {
         env: server.env,
         url,
         headers: server.headers,
-        ..Reached::default()
+        ..TransportTexts::default()
     });
     if let Some(At { node, value: Some(client) }) = server.oauth
         && client.enabled.and_then(|at| at.value) != Some(false)
     {
         let scopes = client.scopes.and_then(|at| at.value).unwrap_or_default();
-        expander.oauth(node, client.id, client.secret, scopes);
+        expander.set_oauth(node, client.id, client.secret, scopes);
     }
 }
 
-/// `httpUrl` goes before `url`, and `url` before `command`.
-fn address(
-    cx: &mut Cx<'_>,
+/// Chooses the URL: `httpUrl` wins over `url`, and `url` wins over `command`.
+fn choose_address(
+    cx: &mut CompileContext<'_>,
     named: Option<At<TransportKind>>,
     http_url: Option<At<String>>,
     url: Option<At<String>>,
@@ -171,7 +173,7 @@ fn address(
     match (http_url, url) {
         (Some(http), other) => {
             if let Some(other) = other {
-                let text = "`url` is not used beside `httpUrl`";
+                let text = "`url` is ignored because `httpUrl` is set";
                 cx.warning(other.node, "key.shadowed", text, "keep one of the two");
             }
             let kind = At::new(http.node, TransportKind::StreamableHttp);
@@ -185,41 +187,41 @@ fn address(
     }
 }
 
-/// `$VAR`, `${VAR}` and `${VAR:-default}`. What is not set stays as it is written, but in variables
-/// and headers it is empty: `unset` says so.
-fn expand(lookup: &dyn Lookup, text: &str, unset: &dyn Fn(String) -> Option<Part>) -> Value {
+/// Expands `$VAR`, `${VAR}` and `${VAR:-default}`. `unset` supplies the value of an unset variable without a
+/// default; `None` leaves the reference as it is written.
+fn expand_variables(lookup: &dyn Lookup, text: &str, unset: &dyn Fn(String) -> Option<TemplatePart>) -> Value {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
-        parts.push(Part::Text(Hidden::new(before)));
-        let known = reference(after).and_then(|(part, tail)| match part {
-            Part::Env { name, default: None } if lookup.env(&name).is_none() => {
+        parts.push(TemplatePart::Text(SecretString::new(before)));
+        let known = parse_reference(after).and_then(|(part, tail)| match part {
+            TemplatePart::Env { name, default: None } if lookup.env(&name).is_none() => {
                 Some((unset(name)?, tail))
             }
             part => Some((part, tail)),
         });
-        let (part, tail) = known.unwrap_or((Part::Text(Hidden::new("$")), after));
+        let (part, tail) = known.unwrap_or((TemplatePart::Text(SecretString::new("$")), after));
         parts.push(part);
         rest = tail;
     }
-    parts.push(Part::Text(Hidden::new(rest)));
-    Value::of_parts(parts)
+    parts.push(TemplatePart::Text(SecretString::new(rest)));
+    Value::from_parts(parts)
 }
 
-fn empty(name: String) -> Part {
-    Part::Env { name, default: Some(Hidden::default()) }
+fn empty_when_unset(name: String) -> TemplatePart {
+    TemplatePart::Env { name, default: Some(SecretString::default()) }
 }
 
-/// The reference that a text behind a `$` begins with, and what follows it.
-fn reference(after: &str) -> Option<(Part, &str)> {
+/// Parses the reference at the start of the text after a `$`. Returns it with the remaining text.
+fn parse_reference(after: &str) -> Option<(TemplatePart, &str)> {
     if let Some(braced) = after.strip_prefix('{') {
         let (inside, tail) = braced.split_once('}')?;
-        return Some((expand::variable(inside)?, tail));
+        return Some((expand::parse_variable(inside)?, tail));
     }
     let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
     let (name, tail) = after.split_at(end);
-    is_variable(name).then(|| {
-        let part = Part::Env { name: name.to_string(), default: None };
+    is_variable_name(name).then(|| {
+        let part = TemplatePart::Env { name: name.to_string(), default: None };
         (part, tail)
     })
 }

@@ -1,20 +1,20 @@
-//! Gemini CLI's `settings.json`.
+//! Tests of Gemini CLI's `settings.json`.
 
 use crate::model::auth::Auth;
-use crate::model::filter::Verdict;
+use crate::model::filter::FilterVerdict;
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{codes, compiled_at};
-use crate::{Config, Memory, Value};
+use crate::testing::{problem_codes, compile_text_at};
+use crate::{Config, MemoryLookup, Value};
 
 fn gemini(text: &str) -> Config {
-    let world =
-        Memory::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/srv/x", "");
-    compiled_at(&world, ".gemini/settings.json", text)
+    let lookup =
+        MemoryLookup::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/srv/x", "");
+    compile_text_at(&lookup, ".gemini/settings.json", text)
 }
 
 #[test]
-fn settings_read_as_gemini_reads_them() {
+fn gemini_settings_compile() {
     let config = gemini(
         r#"{ "theme": "dark", "ui": { "a": 1, "a": 2 },
             "mcp": { "serverCommand": "x", "allowed": ["local", "http", "sse", "typed"], "excluded": ["sse"] },
@@ -34,14 +34,14 @@ fn settings_read_as_gemini_reads_them() {
         panic!("{:?}", config.rejected)
     };
     let Transport::Stdio(stdio) = &local.transport else { panic!("{:?}", local.transport) };
-    assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/srv");
-    assert_eq!(stdio.env.set["API_KEY"], Value::native("${A}").unwrap());
+    assert_eq!(stdio.cwd.as_ref().unwrap().display_text(), "/ws/srv");
+    assert_eq!(stdio.env.set["API_KEY"], Value::parse_native("${A}").unwrap());
     assert_eq!(local.policy.timeouts.request, Period::secs(30));
     assert_eq!(local.policy.description, "Local things");
     let tools = &local.policy.expose.tools;
-    assert_eq!(tools.verdict("safe"), Verdict::Offered);
-    assert_eq!(tools.verdict("both"), Verdict::Denied("both"));
-    assert_eq!(tools.verdict("else"), Verdict::NotAllowed);
+    assert_eq!(tools.verdict("safe"), FilterVerdict::Offered);
+    assert_eq!(tools.verdict("both"), FilterVerdict::Denied("both"));
+    assert_eq!(tools.verdict("else"), FilterVerdict::NotAllowed);
     assert_eq!(http.transport.kind(), TransportKind::StreamableHttp);
     assert!(matches!(http.policy.auth, Auth::OAuth(_)));
     assert_eq!(sse.transport.kind(), TransportKind::Sse);
@@ -52,7 +52,7 @@ fn settings_read_as_gemini_reads_them() {
 }
 
 #[test]
-fn an_unset_variable_is_empty_in_values_and_stays_elsewhere() {
+fn unset_variable_is_empty_in_env_and_literal_elsewhere() {
     let cases = [
         ("$A", "${A}", "${A}"),
         ("${A}", "${A}", "${A}"),
@@ -71,35 +71,35 @@ fn an_unset_variable_is_empty_in_values_and_stays_elsewhere() {
         ));
         assert_eq!(config.problems, [], "{text}");
         let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!("{text}") };
-        assert_eq!(stdio.args[0].0, Value::native(elsewhere).unwrap(), "{text}");
-        assert_eq!(stdio.env.set["K"], Value::native(value).unwrap(), "{text}");
+        assert_eq!(stdio.args[0].0, Value::parse_native(elsewhere).unwrap(), "{text}");
+        assert_eq!(stdio.env.set["K"], Value::parse_native(value).unwrap(), "{text}");
     }
 }
 
 #[test]
-fn an_empty_list_of_the_allowed_allows_all() {
+fn empty_allowed_list_enables_all_servers() {
     let config =
         gemini(r#"{ "mcp": { "allowed": [] }, "mcpServers": { "s": { "command": "x" } } }"#);
     assert!(config.servers[0].policy.enabled);
 }
 
 #[test]
-fn the_address_of_streamable_http_goes_first() {
+fn http_url_overrides_url_and_command() {
     let config = gemini(
         r#"{ "mcpServers": { "s": { "httpUrl": "http://a/", "url": "http://b/", "command": "x" } } }"#,
     );
     let remote = config.servers[0].transport.remote().unwrap();
-    assert_eq!(remote.url.shown(), "http://a/");
-    assert_eq!(codes(&config), ["key.shadowed", "transport.stray_key"]);
+    assert_eq!(remote.url.display_text(), "http://a/");
+    assert_eq!(problem_codes(&config), ["key.shadowed", "transport.stray_key"]);
 }
 
 #[test]
-fn a_bad_server_leaves_its_neighbour_alone() {
+fn invalid_server_keeps_other_servers() {
     let config = gemini(
         r#"{ "mcpServers": { "bad": { "command": "x", "timeout": "soon" }, "good": { "command": "x", "includeTools": [] } } }"#,
     );
-    assert_eq!(codes(&config), ["value.invalid"]);
+    assert_eq!(problem_codes(&config), ["value.invalid"]);
     assert_eq!(config.servers[0].id, "good");
     let tools = &config.servers[0].policy.expose.tools;
-    assert_eq!(tools.verdict("any"), Verdict::NotAllowed);
+    assert_eq!(tools.verdict("any"), FilterVerdict::NotAllowed);
 }

@@ -1,21 +1,21 @@
-//! HoloDeck's `agent.yaml`: tools of type `mcp`; one that is wrong fails the whole file.
+//! Reads HoloDeck's `agent.yaml`: tools of type `mcp`. One invalid tool fails the whole file.
 
-mod reach;
+mod tool_transport;
 mod seconds;
-mod template;
+mod text_variables;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value as Json};
 
 use self::seconds::{Seconds, WholeSeconds};
-use self::template::Folder;
-use super::lower::Texts;
-use super::{Dialect, Draft, Loaded};
-use crate::cx::Cx;
-use crate::doc::{At, Doc, Kind, NodeId, describe};
-use crate::model::Outcome;
-use crate::model::free::Free;
+use self::text_variables::AgentFolder;
+use super::conversions::TextMap;
+use super::{Dialect, ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
+use crate::doc::{At, Doc, NodeKind, NodeId, describe_node};
+use crate::model::SourceOutcome;
+use crate::model::freeform::FreeformSettings;
 use crate::model::policy::{
     DiscoveryKeys, ExposeKeys, InitKeys, PolicyKeys, TimeoutsKeys, ToolFilterKeys,
 };
@@ -23,7 +23,7 @@ use crate::text;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Tool {
+struct HolodeckTool {
     name: Option<At<String>>,
     description: Option<At<String>>,
     r#type: Option<At<IgnoredAny>>,
@@ -31,14 +31,14 @@ struct Tool {
     transport: Option<At<String>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
-    env: Option<At<Texts>>,
+    env: Option<At<TextMap>>,
     #[serde(rename = "envFile")]
     env_file: Option<At<String>>,
     #[serde(rename = "env_file")]
     env_file_too: Option<At<String>>,
     encoding: Option<At<String>>,
     url: Option<At<String>>,
-    headers: Option<At<Texts>>,
+    headers: Option<At<TextMap>>,
     timeout: Option<At<Seconds>>,
     sse_read_timeout: Option<At<Seconds>>,
     terminate_on_close: Option<At<bool>>,
@@ -51,113 +51,113 @@ struct Tool {
     defer_loading: Option<At<IgnoredAny>>,
 }
 
-/// Keys of HoloDeck itself that say nothing about the server.
-const KEPT: &[&str] = &["registry_name", "is_retrieval", "defer_loading"];
+/// Keys that only HoloDeck uses; they do not affect the server.
+const HOLODECK_ONLY_KEYS: &[&str] = &["registry_name", "is_retrieval", "defer_loading"];
 
-/// Where a tool is listed.
+/// The list that contains a tool.
 #[derive(Clone, Copy, PartialEq)]
-enum List {
-    /// `tools` of an agent: the written contract.
+enum ToolList {
+    /// `tools` of an agent file, as the contract defines it.
     Agent,
-    /// `mcp_servers` of the person's own configuration, which HoloDeck itself writes: every entry
-    /// is an MCP server, and there is no `server`.
+    /// `mcp_servers` of the user's own configuration, which HoloDeck writes. Every entry is an MCP server,
+    /// and `server` is missing.
     Global,
 }
 
-/// The MCP tools of a file. Everything else in it belongs to another program.
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let mut loaded = Loaded::new();
-    for (key, list) in [("tools", List::Agent), ("mcp_servers", List::Global)] {
+/// Reads the MCP tools of a file. Other keys of the file belong to HoloDeck.
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let mut loaded = DialectFile::new();
+    for (key, list) in [("tools", ToolList::Agent), ("mcp_servers", ToolList::Global)] {
         let Some(node) = cx.doc.get(Doc::ROOT, key) else {
             continue;
         };
         match cx.doc.kind(node) {
-            Kind::Null => {}
-            Kind::Seq(items) => loaded.servers.extend(tools(cx, items, list)),
+            NodeKind::Null => {}
+            NodeKind::Seq(items) => loaded.servers.extend(read_tools(cx, items, list)),
             _ => {
-                let text = format!("`{key}` must be a list, found {}", describe(cx.doc, node));
+                let text = format!("`{key}` must be a list, found {}", describe_node(cx.doc, node));
                 cx.error(node, "value.invalid", text, "begin each tool with `- name: …`");
-                return Loaded::refused(Outcome::Failed);
+                return DialectFile::discarded(SourceOutcome::Failed);
             }
         }
     }
     loaded
 }
 
-fn tools(cx: &mut Cx<'_>, items: &[NodeId], list: List) -> Vec<Draft> {
+fn read_tools(cx: &mut CompileContext<'_>, items: &[NodeId], list: ToolList) -> Vec<ServerDraft> {
     let mut drafts = Vec::new();
     for (index, node) in items.iter().enumerate() {
-        let label = match word(cx.doc, *node, "name") {
+        let label = match text_of_key(cx.doc, *node, "name") {
             Some(name) if !name.is_empty() => name.to_string(),
             _ => cx.doc.path(*node),
         };
-        cx.enter(&label);
-        let mut draft = Draft::new(&label, *node, Dialect::Holodeck);
-        match sort(cx, *node, list) {
-            Sort::Other => {}
-            Sort::Wrong => {
-                draft.sound = false;
+        cx.enter_server(&label);
+        let mut draft = ServerDraft::new(&label, *node, Dialect::Holodeck);
+        match entry_kind(cx, *node, list) {
+            EntryKind::Other => {}
+            EntryKind::Invalid => {
+                draft.is_valid = false;
                 drafts.push(draft);
             }
-            Sort::Mcp => {
+            EntryKind::Mcp => {
                 let before = items.get(..index).unwrap_or_default();
-                lower(cx, &mut draft, list);
-                draft.sound &= is_first(cx, *node, before);
+                lower_tool(cx, &mut draft, list);
+                draft.is_valid &= check_unique_name(cx, *node, before);
                 drafts.push(draft);
             }
         }
-        cx.leave();
+        cx.leave_server();
     }
     drafts
 }
 
-/// What an entry of the list is.
-enum Sort {
+/// Classification of a list entry.
+enum EntryKind {
     Mcp,
-    /// A tool of another type: neither a server nor a mistake.
+    /// A tool of another type, which is neither a server nor a mistake.
     Other,
-    /// It does not tell; that has been told.
-    Wrong,
+    /// An entry without a type. The problem has already been reported.
+    Invalid,
 }
 
-fn sort(cx: &mut Cx<'_>, node: NodeId, list: List) -> Sort {
-    if !cx.is_map(node, "write `name`, `description`, `type` and `server`") {
-        return Sort::Wrong;
+fn entry_kind(cx: &mut CompileContext<'_>, node: NodeId, list: ToolList) -> EntryKind {
+    if !cx.check_is_map(node, "write `name`, `description`, `type` and `server`") {
+        return EntryKind::Invalid;
     }
-    match (word(cx.doc, node, "type"), list) {
-        (Some("mcp"), _) | (None, List::Global) => Sort::Mcp,
-        (Some(_), _) => Sort::Other,
-        (None, List::Agent) => {
-            required(cx, node, "type");
-            Sort::Wrong
+    match (text_of_key(cx.doc, node, "type"), list) {
+        (Some("mcp"), _) | (None, ToolList::Global) => EntryKind::Mcp,
+        (Some(_), _) => EntryKind::Other,
+        (None, ToolList::Agent) => {
+            report_missing_key(cx, node, "type");
+            EntryKind::Invalid
         }
     }
 }
 
-/// A key's value where it is text.
-fn word<'d>(doc: &'d Doc, node: NodeId, key: &str) -> Option<&'d str> {
+/// Returns the value of a key if it is a text.
+fn text_of_key<'d>(doc: &'d Doc, node: NodeId, key: &str) -> Option<&'d str> {
     match doc.kind(doc.get(node, key)?) {
-        Kind::Text(word) => Some(word),
+        NodeKind::Text(word) => Some(word),
         _ => None,
     }
 }
 
-fn required(cx: &mut Cx<'_>, node: NodeId, field: &str) {
+fn report_missing_key(cx: &mut CompileContext<'_>, node: NodeId, field: &str) {
     let text = format!("ValidationError: '{field}' is required");
     cx.error(node, "key.required", text, &format!("add `{field}`"));
 }
 
-/// Whether no tool before this one, of whatever type, has its name.
-fn is_first(cx: &mut Cx<'_>, node: NodeId, before: &[NodeId]) -> bool {
-    let Some(name) = word(cx.doc, node, "name") else {
+/// Checks that no earlier tool of any type has the same name.
+fn check_unique_name(cx: &mut CompileContext<'_>, node: NodeId, before: &[NodeId]) -> bool {
+    let Some(name) = text_of_key(cx.doc, node, "name") else {
         return true;
     };
-    let same = before.iter().find(|other| word(cx.doc, **other, "name") == Some(name));
+    let same = before.iter().find(|other| text_of_key(cx.doc, **other, "name") == Some(name));
     if let Some(other) = same {
         let text = format!(
             "ValidationError: 'name' must be unique; '{}' is taken by the tool in line {}",
             text::clip(name),
-            cx.doc.place(*other).line
+            cx.doc.location(*other).line
         );
         let at = cx.doc.get(node, "name").unwrap_or(node);
         cx.error(at, "name.duplicate", text, "give one of the two another name");
@@ -165,31 +165,31 @@ fn is_first(cx: &mut Cx<'_>, node: NodeId, before: &[NodeId]) -> bool {
     same.is_none()
 }
 
-fn lower(cx: &mut Cx<'_>, draft: &mut Draft, list: List) {
+fn lower_tool(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, list: ToolList) {
     let node = draft.node;
-    let entry = cx.server_entry::<Tool>(node);
+    let entry = cx.read_server_entry::<HolodeckTool>(node);
     let mut tool = entry.value;
     draft.extras = entry.extras;
-    draft.extras.extend(KEPT.iter().filter_map(|key| {
+    draft.extras.extend(HOLODECK_ONLY_KEYS.iter().filter_map(|key| {
         let value = cx.doc.get(node, key)?;
         Some(((*key).to_string(), cx.doc.json(value)))
     }));
-    let named = has_name(cx, node, tool.name.as_ref());
-    let served = has_server(cx, node, tool.server.as_ref(), list);
-    let described = is_described(cx, node, &tool);
-    let folder = Folder::of(cx);
-    let transport = reach::lower(cx, node, &mut tool, &folder);
-    draft.sound = entry.sound && named && served && described && transport.is_some();
+    let named = check_name(cx, node, tool.name.as_ref());
+    let served = check_server(cx, node, tool.server.as_ref(), list);
+    let described = check_description(cx, node, &tool);
+    let folder = AgentFolder::new(cx);
+    let transport = tool_transport::lower_transport(cx, node, &mut tool, &folder);
+    draft.is_valid = entry.is_valid && named && served && described && transport.is_some();
     draft.transport = transport.unwrap_or_default();
     let allow = tool.config.as_ref().map_or(Ok(None), |config| allowed_tools(cx, config));
-    draft.sound &= allow.is_ok();
-    draft.policy = policy(tool, allow.unwrap_or_default(), &folder);
+    draft.is_valid &= allow.is_ok();
+    draft.policy = policy_keys(tool, allow.unwrap_or_default(), &folder);
 }
 
-fn has_name(cx: &mut Cx<'_>, node: NodeId, name: Option<&At<String>>) -> bool {
+fn check_name(cx: &mut CompileContext<'_>, node: NodeId, name: Option<&At<String>>) -> bool {
     match name.map(|at| (at.node, at.value.as_deref())) {
         None | Some((_, Some(""))) => {
-            required(cx, node, "name");
+            report_missing_key(cx, node, "name");
             false
         }
         Some((at, Some(name))) => {
@@ -207,11 +207,11 @@ fn has_name(cx: &mut Cx<'_>, node: NodeId, name: Option<&At<String>>) -> bool {
     }
 }
 
-fn has_server(cx: &mut Cx<'_>, node: NodeId, server: Option<&At<String>>, list: List) -> bool {
+fn check_server(cx: &mut CompileContext<'_>, node: NodeId, server: Option<&At<String>>, list: ToolList) -> bool {
     let at = match server {
-        None if list == List::Global => return true,
+        None if list == ToolList::Global => return true,
         None => node,
-        // A value of the wrong type has been told already.
+        // A value of the wrong type has already been reported.
         Some(At { value: None, .. }) => return false,
         Some(At { value: Some(name), .. }) if !name.trim().is_empty() => return true,
         Some(At { node, .. }) => *node,
@@ -226,16 +226,16 @@ fn has_server(cx: &mut Cx<'_>, node: NodeId, server: Option<&At<String>>, list: 
     false
 }
 
-/// Only an entry of the old form may do without.
-fn is_described(cx: &mut Cx<'_>, node: NodeId, tool: &Tool) -> bool {
-    let described = tool.description.is_some() || reach::is_legacy(tool);
+/// Checks the description. Only entries of the legacy form may omit it.
+fn check_description(cx: &mut CompileContext<'_>, node: NodeId, tool: &HolodeckTool) -> bool {
+    let described = tool.description.is_some() || tool_transport::is_legacy(tool);
     if !described {
-        required(cx, node, "description");
+        report_missing_key(cx, node, "description");
     }
     described
 }
 
-fn policy(tool: Tool, allow: Option<At<Vec<String>>>, folder: &Folder) -> PolicyKeys {
+fn policy_keys(tool: HolodeckTool, allow: Option<At<Vec<String>>>, folder: &AgentFolder) -> PolicyKeys {
     let expose = |allow: At<Vec<String>>| {
         let node = allow.node;
         let tools = ToolFilterKeys { allow: Some(allow), ..ToolFilterKeys::default() };
@@ -243,7 +243,7 @@ fn policy(tool: Tool, allow: Option<At<Vec<String>>>, folder: &Folder) -> Policy
         At::new(node, keys)
     };
     let init = |at: At<Map<String, Json>>| {
-        let config = at.map(|map| Free::of_json(&map, &|text| folder.value(text)));
+        let config = at.map(|map| FreeformSettings::from_json(&map, &|text| folder.value(text)));
         let node = config.node;
         let keys = InitKeys { config: Some(config), ..InitKeys::default() };
         At::new(node, keys)
@@ -252,7 +252,7 @@ fn policy(tool: Tool, allow: Option<At<Vec<String>>>, folder: &Folder) -> Policy
     let timeouts = TimeoutsKeys {
         connect: tool.timeout.map(|at| at.map(|seconds| seconds.0)),
         sse_read: tool.sse_read_timeout.map(|at| at.map(|seconds| seconds.0)),
-        // It limits the whole operation: progress does not begin it anew.
+        // `request_timeout` limits the whole operation: progress does not extend it.
         request_max: request.clone(),
         request,
         ..TimeoutsKeys::default()
@@ -267,30 +267,30 @@ fn policy(tool: Tool, allow: Option<At<Vec<String>>>, folder: &Folder) -> Policy
         package: tool.server,
         init: tool.config.map(init),
         expose: allow.map(expose),
-        timeouts: Some(At::unplaced(timeouts)),
-        discovery: Some(At::unplaced(discovery)),
+        timeouts: Some(At::without_location(timeouts)),
+        discovery: Some(At::without_location(discovery)),
         ..PolicyKeys::default()
     }
 }
 
-/// An `allowed_tools` that cannot be relied on; it has been reported.
-struct Invalid;
+/// Marks an invalid `allowed_tools`. The problem has already been reported.
+struct InvalidAllowedTools;
 
 const ALLOWED_TOOLS: &str = "allowed_tools";
 
-/// `config.allowed_tools`: HoloDeck itself offers no other tools of the server. Other keys of `config` are the server's
-/// own, but for one that is nearly this one.
+/// Reads `config.allowed_tools`: HoloDeck offers no other tools of the server. Other keys of `config` belong
+/// to the server, except misspellings of this one.
 fn allowed_tools(
-    cx: &mut Cx<'_>,
+    cx: &mut CompileContext<'_>,
     config: &At<Map<String, Json>>,
-) -> Result<Option<At<Vec<String>>>, Invalid> {
+) -> Result<Option<At<Vec<String>>>, InvalidAllowedTools> {
     let is_misspelt = |name: &str| {
-        name != ALLOWED_TOOLS && text::slip(name, &[ALLOWED_TOOLS]).is_some_and(|(far, _)| far <= 1)
+        name != ALLOWED_TOOLS && text::find_misspelling(name, &[ALLOWED_TOOLS]).is_some_and(|(far, _)| far <= 1)
     };
     let mut entries = cx.doc.entries(config.node).iter();
     if let Some(entry) = entries.position(|(key, _)| is_misspelt(&key.name)) {
-        cx.invalid_key(config.node, entry, "the server's entry", Some("config.allowed_tools"));
-        return Err(Invalid);
+        cx.report_restricting_key(config.node, entry, "the server's entry", Some("config.allowed_tools"));
+        return Err(InvalidAllowedTools);
     }
     let Some(node) = cx.doc.get(config.node, ALLOWED_TOOLS) else { return Ok(None) };
     let given = config.value.as_ref().and_then(|config| config.get(ALLOWED_TOOLS));
@@ -300,7 +300,7 @@ fn allowed_tools(
     let Some(names) = names else {
         let text = "`config.allowed_tools` must be a list of names; the server's entry is not used";
         cx.error(node, "config.allowed_tools", text, "write the names of tools as texts");
-        return Err(Invalid);
+        return Err(InvalidAllowedTools);
     };
     Ok(Some(At::new(node, names)))
 }

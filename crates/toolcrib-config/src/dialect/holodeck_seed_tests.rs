@@ -1,9 +1,9 @@
-//! The examples of the HoloDeck contract, character for character, and what they load as.
+//! Tests of the HoloDeck contract's examples, copied character for character.
 
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{codes, compiled_in};
-use crate::{Dialect, Memory, Reference, ServerSpec, Value};
+use crate::testing::{problem_codes, compile_text_in};
+use crate::{Dialect, MemoryLookup, Reference, ServerSpec, Value};
 const STDIO: &str = r#"tools:
   - name: filesystem
     description: "File system operations via MCP"
@@ -147,7 +147,7 @@ const CLOUD: &str = r#"tools:
     request_timeout: 120
 "#;
 
-fn world() -> Memory {
+fn lookup() -> MemoryLookup {
     [
         "API_TOKEN",
         "TOKEN",
@@ -158,21 +158,21 @@ fn world() -> Memory {
         "CLOUD_API_KEY",
     ]
     .into_iter()
-    .fold(Memory::default(), |world, name| world.with_env(name, &format!("<{name}>")))
+    .fold(MemoryLookup::default(), |lookup, name| lookup.with_env(name, &format!("<{name}>")))
     .with_file("/ws/.env", "FROM_FILE=1\n")
 }
 
-/// The only server of an example; nothing in it is told but what `told` says.
-fn loaded(text: &str, told: &[&str]) -> ServerSpec {
-    let config = compiled_in(&world(), Dialect::Holodeck, text);
-    assert_eq!(codes(&config), told, "{text}\n{:?}", config.problems);
+/// Compiles an example and returns its only server. `reported` are the expected problem codes.
+fn loaded(text: &str, reported: &[&str]) -> ServerSpec {
+    let config = compile_text_in(&lookup(), Dialect::Holodeck, text);
+    assert_eq!(problem_codes(&config), reported, "{text}\n{:?}", config.problems);
     let [server] = config.servers.as_slice() else { panic!("{text}") };
     server.clone()
 }
 
 fn resolved(value: &Value) -> String {
     let find = |reference: &Reference| match reference {
-        Reference::Env(name) => world().env.get(name).cloned(),
+        Reference::Env(name) => lookup().env.get(name).cloned(),
         _ => None,
     };
     value.resolve(&find).unwrap().reveal().to_string()
@@ -193,7 +193,7 @@ fn config(server: &ServerSpec) -> serde_json::Value {
 }
 
 #[test]
-fn seed_examples_of_hol_23() {
+fn hol_23_contract_examples_compile() {
     let cases = [
         (FILES, "files", vec!["npx", "-y", "@modelcontextprotocol/server-filesystem"], None),
         (
@@ -232,12 +232,12 @@ fn seed_examples_of_hol_23() {
 }
 
 #[test]
-fn seed_examples_hol_37_the_workspace_folder_is_the_agents() {
+fn hol_37_workspace_folder_is_the_folder_of_the_agent_file() {
     let server = loaded(FILES, &[]);
     let expected = serde_json::json!({ "allowed_directories": ["/ws/data", "/ws/output"] });
     assert_eq!(config(&server), expected); // HOL-37
-    let named = world().with_env("workspaceFolder", "/elsewhere");
-    let config = compiled_in(&named, Dialect::Holodeck, FILES);
+    let named = lookup().with_env("workspaceFolder", "/elsewhere");
+    let config = compile_text_in(&named, Dialect::Holodeck, FILES);
     let find = |reference: &Reference| match reference {
         Reference::Env(name) => named.env.get(name).cloned(),
         _ => None,
@@ -247,7 +247,7 @@ fn seed_examples_hol_37_the_workspace_folder_is_the_agents() {
 }
 
 #[test]
-fn seed_examples_of_each_transport() {
+fn contract_examples_of_each_transport_compile() {
     let stdio = loaded(STDIO, &[]);
     assert_eq!(stdio.policy.description, "File system operations via MCP");
     assert_eq!(stdio.policy.package, "@modelcontextprotocol/server-filesystem");
@@ -259,7 +259,7 @@ fn seed_examples_of_each_transport() {
     let sse = loaded(SSE, &[]);
     assert_eq!(sse.transport.kind(), TransportKind::Sse);
     let remote = sse.transport.remote().unwrap();
-    assert_eq!(remote.url.shown(), "https://mcp.example.com/sse");
+    assert_eq!(remote.url.display_text(), "https://mcp.example.com/sse");
     assert_eq!(resolved(&remote.headers["Authorization"]), "Bearer <API_TOKEN>"); // HOL-12
     assert_eq!(resolved(&remote.headers["X-Custom-Header"]), "value");
     assert_eq!(sse.policy.timeouts.connect, Period::secs(30)); // HOL-13
@@ -284,7 +284,7 @@ fn seed_examples_of_each_transport() {
 }
 
 #[test]
-fn seed_examples_of_the_old_form() {
+fn contract_examples_of_the_legacy_form_compile() {
     let server = loaded(LEGACY, &["holodeck.legacy"]); // HOL-42, HOL-43
     assert_eq!(server.transport.kind(), TransportKind::Stdio); // HOL-40
     assert_eq!(argv(&server), ["npx", "-y", "@modelcontextprotocol/server-memory"]); // HOL-41
@@ -297,18 +297,18 @@ const ENV: &str = r#"env:
 "#;
 
 #[test]
-fn seed_examples_of_the_environment_pattern() {
+fn contract_examples_of_environment_variables_compile() {
     let indented = ENV.replace('\n', "\n    ");
     let text = format!(
         "tools:\n  - name: t\n    description: d\n    type: mcp\n    server: s\n    command: npx\n    {indented}"
     );
-    let unset = compiled_in(&world(), Dialect::Holodeck, &text);
+    let unset = compile_text_in(&lookup(), Dialect::Holodeck, &text);
     let texts: Vec<&str> = unset.problems.iter().map(|problem| problem.text.as_str()).collect();
     let missing = ["MY_API_KEY", "DB_CONNECTION"]
         .map(|name| format!("ConfigError: Environment variable '{name}' not found"));
     assert_eq!(texts, missing); // HOL-33
-    let set = world().with_env("MY_API_KEY", "k").with_env("DB_CONNECTION", "d");
-    let config = compiled_in(&set, Dialect::Holodeck, &text);
+    let set = lookup().with_env("MY_API_KEY", "k").with_env("DB_CONNECTION", "d");
+    let config = compile_text_in(&set, Dialect::Holodeck, &text);
     assert_eq!(config.problems, []);
     let variables = &config.servers[0].transport.env().unwrap().set;
     let find = |reference: &Reference| match reference {

@@ -1,9 +1,9 @@
-//! Minion's `AuthType` and `AuthConfig`, whose keys depend on the type.
+//! Reads Minion's `AuthType` and `AuthConfig`, whose keys depend on the type.
 
 use serde::Deserialize;
 
-use super::{given, nonempty};
-use crate::cx::Cx;
+use super::{value_or_default, non_empty};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, NodeId};
 use crate::model::auth::{API_KEY_HEADER, Auth, OAuth, OAuthGrant};
 use crate::model::policy::PolicyKeys;
@@ -31,32 +31,32 @@ pub(super) struct AuthConfig {
     grant: Option<At<OAuthGrant>>,
 }
 
-/// What is wrong, and what would be right.
-type Refusal = (&'static str, String, &'static str);
+/// Code, text and fix of a problem.
+type AuthProblem = (&'static str, String, &'static str);
 
-/// Gives a server its credentials; false, and told, where something is wrong with them.
-pub(super) fn auth(
-    cx: &mut Cx<'_>,
+/// Sets a server's credentials. Returns false after reporting a mistake in them.
+pub(super) fn set_auth(
+    cx: &mut CompileContext<'_>,
     policy: &mut PolicyKeys,
     kind: Option<At<String>>,
     config: AuthConfig,
 ) -> bool {
     let Some(At { node, value: Some(kind) }) = kind else {
-        config.tell_unused(cx, "none");
+        config.report_unused_keys(cx, "none");
         return true;
     };
-    config.tell_unused(cx, &kind);
+    config.report_unused_keys(cx, &kind);
     let credentials = config.credentials(&kind);
     if let Err((code, problem, fix)) = &credentials {
         cx.error(node, code, problem, fix);
     }
-    let sound = credentials.is_ok();
+    let is_valid = credentials.is_ok();
     policy.auth = credentials.ok().map(|auth| At::new(node, auth));
-    sound
+    is_valid
 }
 
 impl AuthConfig {
-    fn credentials(self, kind: &str) -> Result<Auth, Refusal> {
+    fn credentials(self, kind: &str) -> Result<Auth, AuthProblem> {
         let missing = |what: &str, fix| {
             let problem = format!("`AuthType` {kind} needs a {what} in `AuthConfig`");
             ("auth.missing", problem, fix)
@@ -64,13 +64,13 @@ impl AuthConfig {
         match kind {
             "none" => Ok(Auth::None),
             "bearer" => {
-                let token = value(self.token);
+                let token = non_empty_value(self.token);
                 let token = token.ok_or_else(|| missing("token", "add `Token: …`"))?;
                 Ok(Auth::Bearer { token })
             }
             "apikey" => {
-                let key = value(self.key).ok_or_else(|| missing("key", "add `Key: …`"))?;
-                let header = nonempty(self.header).and_then(|at| at.value);
+                let key = non_empty_value(self.key).ok_or_else(|| missing("key", "add `Key: …`"))?;
+                let header = non_empty(self.header).and_then(|at| at.value);
                 let header = header.unwrap_or_else(|| API_KEY_HEADER.to_string());
                 Ok(Auth::ApiKey { key, header })
             }
@@ -84,23 +84,23 @@ impl AuthConfig {
     }
 
     fn oauth(self) -> Auth {
-        match (value(self.client_id), value(self.token)) {
-            // A token without a client was obtained elsewhere; it is sent as it is.
+        match (non_empty_value(self.client_id), non_empty_value(self.token)) {
+            // A token without a client was obtained elsewhere and is sent unchanged.
             (None, Some(token)) => Auth::Bearer { token },
             (client_id, _) => Auth::OAuth(OAuth {
                 client_id,
-                client_secret: value(self.client_secret),
+                client_secret: non_empty_value(self.client_secret),
                 private_key: None,
                 client_metadata_url: None,
-                scopes: given(self.scopes),
-                issuer: nonempty(self.issuer).and_then(|at| at.value),
+                scopes: value_or_default(self.scopes),
+                issuer: non_empty(self.issuer).and_then(|at| at.value),
                 grant: self.grant.and_then(|at| at.value).unwrap_or(OAuthGrant::Code),
             }),
         }
     }
 
-    /// Keys that another type of credentials has are told; they have no effect.
-    fn tell_unused(&self, cx: &mut Cx<'_>, kind: &str) {
+    /// Warns about keys that only other types of credentials use; they have no effect.
+    fn report_unused_keys(&self, cx: &mut CompileContext<'_>, kind: &str) {
         let used: &[&str] = match kind {
             "none" => &[],
             "bearer" => &["Token"],
@@ -109,15 +109,15 @@ impl AuthConfig {
             "oauth" => &["ClientID", "ClientSecret", "Scopes", "Issuer", "Grant"],
             _ => return,
         };
-        for (key, node) in self.nodes() {
+        for (key, node) in self.key_nodes() {
             if !used.contains(&key) {
-                let problem = format!("`{key}` has no meaning for `AuthType` {kind} here");
+                let problem = format!("`{key}` has no effect with `AuthType` {kind}");
                 cx.warning(node, "auth.stray_key", problem, "remove it");
             }
         }
     }
 
-    fn nodes(&self) -> impl Iterator<Item = (&'static str, NodeId)> {
+    fn key_nodes(&self) -> impl Iterator<Item = (&'static str, NodeId)> {
         let nodes = [
             ("Token", self.token.as_ref().map(|at| at.node)),
             ("Key", self.key.as_ref().map(|at| at.node)),
@@ -132,8 +132,8 @@ impl AuthConfig {
     }
 }
 
-/// An empty text is Go's way to say nothing.
-fn value(given: Option<At<Verbatim>>) -> Option<Value> {
+/// Returns the value unless it is empty. Go cannot distinguish an empty text from an unset one.
+fn non_empty_value(given: Option<At<Verbatim>>) -> Option<Value> {
     let Verbatim(value) = given?.value?;
     Some(value).filter(|value| value.as_literal() != Some(""))
 }

@@ -1,17 +1,17 @@
-//! Minion's files, row by row.
+//! Tests of Minion's files by requirement.
 
 use crate::model::auth::{Auth, OAuthGrant};
-use crate::model::choice::Inherit;
-use crate::model::host::{Member, capability_layers};
-use crate::model::policy::{CallRetry, Grant, OnConfigError, Reconnect, Retry, Timeouts};
-use crate::model::security::Section;
+use crate::model::choice::InheritedEnv;
+use crate::model::host::{MemberGrants, capability_layers};
+use crate::model::policy::{CallRetry, Grant, OnConfigError, ReconnectPolicy, RetryPolicy, Timeouts};
+use crate::model::security::SecuritySection;
 use crate::model::transport::{Stdio, Transport};
 use crate::model::units::Period;
-use crate::testing::{codes, compiled, compiled_in};
-use crate::{Config, Dialect, Memory, Named, Outcome, ServerSpec, Value, Workspace, compile};
+use crate::testing::{problem_codes, compile_text, compile_text_in};
+use crate::{Config, Dialect, MemoryLookup, ConfigFile, SourceOutcome, ServerSpec, Value, Workspace, compile};
 
 fn minion(text: &str) -> Config {
-    compiled(Dialect::Minion, text)
+    compile_text(Dialect::Minion, text)
 }
 
 fn good(text: &str) -> Config {
@@ -20,7 +20,7 @@ fn good(text: &str) -> Config {
     config
 }
 
-/// One server with these keys besides its name and a command.
+/// Compiles one server with these keys besides its name and command.
 fn one(keys: &str) -> ServerSpec {
     let text = format!("servers: [{{ ServerName: s, Transport: stdio, Command: x, {keys} }}]");
     good(&text).servers.remove(0)
@@ -38,7 +38,7 @@ fn stdio(server: &ServerSpec) -> &Stdio {
 }
 
 #[test]
-fn the_seeds_servers_and_agents_load() {
+fn contract_example_compiles() {
     let config = good(
         r#"{
   "servers": [
@@ -53,19 +53,20 @@ fn the_seeds_servers_and_agents_load() {
 }"#,
     );
     let [github, custom] = config.servers.as_slice() else { panic!("{:?}", config.servers) };
-    assert_eq!(stdio(github).command.shown(), "npx");
+    assert_eq!(stdio(github).command.display_text(), "npx");
     assert_eq!(stdio(github).args.len(), 2);
     let url = &custom.transport.remote().unwrap().url;
-    assert_eq!(url.shown(), "http://mcp.example.com/api"); // MIN-12
+    assert_eq!(url.display_text(), "http://mcp.example.com/api"); // MIN-12
     let named = github.policy.naming.names("github", "create_issue").unwrap();
     assert_eq!(named.id, "mcp_github_create_issue"); // MIN-43
     let description = github.policy.naming.description("github", "Opens an issue");
     assert_eq!(description, "[MCP:github] Opens an issue"); // MIN-44
 }
 
-/// Whether an agent of the file may use a tool, by the layers and by what the tool needs besides.
+/// Returns true if an agent of the file may use a tool, by capability layers and the tool's required
+/// capabilities.
 fn may(config: &Config, agent: &str, server: &str, tool: &str) -> bool {
-    let none = Member::default();
+    let none = MemberGrants::default();
     let member = config.host.grants.members.get(agent).unwrap_or(&none);
     let holds = |capability: &String| member.capabilities.contains(capability);
     let spec = config.server(server).unwrap();
@@ -76,7 +77,7 @@ fn may(config: &Config, agent: &str, server: &str, tool: &str) -> bool {
 }
 
 #[test]
-fn min_49_to_52_capabilities_open_all_one_server_or_one_tool() {
+fn min_49_to_52_capabilities_grant_all_servers_one_server_or_one_tool() {
     let config = good(
         "
 servers:
@@ -119,21 +120,21 @@ const EVERY_FIELD: &str = r#"{
 }"#;
 
 fn with_folder(text: &str) -> Config {
-    let world = Memory::default().with_file("/ws/sub/x", "");
-    let config = compiled_in(&world, Dialect::Minion, text);
+    let lookup = MemoryLookup::default().with_file("/ws/sub/x", "");
+    let config = compile_text_in(&lookup, Dialect::Minion, text);
     assert_eq!(config.problems, []);
     config
 }
 
 #[test]
-fn min_05_and_09_every_field_has_its_effect() {
+fn min_05_and_09_every_field_takes_effect() {
     let config = with_folder(EVERY_FIELD);
     let [local, far] = config.servers.as_slice() else { panic!("{:?}", config.servers) };
     // MIN-05
     assert_eq!(config.host.max_servers, 4);
-    let Reconnect { auto, on_demand, max, initial, .. } = local.policy.lifecycle.reconnect;
+    let ReconnectPolicy { auto, on_demand, max, initial, .. } = local.policy.lifecycle.reconnect;
     assert_eq!((auto, on_demand, max, initial), (false, false, 7, Period::millis(250)));
-    let retry = |max| Retry {
+    let retry = |max| RetryPolicy {
         max,
         initial: Period::millis(500),
         max_delay: Period::secs(4),
@@ -145,19 +146,19 @@ fn min_05_and_09_every_field_has_its_effect() {
     // MIN-09
     let process = stdio(local);
     assert_eq!(local.policy.description, "Files");
-    assert_eq!((process.command.shown(), process.args.len()), ("srv".into(), 1));
-    assert_eq!(process.cwd.as_ref().unwrap().shown(), "/ws/sub"); // MIN-14
+    assert_eq!((process.command.display_text(), process.args.len()), ("srv".into(), 1));
+    assert_eq!(process.cwd.as_ref().unwrap().display_text(), "/ws/sub"); // MIN-14
     assert_eq!(process.env.set["A"], Value::literal("${HOME}"));
-    assert_eq!(process.env.inherit, Inherit::All); // MIN-13
+    assert_eq!(process.env.inherit, InheritedEnv::All); // MIN-13
     assert_eq!(local.policy.auth, Auth::None); // MIN-15
     assert_eq!(local.policy.init.require_server, ["tools", "logging"]); // MIN-19
     assert_eq!(local.policy.expose.tools.requires["rm"], ["admin"]);
-    assert_eq!(far.transport.remote().unwrap().url.shown(), "https://h/mcp");
+    assert_eq!(far.transport.remote().unwrap().url.display_text(), "https://h/mcp");
     assert_eq!(config.host.grants.members["a"].capabilities, ["mcp_far"]);
 }
 
 #[test]
-fn min_07_and_20_a_server_without_limits_has_the_managers() {
+fn min_07_and_20_server_without_timeouts_uses_the_manager_default() {
     let config = with_folder(EVERY_FIELD);
     let limits = |connect, request| Timeouts {
         connect,
@@ -166,15 +167,15 @@ fn min_07_and_20_a_server_without_limits_has_the_managers() {
         request_max: request,
         sse_read: Timeouts::default().sse_read,
     };
-    // MIN-20: connecting ends with the handshake and the tools; a call is limited in all.
+    // MIN-20: the connect timeout covers the handshake and tool discovery; the call timeout is a total limit.
     let own = limits(Period::secs(7), Period::secs(90));
     assert_eq!(config.servers[0].policy.timeouts, own);
-    // MIN-07; Go writes a zero where nothing was set.
+    // MIN-07; Go writes zero for an unset value.
     let managers = limits(Period::secs(5), Period::secs(5));
     assert_eq!(config.servers[1].policy.timeouts, managers);
 }
 
-/// The same text with every Go name in snake case.
+/// Converts every Go name in the text to snake case.
 fn snake(text: &str) -> String {
     let mut out = String::new();
     let text = text.replace("\"URL\"", "\"Url\"");
@@ -196,7 +197,7 @@ fn snake(text: &str) -> String {
 }
 
 #[test]
-fn snake_case_says_the_same() {
+fn snake_case_keys_compile_to_the_same_servers() {
     let text = EVERY_FIELD.replace("\"Files\"", "\"files\"").replace("\"A\"", "\"a\"");
     let snake = snake(&text);
     assert!(snake.contains("enable_auto_reconnect") && snake.contains("required_capabilities"));
@@ -207,7 +208,7 @@ fn snake_case_says_the_same() {
 }
 
 #[test]
-fn min_10_another_transport_is_refused_in_minions_words_and_fails_the_file() {
+fn min_10_unsupported_transport_fails_the_file_with_minions_message() {
     let config = minion(
         "servers:\n  - { ServerName: a, Transport: stdio, Command: x }\n  - { ServerName: b, Transport: sse, URL: 'http://h' }\n",
     );
@@ -215,14 +216,14 @@ fn min_10_another_transport_is_refused_in_minions_words_and_fails_the_file() {
     assert_eq!(problem.text, "unsupported transport: sse");
     assert_eq!((problem.server.as_deref(), problem.line), (Some("b"), Some(3)));
     assert_eq!(config.servers.len(), 0);
-    assert_eq!(config.sources[0].outcome, Outcome::Failed);
+    assert_eq!(config.sources[0].outcome, SourceOutcome::Failed);
     let mut gone: Vec<_> = config.rejected.iter().map(|r| r.id.as_str()).collect();
     gone.sort_unstable();
     assert_eq!(gone, ["a", "b"]);
 }
 
 #[test]
-fn min_11_a_missing_field_fails_at_once() {
+fn min_11_missing_field_fails_the_file() {
     for (entry, code) in [
         ("{ ServerName: s, Transport: stdio }", "command.missing"),
         ("{ ServerName: s, Transport: stdio, Command: '' }", "command.missing"),
@@ -236,34 +237,34 @@ fn min_11_a_missing_field_fails_at_once() {
         ("7", "value.invalid"),
     ] {
         let config = minion(&format!("servers:\n  - {entry}\n"));
-        assert_eq!(codes(&config), [code], "{entry}");
-        assert_eq!(config.sources[0].outcome, Outcome::Failed, "{entry}");
+        assert_eq!(problem_codes(&config), [code], "{entry}");
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Failed, "{entry}");
     }
 }
 
 #[test]
-fn min_12_the_address_has_two_names() {
+fn min_12_url_has_two_key_names() {
     for key in ["URL", "url", "HTTPUrl", "http_url"] {
         let config = good(&format!(
             "servers: [{{ ServerName: s, Transport: http, {key}: 'http://h/mcp' }}]"
         ));
         let url = &config.servers[0].transport.remote().unwrap().url;
-        assert_eq!(url.shown(), "http://h/mcp", "{key}");
+        assert_eq!(url.display_text(), "http://h/mcp", "{key}");
     }
 }
 
 #[test]
-fn min_13_and_14_a_child_has_the_hosts_variables_and_folder_where_nothing_is_said() {
+fn min_13_and_14_child_inherits_host_environment_and_folder_by_default() {
     let server = one("WorkingDir: '', Env: { A: 1, S: { secret: 'keyring:kv/x' } }");
     let process = stdio(&server);
-    assert_eq!(process.env.inherit, Inherit::All); // MIN-13
+    assert_eq!(process.env.inherit, InheritedEnv::All); // MIN-13
     assert_eq!(process.env.set["A"], Value::literal("1")); // MIN-13
     assert_eq!(process.cwd, None); // MIN-14
     assert_eq!(process.env.set["S"].references().len(), 1);
 }
 
 #[test]
-fn min_15_to_18_credentials_by_their_type() {
+fn min_15_to_18_auth_types_compile() {
     let auth = |keys: &str| {
         let config = http(keys);
         assert_eq!(config.problems, [], "{keys}");
@@ -288,7 +289,7 @@ fn min_15_to_18_credentials_by_their_type() {
 }
 
 #[test]
-fn min_16_and_17_missing_credentials_are_a_mistake() {
+fn min_16_and_17_missing_credentials_are_errors() {
     for (keys, code) in [
         ("AuthType: bearer", "auth.missing"), // MIN-16
         ("AuthType: bearer, AuthConfig: { Token: '' }", "auth.missing"), // MIN-16
@@ -296,32 +297,32 @@ fn min_16_and_17_missing_credentials_are_a_mistake() {
         ("AuthType: basic", "auth.unsupported"),
     ] {
         let config = http(keys);
-        assert_eq!(codes(&config), [code], "{keys}");
-        assert_eq!(config.sources[0].outcome, Outcome::Failed, "{keys}");
+        assert_eq!(problem_codes(&config), [code], "{keys}");
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Failed, "{keys}");
     }
 }
 
 #[test]
-fn keys_of_other_credentials_are_told_and_harm_nothing() {
+fn keys_of_other_auth_types_give_a_warning() {
     for keys in [
         "AuthConfig: { Token: t }",
         "AuthType: bearer, AuthConfig: { Token: t, Key: k }",
         "AuthType: oauth, AuthConfig: { ClientID: c, Token: t }",
     ] {
         let config = http(keys);
-        assert_eq!(codes(&config), ["auth.stray_key"], "{keys}");
+        assert_eq!(problem_codes(&config), ["auth.stray_key"], "{keys}");
         assert_eq!(config.servers.len(), 1, "{keys}");
     }
 }
 
 #[test]
-fn min_61_and_ext_19_what_holds_where_nothing_is_said() {
+fn min_61_and_ext_19_minion_defaults() {
     let config = good("servers: [{ ServerName: s, Transport: stdio, Command: x }]");
     assert_eq!(config.host.max_servers, 10); // EXT-19
     let policy = &config.servers[0].policy;
     let Timeouts { connect, request, .. } = policy.timeouts;
     assert_eq!((connect, request), (Period::secs(30), Period::secs(60))); // EXT-19
-    let retry = Retry {
+    let retry = RetryPolicy {
         max: 3,
         initial: Period::secs(1),
         max_delay: Period::secs(30),
@@ -329,8 +330,8 @@ fn min_61_and_ext_19_what_holds_where_nothing_is_said() {
         jitter: 0.0,
     };
     assert_eq!(policy.lifecycle.retry, retry); // MIN-61
-    let Reconnect { auto, max, initial, jitter, .. } = policy.lifecycle.reconnect;
-    // EXT-19 has 2 s and chance here; MIN-61's waits of exactly 1, 2 and 4 s win.
+    let ReconnectPolicy { auto, max, initial, jitter, .. } = policy.lifecycle.reconnect;
+    // EXT-19 gives 2 s with jitter here; MIN-61's exact waits of 1, 2 and 4 s take precedence.
     assert_eq!((auto, max, initial, jitter), (true, 3, Period::secs(1), 0.0));
     assert_eq!(policy.calls.retry, CallRetry::OnConnectionLoss);
     assert_eq!(policy.availability.on_config_error, OnConfigError::FailLoad);
@@ -340,24 +341,24 @@ fn included(native: &str, minion: &str) -> u32 {
     let native = format!(
         "version: 1\ninclude: [{{ path: minion.yaml, dialect: minion }}]\nservers: {{ n: {{ command: x }} }}\n{native}"
     );
-    let world = Memory::default()
+    let lookup = MemoryLookup::default()
         .with_file("/ws/toolcrib.yaml", native)
         .with_file("/ws/minion.yaml", minion);
-    let workspace = Workspace { root: "/ws".into(), home: None, named: None::<Named> };
-    let config = compile(&workspace, &world);
+    let workspace = Workspace { root: "/ws".into(), home: None, config_file: None::<ConfigFile> };
+    let config = compile(&workspace, &lookup);
     assert_eq!(config.problems, []);
     config.host.max_servers
 }
 
 #[test]
-fn a_limit_on_servers_beside_other_files_is_one_that_somebody_wrote() {
+fn default_server_limit_does_not_apply_beside_other_files() {
     assert_eq!(included("", "servers: []"), 0);
     assert_eq!(included("", "manager: { MaxServers: 3 }"), 3);
     assert_eq!(included("host: { max_servers: 20 }", "manager: { MaxServers: 3 }"), 20);
 }
 
 #[test]
-fn a_first_wait_longer_than_the_usual_limit_is_kept() {
+fn initial_backoff_above_the_default_maximum_is_kept() {
     let config = good(
         "manager: { ReconnectBackoff: 1m, RetryPolicy: { InitialBackoff: 2m } }\nservers: [{ ServerName: s, Transport: stdio, Command: x }]",
     );
@@ -367,7 +368,7 @@ fn a_first_wait_longer_than_the_usual_limit_is_kept() {
 }
 
 #[test]
-fn a_mistake_outside_the_servers_fails_the_file_too() {
+fn mistake_outside_the_servers_fails_the_file() {
     let server = "servers: [{ ServerName: s, Transport: stdio, Command: x }]";
     for (text, code) in [
         ("manager: { DefaultTimeout: soon }", "value.invalid"),
@@ -376,24 +377,24 @@ fn a_mistake_outside_the_servers_fails_the_file_too() {
         ("agents: [{ Name: a }, { Name: a, Capabilities: [mcp_s] }]", "agent.name"),
     ] {
         let config = minion(&format!("{text}\n{server}\n"));
-        // Agents of an invalid list have no grants; servers of other files may depend on that.
+        // Agents of an invalid list have no grants; servers of other files may depend on the grants.
         let has_agents = text.starts_with("agents");
         let closed = has_agents.then_some("security.closed");
         let expected: Vec<&str> = [Some(code), closed].into_iter().flatten().collect();
-        assert_eq!(codes(&config), expected, "{text}");
-        assert_eq!(config.security.is_invalid(Section::Grants), has_agents, "{text}");
-        assert_eq!(config.sources[0].outcome, Outcome::Failed, "{text}");
+        assert_eq!(problem_codes(&config), expected, "{text}");
+        assert_eq!(config.security.is_invalid(SecuritySection::Grants), has_agents, "{text}");
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Failed, "{text}");
         assert_eq!((config.servers.len(), config.rejected.len()), (0, 1), "{text}");
         assert!(config.host.grants.members.is_empty(), "{text}");
     }
 }
 
 #[test]
-fn a_name_is_given_once() {
+fn duplicate_server_name_fails_the_file() {
     let config = minion(
         "servers:\n  - { ServerName: s, Transport: stdio, Command: x }\n  - { server_name: s, Transport: stdio, Command: y }\n",
     );
-    assert_eq!(codes(&config), ["name.duplicate"]);
+    assert_eq!(problem_codes(&config), ["name.duplicate"]);
     assert_eq!(config.problems[0].line, Some(3));
     assert_eq!(config.servers.len(), 0);
 }

@@ -1,27 +1,27 @@
-//! The formats that are read, and what reading one gives.
+//! Configuration formats (dialects) and the common result of reading a file.
 
 mod claude;
-mod clients;
+mod client_servers;
 mod codex;
 mod cursor;
 mod dispatch;
 mod docker;
 mod dominds;
-mod editor;
+mod editor_variables;
 mod expand;
-mod gateway;
+mod gateway_checks;
 mod gemini;
-mod go;
+mod go_duration;
 mod holodeck;
-mod lower;
+mod conversions;
 mod minion;
 mod minion_auth;
 mod native;
 #[cfg(test)]
 mod native_tests;
 mod opencode;
-mod restricting;
-mod security;
+mod restricting_keys;
+mod security_checks;
 mod team;
 mod vscode;
 
@@ -32,12 +32,12 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
-use crate::cx::Cx;
-use crate::doc::{At, Kind, NodeId, Syntax};
-use crate::model::Outcome;
-use crate::model::host::{GatewayKeys, HostKeys, Input};
-use crate::model::policy::{OnConfigError, PolicyKeys, Scope};
-use crate::model::security::Section;
+use crate::compile_context::CompileContext;
+use crate::doc::{At, NodeKind, NodeId, Syntax};
+use crate::model::SourceOutcome;
+use crate::model::host::{GatewayKeys, HostKeys, InputSpec};
+use crate::model::policy::{OnConfigError, PolicyKeys, ServerScope};
+use crate::model::security::SecuritySection;
 use crate::model::setting::words;
 use crate::model::transport::TransportKeys;
 use crate::profile::Profiles;
@@ -63,8 +63,8 @@ words! {
 }
 
 impl Dialect {
-    /// The dialect that a file has because of where it is; never because of what it holds.
-    pub fn of_path(path: &Path) -> Option<Self> {
+    /// Returns the dialect that the path implies. The content is never consulted.
+    pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let folder =
             path.parent().and_then(Path::file_name).and_then(|f| f.to_str()).unwrap_or_default();
@@ -96,8 +96,8 @@ impl Dialect {
         }
     }
 
-    /// The profile that supplies what a file of this dialect does not say.
-    pub fn profile(self) -> &'static str {
+    /// Name of the profile that supplies the defaults for files of this dialect.
+    pub fn profile_name(self) -> &'static str {
         match self {
             Self::Dominds => "dominds",
             Self::Dispatch | Self::Opencode => "dispatch",
@@ -115,44 +115,44 @@ impl Dialect {
 }
 
 impl Dialect {
-    /// Whether one mistake ends the whole file, as the format's profile says.
-    pub(crate) fn fails_load(self) -> bool {
+    /// Returns true when one mistake rejects the whole file, as the dialect's profile says.
+    pub(crate) fn fails_whole_file(self) -> bool {
         let profiles = Profiles::built_in();
-        let policy = profiles.get(self.profile()).map(|profile| &profile.policy.availability);
+        let policy = profiles.get(self.profile_name()).map(|profile| &profile.policy.availability);
         policy.is_some_and(|policy| policy.on_config_error == OnConfigError::FailLoad)
     }
 }
 
-/// What one file says, in native keys that still know their places.
+/// Contents of one file in native keys that still know their locations.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) outcome: Outcome,
-    pub(crate) servers: Vec<Draft>,
+pub(crate) struct DialectFile {
+    pub(crate) outcome: SourceOutcome,
+    pub(crate) servers: Vec<ServerDraft>,
     pub(crate) host: Option<At<HostKeys>>,
     pub(crate) gateway: Option<At<GatewayKeys>>,
-    pub(crate) inputs: IndexMap<String, Input>,
+    pub(crate) inputs: IndexMap<String, InputSpec>,
     pub(crate) profiles: Vec<ProfileDraft>,
     pub(crate) includes: Vec<Include>,
-    /// Security sections that cannot be relied on, each with the node of its mistake.
-    pub(crate) invalid: Vec<(Section, NodeId)>,
+    /// Security sections that are invalid, each with the node of its mistake.
+    pub(crate) invalid_sections: Vec<(SecuritySection, NodeId)>,
 }
 
-/// A server in native keys.
+/// One server's entry in native keys.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct ServerDraft {
     pub(crate) id: String,
-    /// The file that the server is of, where it is another than the one it stands in.
+    /// The file that defines the server, if it is not the file that holds the entry.
     pub(crate) source: Option<Arc<str>>,
     pub(crate) node: NodeId,
     pub(crate) profile: String,
     pub(crate) policy: PolicyKeys,
     pub(crate) transport: TransportKeys,
     pub(crate) extras: Map<String, Json>,
-    /// Whether everything in it could be read; an unsound one is reported and not used.
-    pub(crate) sound: bool,
+    /// False if a mistake rejects the entry: the mistake is reported and the server is not used.
+    pub(crate) is_valid: bool,
 }
 
-/// A person's own profile.
+/// A profile defined in a configuration file.
 #[derive(Debug)]
 pub(crate) struct ProfileDraft {
     pub(crate) name: String,
@@ -160,105 +160,106 @@ pub(crate) struct ProfileDraft {
     pub(crate) base: Option<String>,
     pub(crate) policy: PolicyKeys,
     pub(crate) transport: TransportKeys,
-    /// Whether everything in it could be read; servers that use an unsound one are not started.
-    pub(crate) sound: bool,
+    /// False if a mistake rejects the profile: servers that use the profile are not started.
+    pub(crate) is_valid: bool,
 }
 
-/// Another file to read.
+/// A reference to another configuration file.
 #[derive(Debug)]
 pub(crate) struct Include {
     pub(crate) node: NodeId,
     pub(crate) path: String,
     pub(crate) dialect: Option<Dialect>,
-    pub(crate) scope: Option<Scope>,
+    pub(crate) scope: Option<ServerScope>,
     pub(crate) profile: Option<String>,
 }
 
-impl Loaded {
+impl DialectFile {
     pub(crate) fn new() -> Self {
         Self {
-            outcome: Outcome::Loaded,
+            outcome: SourceOutcome::Loaded,
             servers: Vec::new(),
             host: None,
             gateway: None,
             inputs: IndexMap::new(),
             profiles: Vec::new(),
             includes: Vec::new(),
-            invalid: Vec::new(),
+            invalid_sections: Vec::new(),
         }
     }
 
-    /// Nothing of the file counts.
-    pub(crate) fn refused(outcome: Outcome) -> Self {
+    /// Contents of a file from which nothing is used.
+    pub(crate) fn discarded(outcome: SourceOutcome) -> Self {
         Self { outcome, ..Self::new() }
     }
 
-    /// Nothing of the file counts, and its servers are named among those that are rejected.
-    pub(crate) fn failed(mut self) -> Self {
-        self.servers.iter_mut().for_each(|draft| draft.sound = false);
-        Self { servers: self.servers, ..Self::refused(Outcome::Failed) }
+    /// Discards the contents and marks every server as rejected.
+    pub(crate) fn into_failed(mut self) -> Self {
+        self.servers.iter_mut().for_each(|draft| draft.is_valid = false);
+        Self { servers: self.servers, ..Self::discarded(SourceOutcome::Failed) }
     }
 
-    /// In a list of servers a name may be given twice, which a map does not allow.
-    pub(crate) fn tell_duplicates(&mut self, cx: &mut Cx<'_>) {
+    /// Reports servers that share a name. Only lists of servers can contain a name twice; maps cannot.
+    pub(crate) fn reject_duplicate_names(&mut self, cx: &mut CompileContext<'_>) {
         let mut first: HashMap<String, NodeId> = HashMap::new();
         for draft in &mut self.servers {
             let before = *first.entry(draft.id.clone()).or_insert(draft.node);
             if before == draft.node {
                 continue;
             }
-            let line = cx.doc.place(before).line;
+            let line = cx.doc.location(before).line;
             let name = text::clip(&draft.id);
             let text = format!("the name `{name}` is taken by the server in line {line}");
             let fix = "give one of the two another name";
-            cx.enter(&draft.id);
+            cx.enter_server(&draft.id);
             cx.error(draft.node, "name.duplicate", text, fix);
-            cx.leave();
-            draft.sound = false;
+            cx.leave_server();
+            draft.is_valid = false;
         }
     }
 }
 
-impl Draft {
+impl ServerDraft {
     pub(crate) fn new(id: &str, node: NodeId, dialect: Dialect) -> Self {
         Self {
             id: id.to_string(),
             source: None,
             node,
-            profile: dialect.profile().to_string(),
+            profile: dialect.profile_name().to_string(),
             policy: PolicyKeys::default(),
             transport: TransportKeys::default(),
             extras: Map::new(),
-            sound: true,
+            is_valid: true,
         }
     }
 }
 
-/// A value, or its default where nothing is said or what is said cannot be read.
-pub(crate) fn given<T: Default>(value: Option<At<T>>) -> T {
+/// Returns the value, or its default if the value is missing or unreadable.
+pub(crate) fn value_or_default<T: Default>(value: Option<At<T>>) -> T {
     value.and_then(|at| at.value).unwrap_or_default()
 }
 
-/// A text, where it says anything.
-pub(crate) fn nonempty(text: Option<At<String>>) -> Option<At<String>> {
+/// Returns the text unless it is empty.
+pub(crate) fn non_empty(text: Option<At<String>>) -> Option<At<String>> {
     text.filter(|at| at.value.as_deref() != Some(""))
 }
 
-/// A text that is needed before its entry is read, so that the entry's problems can tell it.
-fn peek(cx: &Cx<'_>, node: NodeId, keys: &[&str]) -> Option<String> {
+/// Returns the text of the first of `keys` that exists. The caller needs the name before the entry is read,
+/// so that the entry's problems can carry it.
+fn peek_text(cx: &CompileContext<'_>, node: NodeId, keys: &[&str]) -> Option<String> {
     let found = keys.iter().find_map(|key| cx.doc.get(node, key))?;
     match cx.doc.kind(found) {
-        Kind::Text(text) if !text.is_empty() => Some(text.clone()),
+        NodeKind::Text(text) if !text.is_empty() => Some(text.clone()),
         _ => None,
     }
 }
 
-fn verbatim(values: IndexMap<String, At<Verbatim>>) -> IndexMap<String, At<Value>> {
+fn to_values(values: IndexMap<String, At<Verbatim>>) -> IndexMap<String, At<Value>> {
     values.into_iter().map(|(name, at)| (name, at.map(|Verbatim(value)| value))).collect()
 }
 
-/// Reads one file that parsed.
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
+/// Reads one parsed file.
+pub(crate) fn read_file(cx: &mut CompileContext<'_>) -> DialectFile {
     match cx.dialect {
         Dialect::Native => native::read(cx),
         Dialect::Dominds => dominds::read(cx),
@@ -275,6 +276,6 @@ pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
     }
 }
 
-pub(crate) use native::{EntryKeys, Root};
-pub(crate) use restricting::reject_restricting;
+pub(crate) use native::{EntryKeys, NativeFile};
+pub(crate) use restricting_keys::report_restricting_mistakes;
 pub(crate) use team::read as read_team;

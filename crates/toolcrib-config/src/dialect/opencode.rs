@@ -1,109 +1,110 @@
-//! opencode's `opencode.json`: servers under `mcp`, in opencode's own shape or in Dispatch's.
+//! Reads opencode's `opencode.json`: servers under `mcp`, with opencode's keys or Dispatch's.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::dispatch;
-use super::lower::{Texts, env, plains, values};
-use super::restricting::reject_neighbours_of_misplaced_keys;
-use super::{Dialect, Draft, Loaded};
-use crate::cx::Cx;
+use super::conversions::{TextMap, env_keys, lower_texts, lower_text_map};
+use super::restricting_keys::reject_servers_beside_misplaced_keys;
+use super::{Dialect, ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either, NodeId};
-use crate::model::Outcome;
-use crate::model::transport::{Plain, TransportKeys, TransportKind};
+use crate::model::SourceOutcome;
+use crate::model::transport::{DisplayValue, TransportKeys, TransportKind};
 use crate::text;
-use crate::value::{Hidden, Part, Value, is_variable};
+use crate::value::{SecretString, TemplatePart, Value, is_variable_name};
 
-/// An entry of either shape. opencode's has `type`, a list as `command`, `environment` and
-/// `enabled`; Dispatch's `transport`, `args`, `env` and `disabled`.
+/// An entry with the keys of both formats. opencode has `type`, a list as `command`, `environment` and
+/// `enabled`; Dispatch has `transport`, `args`, `env` and `disabled`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct OpencodeServer {
     r#type: Option<At<String>>,
     transport: Option<At<String>>,
     command: Option<At<Either<String, Vec<String>>>>,
     args: Option<At<Vec<String>>>,
-    environment: Option<At<Texts>>,
-    env: Option<At<Texts>>,
+    environment: Option<At<TextMap>>,
+    env: Option<At<TextMap>>,
     url: Option<At<String>>,
-    headers: Option<At<Texts>>,
+    headers: Option<At<TextMap>>,
     enabled: Option<At<bool>>,
     disabled: Option<At<bool>>,
 }
 
-/// The servers of the file. Everything else in it belongs to another program.
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
+/// Reads the servers of the file. Other keys of the file belong to opencode.
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     let Some(mcp) = cx.doc.get(Doc::ROOT, "mcp") else {
-        return Loaded::new();
+        return DialectFile::new();
     };
-    let servers = cx.entry::<IndexMap<String, At<IgnoredAny>>>(mcp);
-    if !servers.sound {
-        return Loaded::refused(Outcome::Failed);
+    let servers = cx.read_entry::<IndexMap<String, At<IgnoredAny>>>(mcp);
+    if !servers.is_valid {
+        return DialectFile::discarded(SourceOutcome::Failed);
     }
-    let mut loaded = Loaded::new();
+    let mut loaded = DialectFile::new();
     for (id, At { node, .. }) in servers.value {
-        cx.enter(&id);
-        if !only_switches(cx, node) {
-            loaded.servers.push(server(cx, &id, node));
+        cx.enter_server(&id);
+        if !is_switch_only(cx, node) {
+            loaded.servers.push(read_server(cx, &id, node));
         }
-        cx.leave();
+        cx.leave_server();
     }
-    reject_neighbours_of_misplaced_keys(cx, &mut loaded.servers);
+    reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
     loaded
 }
 
-/// An entry of nothing but `enabled` switches a server that an organisation's configuration brings.
-fn only_switches(cx: &mut Cx<'_>, node: NodeId) -> bool {
+/// Returns true for an entry with only `enabled`. It switches a server that an organisation's configuration
+/// defines.
+fn is_switch_only(cx: &mut CompileContext<'_>, node: NodeId) -> bool {
     let only = matches!(cx.doc.entries(node), [(key, _)] if key.name == "enabled");
     if only {
         let text =
-            "the entry only switches a server that is configured elsewhere; it has no effect";
+            "the entry only enables or disables a server that is configured elsewhere; it has no effect";
         cx.info(node, "server.switch", text, "give it a `command` or a `url`");
     }
     only
 }
 
-fn server(cx: &mut Cx<'_>, id: &str, node: NodeId) -> Draft {
-    let mut draft = Draft::new(id, node, Dialect::Opencode);
-    if !cx.is_map(node, "give it a `command` or a `url`") {
-        draft.sound = false;
+fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDraft {
+    let mut draft = ServerDraft::new(id, node, Dialect::Opencode);
+    if !cx.check_is_map(node, "give it a `command` or a `url`") {
+        draft.is_valid = false;
         return draft;
     }
-    let entry = cx.server_entry::<Server>(node);
+    let entry = cx.read_server_entry::<OpencodeServer>(node);
     let server = entry.value;
     draft.extras = entry.extras;
     draft.policy.enabled = server
         .disabled
         .as_ref()
         .map(|at| At::new(at.node, at.value != Some(true)))
-        // Whichever of the two words switches it off.
+        // Either key can disable the server.
         .filter(|at| at.value == Some(false) || server.enabled.is_none())
         .or(server.enabled.clone());
-    let kind = kind(cx, &server);
-    draft.sound = entry.sound && kind.is_ok();
+    let kind = transport_kind(cx, &server);
+    draft.is_valid = entry.is_valid && kind.is_ok();
     let value: &dyn Fn(String) -> Value = match server.r#type {
-        Some(_) => &expanded,
+        Some(_) => &expand_variables,
         None => &Value::literal,
     };
-    let (command, args) = command(server.command, server.args, value);
+    let (command, args) = split_command(server.command, server.args, value);
     draft.transport = TransportKeys {
         kind: kind.unwrap_or_default(),
         command,
         args,
-        env: both(server.environment, server.env)
-            .map(|at| env(at.map(|texts| values(texts, value)))),
-        url: server.url.map(|at| at.map(|url| Plain(value(url)))),
-        headers: server.headers.map(|at| at.map(|texts| values(texts, value))),
+        env: merge_variables(server.environment, server.env)
+            .map(|at| env_keys(at.map(|texts| lower_text_map(texts, value)))),
+        url: server.url.map(|at| at.map(|url| DisplayValue(value(url)))),
+        headers: server.headers.map(|at| at.map(|texts| lower_text_map(texts, value))),
         ..TransportKeys::default()
     };
     draft
 }
 
-/// `local` or `remote`; without it the entry is read as Dispatch reads one.
-fn kind(
-    cx: &mut Cx<'_>,
-    server: &Server,
+/// Returns the kind that `type` names. Without `type` the entry is read like Dispatch's.
+fn transport_kind(
+    cx: &mut CompileContext<'_>,
+    server: &OpencodeServer,
 ) -> Result<Option<At<TransportKind>>, dispatch::Unsupported> {
     let Some(At { node, value }) = &server.r#type else {
         let address = server.url.as_ref().filter(|_| server.command.is_none());
@@ -121,14 +122,14 @@ fn kind(
     }
 }
 
-type Command = (Option<At<Plain>>, Option<At<Vec<Plain>>>);
+type CommandAndArgs = (Option<At<DisplayValue>>, Option<At<Vec<DisplayValue>>>);
 
-/// A list is the program with its arguments; `args` follow them.
-fn command(
+/// Splits the command. A list is the program with its arguments, and `args` follow them.
+fn split_command(
     given: Option<At<Either<String, Vec<String>>>>,
     args: Option<At<Vec<String>>>,
     value: &dyn Fn(String) -> Value,
-) -> Command {
+) -> CommandAndArgs {
     let node = given.as_ref().map(|at| at.node);
     let mut words = match given.and_then(|at| at.value) {
         Some(Either::Scalar(command)) => vec![command],
@@ -136,15 +137,15 @@ fn command(
         None => Vec::new(),
     }
     .into_iter();
-    let command = node.zip(words.next()).map(|(node, word)| At::new(node, Plain(value(word))));
+    let command = node.zip(words.next()).map(|(node, word)| At::new(node, DisplayValue(value(word))));
     let node = args.as_ref().map(|at| at.node).or(node);
     let rest: Vec<String> = words.chain(args.and_then(|at| at.value).unwrap_or_default()).collect();
-    let args = node.filter(|_| !rest.is_empty()).map(|node| At::new(node, plains(rest, value)));
+    let args = node.filter(|_| !rest.is_empty()).map(|node| At::new(node, lower_texts(rest, value)));
     (command, args)
 }
 
-/// The variables of both words; `environment` is opencode's own and wins.
-fn both(environment: Option<At<Texts>>, env: Option<At<Texts>>) -> Option<At<Texts>> {
+/// Merges the variables of both keys; opencode's own `environment` wins.
+fn merge_variables(environment: Option<At<TextMap>>, env: Option<At<TextMap>>) -> Option<At<TextMap>> {
     match (environment, env) {
         (Some(own), Some(other)) => {
             let mut texts = other.value.unwrap_or_default();
@@ -155,23 +156,23 @@ fn both(environment: Option<At<Texts>>, env: Option<At<Texts>>) -> Option<At<Tex
     }
 }
 
-/// opencode replaces `{env:NAME}`, by nothing where the variable is not set.
+/// Expands `{env:NAME}`; opencode replaces an unset variable by an empty text.
 #[expect(clippy::needless_pass_by_value, reason = "used beside `Value::literal`")]
-fn expanded(text: String) -> Value {
+fn expand_variables(text: String) -> Value {
     let mut parts = Vec::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("{env:") {
-        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_variable(name)) else {
-            parts.push(Part::Text(Hidden::new(format!("{before}{{env:"))));
+        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_variable_name(name)) else {
+            parts.push(TemplatePart::Text(SecretString::new(format!("{before}{{env:"))));
             rest = after;
             continue;
         };
-        parts.push(Part::Text(Hidden::new(before)));
-        parts.push(Part::Env { name: name.to_string(), default: Some(Hidden::default()) });
+        parts.push(TemplatePart::Text(SecretString::new(before)));
+        parts.push(TemplatePart::Env { name: name.to_string(), default: Some(SecretString::default()) });
         rest = tail;
     }
-    parts.push(Part::Text(Hidden::new(rest)));
-    Value::of_parts(parts)
+    parts.push(TemplatePart::Text(SecretString::new(rest)));
+    Value::from_parts(parts)
 }
 
 #[cfg(test)]

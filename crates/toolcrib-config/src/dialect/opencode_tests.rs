@@ -1,12 +1,12 @@
-//! `opencode.json` in both shapes.
+//! Tests of `opencode.json` with opencode's and Dispatch's keys.
 
 use crate::model::transport::Transport;
-use crate::testing::{codes, compiled};
+use crate::testing::{problem_codes, compile_text};
 use crate::value::Reference;
 use crate::{Config, Dialect, Severity, Value};
 
 fn one(entry: &str) -> Config {
-    compiled(Dialect::Opencode, &format!(r#"{{ "mcp": {{ "s": {entry} }} }}"#))
+    compile_text(Dialect::Opencode, &format!(r#"{{ "mcp": {{ "s": {entry} }} }}"#))
 }
 
 fn argv(config: &Config) -> Vec<String> {
@@ -15,7 +15,7 @@ fn argv(config: &Config) -> Vec<String> {
         panic!("{:?}", config.servers[0].transport)
     };
     let words = std::iter::once(&stdio.command).chain(&stdio.args);
-    words.map(|word| word.shown()).collect()
+    words.map(|word| word.display_text()).collect()
 }
 
 fn resolved(value: &Value, env: &[(&str, &str)]) -> String {
@@ -29,8 +29,8 @@ fn resolved(value: &Value, env: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn opencodes_own_shape_with_comments() {
-    let config = compiled(
+fn opencode_entries_with_comments_compile() {
+    let config = compile_text(
         Dialect::Opencode,
         r#"{
   "$schema": "https://opencode.ai/config.json",
@@ -66,7 +66,7 @@ fn opencodes_own_shape_with_comments() {
 }
 
 #[test]
-fn dispatchs_shape_is_literal() {
+fn dispatch_entries_are_literal() {
     let config = one(r#"{ "command": "uvx", "args": ["a"], "env": { "A": "{env:HOME}" } }"#);
     assert_eq!(argv(&config), ["uvx", "a"]);
     let env = config.servers[0].transport.env().unwrap();
@@ -74,7 +74,7 @@ fn dispatchs_shape_is_literal() {
 }
 
 #[test]
-fn shapes_may_be_mixed() {
+fn keys_of_both_formats_may_be_mixed() {
     let mixed = [
         r#"{ "type": "local", "command": "npx", "args": ["-y", "p"], "env": { "A": "1" } }"#,
         r#"{ "command": ["npx", "-y"], "args": ["p"], "environment": { "A": "1" } }"#,
@@ -89,7 +89,7 @@ fn shapes_may_be_mixed() {
 }
 
 #[test]
-fn either_word_switches_a_server_off() {
+fn enabled_or_disabled_key_disables_a_server() {
     let cases = [
         (r#""enabled": false"#, false),
         (r#""disabled": true"#, false),
@@ -105,7 +105,7 @@ fn either_word_switches_a_server_off() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn invalid_entries_are_reported() {
     let cases = [
         (r#"{ "type": "stdio", "command": ["x"] }"#, "transport.unsupported"),
         (r#"{ "type": "local", "command": [] }"#, "command.missing"),
@@ -114,12 +114,12 @@ fn what_is_wrong_is_told() {
     ];
     for (entry, code) in cases {
         let config = one(entry);
-        assert_eq!(codes(&config), [code], "{entry}");
+        assert_eq!(problem_codes(&config), [code], "{entry}");
         assert_eq!(config.servers.len(), 0, "{entry}");
     }
     let switch = one(r#"{ "enabled": false }"#);
     assert_eq!((switch.servers.len(), switch.rejected.len()), (0, 0));
     assert_eq!(switch.problems[0].severity, Severity::Info);
-    assert!(compiled(Dialect::Opencode, r#"{ "mcp": [] }"#).has_errors());
-    assert_eq!(compiled(Dialect::Opencode, r#"{ "model": "m" }"#).problems, []);
+    assert!(compile_text(Dialect::Opencode, r#"{ "mcp": [] }"#).has_errors());
+    assert_eq!(compile_text(Dialect::Opencode, r#"{ "model": "m" }"#).problems, []);
 }

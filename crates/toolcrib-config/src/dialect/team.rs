@@ -1,48 +1,48 @@
-//! Dominds' `team.yaml`: which member has which toolsets.
+//! Reads Dominds' `team.yaml`: the toolsets of each member.
 
 use serde::Deserialize;
 
-use crate::cx::Cx;
-use crate::doc::{At, Doc, Kind, NodeId, describe};
+use crate::compile_context::CompileContext;
+use crate::doc::{At, Doc, NodeKind, NodeId, describe_node};
 use crate::model::host::{GrantsKeys, HostKeys, MemberKeys};
 use crate::text;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Member {
+struct TeamMember {
     toolsets: Option<At<Vec<String>>>,
 }
 
-/// The grants of a team file. Everything else in it belongs to another program. The error is the node of a mistake that
-/// makes the list of members invalid.
-pub(crate) fn read(cx: &mut Cx<'_>) -> Result<Option<At<HostKeys>>, NodeId> {
-    if let Some((map, place, meant)) = misplaced_members(cx.doc) {
-        cx.invalid_key(map, place, "the list of members", Some(meant));
+/// Reads the grants of a team file. Other keys of the file belong to Dominds. The error is the node of a
+/// mistake that makes the list of members invalid.
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> Result<Option<At<HostKeys>>, NodeId> {
+    if let Some((map, place, meant)) = find_misplaced_members(cx.doc) {
+        cx.report_restricting_key(map, place, "the list of members", Some(meant));
         return Err(cx.doc.entries(map).get(place).map_or(map, |(_, value)| *value));
     }
     let Some(members) = cx.doc.get(Doc::ROOT, MEMBERS) else { return Ok(None) };
-    if !matches!(cx.doc.kind(members), Kind::Map(_)) {
-        let text = format!("`members` is a map, found {}", describe(cx.doc, members));
+    if !matches!(cx.doc.kind(members), NodeKind::Map(_)) {
+        let text = format!("`members` is a map, found {}", describe_node(cx.doc, members));
         cx.error(members, "value.invalid", text, "list members by their names");
         return Err(members);
     }
     let found = cx
-        .children(members)
+        .map_entries(members)
         .into_iter()
-        .map(|(name, node)| (name, At::new(node, member(cx, node))))
+        .map(|(name, node)| (name, At::new(node, read_member(cx, node))))
         .collect();
     let grants = GrantsKeys { members: Some(At::new(members, found)) };
     let host = HostKeys { grants: Some(At::new(members, grants)), ..HostKeys::default() };
     Ok(Some(At::new(members, host)))
 }
 
-/// A misspelt `members`, one that stands in another map, and a member that stands beside `members`: the map and the
-/// place of the key, and the key that was probably meant.
-fn misplaced_members(doc: &Doc) -> Option<(NodeId, usize, &'static str)> {
+/// Finds a misspelt `members`, one inside another map, or a member next to `members`. Returns the map, the
+/// index of the key and the intended key.
+fn find_misplaced_members(doc: &Doc) -> Option<(NodeId, usize, &'static str)> {
     let meant = |key: &str, value: NodeId| match key {
         MEMBERS | DEFAULTS => None,
         "default" => Some("members.default"),
-        _ if text::slip(key, &[MEMBERS]).is_some() => Some(MEMBERS),
+        _ if text::find_misspelling(key, &[MEMBERS]).is_some() => Some(MEMBERS),
         "toolsets" => Some("members.NAME.toolsets"),
         _ => doc.get(value, "toolsets").map(|_| "members.NAME"),
     };
@@ -59,12 +59,12 @@ fn misplaced_members(doc: &Doc) -> Option<(NodeId, usize, &'static str)> {
 }
 
 const MEMBERS: &str = "members";
-/// Dominds' own defaults of members; they may have `toolsets`, too.
+/// Dominds' defaults of members; they may contain `toolsets`.
 const DEFAULTS: &str = "member_defaults";
 
-fn member(cx: &mut Cx<'_>, node: NodeId) -> MemberKeys {
-    let reading = crate::doc::read::<Member>(cx.doc, node);
-    cx.tell_wrongs(reading.wrongs);
+fn read_member(cx: &mut CompileContext<'_>, node: NodeId) -> MemberKeys {
+    let reading = crate::doc::deserialize::<TeamMember>(cx.doc, node);
+    cx.report_value_errors(reading.errors);
     let toolsets = reading.value.and_then(|member| member.toolsets);
     MemberKeys { toolsets, capabilities: None }
 }

@@ -1,23 +1,23 @@
-//! VS Code's `mcp.json`: of a workspace in `.vscode/`, or the person's own.
+//! Reads VS Code's `mcp.json`: of a workspace in `.vscode/`, or of the user.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::clients::{self, Foreign};
-use super::editor::Editor;
-use super::expand::{self, Expander, Headers, Reached, Variables};
-use super::{Draft, Loaded};
-use crate::cx::Cx;
+use super::client_servers::{self, ExtraClientKeys};
+use super::editor_variables::EditorVariables;
+use super::expand::{self, Expander, Headers, TransportTexts, Variables};
+use super::{ServerDraft, DialectFile};
+use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either};
-use crate::model::host::Input;
+use crate::model::host::InputSpec;
 use crate::model::transport::TransportKind;
 use crate::text;
-use crate::value::Part;
+use crate::value::TemplatePart;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Root {
+struct VsCodeFile {
     servers: Option<At<IgnoredAny>>,
     inputs: Option<At<Vec<At<InputKeys>>>>,
 }
@@ -30,15 +30,15 @@ struct InputKeys {
     description: Option<At<String>>,
     password: Option<At<bool>>,
     default: Option<At<String>>,
-    options: Option<At<Vec<Either<String, Choice>>>>,
-    /// Of inputs that a command of the editor answers.
+    options: Option<At<Vec<Either<String, PickOption>>>>,
+    /// Used by inputs that run a VS Code command.
     command: Option<At<IgnoredAny>>,
     args: Option<At<IgnoredAny>>,
 }
 
-/// An answer with a name of its own.
+/// An option with a label.
 #[derive(Clone, Debug, Deserialize)]
-struct Choice {
+struct PickOption {
     value: String,
     #[serde(rename = "label")]
     _label: Option<String>,
@@ -46,7 +46,7 @@ struct Choice {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct VsCodeServer {
     r#type: Option<At<String>>,
     command: Option<At<String>>,
     args: Option<At<Vec<String>>>,
@@ -56,18 +56,18 @@ struct Server {
     env_file: Option<At<String>>,
     url: Option<At<String>>,
     headers: Option<At<Headers>>,
-    oauth: Option<At<Client>>,
+    oauth: Option<At<OAuthClient>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Client {
+struct OAuthClient {
     #[serde(rename = "clientId")]
     id: Option<At<String>>,
 }
 
-const FOREIGN: Foreign =
-    Foreign { passed: &["dev", "gallery", "version"], unsupported: &["sandbox", "sandboxEnabled"] };
+const CLIENT_KEYS: ExtraClientKeys =
+    ExtraClientKeys { ignored: &["dev", "gallery", "version"], unsupported: &["sandbox", "sandboxEnabled"] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -75,8 +75,8 @@ const TYPES: &[(&str, TransportKind)] = &[
     ("sse", TransportKind::Sse),
 ];
 
-/// Variables that only a running editor can answer.
-const EDITORS_OWN: &[&str] = &[
+/// Variables that only a running editor can resolve.
+const EDITOR_ONLY_VARIABLES: &[&str] = &[
     "file",
     "fileBasename",
     "fileBasenameNoExtension",
@@ -94,61 +94,61 @@ const EDITORS_OWN: &[&str] = &[
     "defaultBuildTask",
 ];
 
-pub(crate) fn read(cx: &mut Cx<'_>) -> Loaded {
-    let root = cx.entry::<Root>(Doc::ROOT).value;
-    let mut loaded = Loaded::new();
+pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
+    let root = cx.read_entry::<VsCodeFile>(Doc::ROOT).value;
+    let mut loaded = DialectFile::new();
     for at in root.inputs.and_then(|at| at.value).unwrap_or_default() {
-        loaded.inputs.extend(input(cx, at));
+        loaded.inputs.extend(read_input(cx, at));
     }
     let list = root.servers.map(|at| at.node);
     let inputs = &loaded.inputs;
-    loaded.servers = clients::servers(cx, list, &FOREIGN, |cx, draft, entry| {
-        server(cx, draft, entry, inputs);
+    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, |cx, draft, entry| {
+        lower_server(cx, draft, entry, inputs);
     });
     loaded
 }
 
-/// A question to the person. One that a command of the editor answers cannot be asked here.
-fn input(cx: &mut Cx<'_>, at: At<InputKeys>) -> Option<(String, Input)> {
+/// Reads an input. Inputs that run a VS Code command are not supported.
+fn read_input(cx: &mut CompileContext<'_>, at: At<InputKeys>) -> Option<(String, InputSpec)> {
     let (node, keys) = (at.node, at.value?);
-    let given = |at: Option<At<String>>| at.and_then(|at| at.value);
-    let kind = given(keys.r#type).unwrap_or_default();
-    let text = match (kind.as_str(), given(keys.id)) {
+    let text_value = |at: Option<At<String>>| at.and_then(|at| at.value);
+    let kind = text_value(keys.r#type).unwrap_or_default();
+    let text = match (kind.as_str(), text_value(keys.id)) {
         ("promptString" | "pickString", Some(id)) => {
             let options = keys.options.and_then(|at| at.value).unwrap_or_default();
-            let input = Input {
-                description: given(keys.description).unwrap_or_default(),
+            let input = InputSpec {
+                description: text_value(keys.description).unwrap_or_default(),
                 password: keys.password.and_then(|at| at.value).unwrap_or_default(),
-                default: given(keys.default),
-                options: options.into_iter().map(answer).collect(),
+                default: text_value(keys.default),
+                options: options.into_iter().map(option_value).collect(),
             };
             return Some((id, input));
         }
         (_, None) => "an input needs an `id`".to_string(),
         ("command", Some(id)) => format!(
-            "the input `{}` runs a command of VS Code; it cannot be asked for here",
+            "the input `{}` runs a VS Code command, which is not available here",
             text::clip(&id)
         ),
-        (kind, Some(_)) => format!("unsupported type of input `{}`", text::clip(kind)),
+        (kind, Some(_)) => format!("unsupported input type `{}`", text::clip(kind)),
     };
     let fix = "use `promptString` or `pickString` with an `id`";
     cx.error(node, "input.unsupported", text, fix);
     None
 }
 
-fn answer(option: Either<String, Choice>) -> String {
+fn option_value(option: Either<String, PickOption>) -> String {
     match option {
-        Either::Scalar(value) | Either::Nested(Choice { value, .. }) => value,
+        Either::Scalar(value) | Either::Nested(PickOption { value, .. }) => value,
     }
 }
 
-fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server, inputs: &IndexMap<String, Input>) {
-    // As in a shell, a variable that is not set is empty.
-    let editor = Editor::new(cx, Some(""));
-    let expand = |text: &str| expand::template(text, &|inside| part(&editor, inputs, inside));
-    let kind = clients::kind(cx, draft, server.r#type, TYPES);
+fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: VsCodeServer, inputs: &IndexMap<String, InputSpec>) {
+    // An unset variable is empty, as in a shell.
+    let editor = EditorVariables::new(cx, Some(""));
+    let expand = |text: &str| expand::expand_template(text, &|inside| resolve_variable(&editor, inputs, inside));
+    let kind = client_servers::transport_kind(cx, draft, server.r#type, TYPES);
     let mut expander = Expander::new(cx, draft, &expand);
-    expander.transport(Reached {
+    expander.set_transport(TransportTexts {
         kind,
         command: server.command,
         args: server.args,
@@ -159,37 +159,37 @@ fn server(cx: &mut Cx<'_>, draft: &mut Draft, server: Server, inputs: &IndexMap<
         headers: server.headers,
     });
     if let Some(At { node, value: Some(client) }) = server.oauth {
-        expander.oauth(node, client.id, None, Vec::new());
+        expander.set_oauth(node, client.id, None, Vec::new());
     }
 }
 
-fn part(
-    editor: &Editor,
-    inputs: &IndexMap<String, Input>,
+fn resolve_variable(
+    editor: &EditorVariables,
+    inputs: &IndexMap<String, InputSpec>,
     inside: &str,
-) -> Result<Option<Part>, String> {
-    if let Some(part) = editor.part(inside) {
+) -> Result<Option<TemplatePart>, String> {
+    if let Some(part) = editor.resolve(inside) {
         return Ok(Some(part));
     }
     let (name, argument) = inside.split_once(':').unwrap_or((inside, ""));
     match name {
-        "cwd" => Ok(editor.part("workspaceFolder")),
-        "input" if inputs.contains_key(argument) => Ok(Some(Part::Input(argument.to_string()))),
-        "input" => Err(format!("there is no input `{}` to ask for", text::clip(argument))),
+        "cwd" => Ok(editor.resolve("workspaceFolder")),
+        "input" if inputs.contains_key(argument) => Ok(Some(TemplatePart::Input(argument.to_string()))),
+        "input" => Err(format!("there is no input named `{}`", text::clip(argument))),
         "workspaceFolder" | "workspaceFolderBasename" if argument == editor.basename() => {
-            Ok(editor.part(name))
+            Ok(editor.resolve(name))
         }
         "workspaceFolder" | "workspaceFolderBasename" => {
             Err(format!("`${{{}}}` names another folder of the workspace", text::clip(inside)))
         }
-        "command" | "config" => Err(editors_own(inside)),
-        name if EDITORS_OWN.contains(&name) => Err(editors_own(inside)),
+        "command" | "config" => Err(editor_only_error(inside)),
+        name if EDITOR_ONLY_VARIABLES.contains(&name) => Err(editor_only_error(inside)),
         _ => Ok(None),
     }
 }
 
-fn editors_own(inside: &str) -> String {
-    format!("only VS Code itself knows `${{{}}}`", text::clip(inside))
+fn editor_only_error(inside: &str) -> String {
+    format!("`${{{}}}` is only available in VS Code", text::clip(inside))
 }
 
 #[cfg(test)]

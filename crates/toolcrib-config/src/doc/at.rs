@@ -1,4 +1,4 @@
-//! A value together with where it was written.
+//! A value with its node.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,57 +10,61 @@ use serde::{Serialize, Serializer};
 
 use super::NodeId;
 
-/// The name by which the tree's reader recognises that a place is wanted.
+/// Struct name by which the deserializer recognises `At`.
 pub(crate) const AT: &str = "toolcrib::At";
 pub(crate) const AT_FIELDS: &[&str] = &["node", "value"];
 
-/// One value of a file. A value that could not be read is absent here and told in the reading's
-/// list of wrongs, so that one slip is one problem and its neighbours are still read.
+/// A value of a file with its node. A value that could not be read is `None` here and is listed in the errors, so that
+/// one mistake is one problem and the neighbouring values are still read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct At<T> {
+    /// The node of the value.
     pub node: NodeId,
+    /// The value, or `None` if it could not be read.
     pub value: Option<T>,
 }
 
-/// Why a node could not be read, and which node it was.
+/// The error of a node that could not be read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wrong {
+pub(crate) struct ValueError {
     pub(crate) node: Option<NodeId>,
     pub text: String,
-    /// Whether the text is only what was expected; whoever knows the node adds what was found.
+    /// True if the text names only the expected type. The deserializer then appends the found type.
     pub(crate) mismatch: bool,
 }
 
 impl<T> At<T> {
+    /// Combines a value with its node.
     pub fn new(node: NodeId, value: T) -> Self {
         Self { node, value: Some(value) }
     }
 
+    /// Converts the value and keeps the node.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
         At { node: self.node, value: self.value.map(f) }
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for ValueError {}
 
-impl serde::de::Error for Wrong {
+impl serde::de::Error for ValueError {
     fn custom<T: fmt::Display>(text: T) -> Self {
         Self { node: None, text: text.to_string(), mismatch: false }
     }
 
-    /// serde's own words are "invalid type: integer `7`, expected a string"; ours name the value as it
-    /// stands in the file.
+    /// serde's own message is "invalid type: integer `7`, expected a string". The found type is added later, in the
+    /// terms of the file format.
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self { node: None, text: format!("expected {expected}"), mismatch: true }
     }
 
-    /// serde would quote the value.
+    /// serde's own message would quote the value.
     fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::invalid_type(unexpected, expected)
     }
@@ -101,17 +105,17 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
     type Value = At<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value with its place")
+        f.write_str("a value with its location")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<At<T>, A::Error> {
         let node: Option<(IgnoredAny, u32)> = map.next_entry()?;
         let Some((_, node)) = node else {
-            return Err(A::Error::custom("no place"));
+            return Err(A::Error::custom("no location"));
         };
         let node = NodeId(node);
         map.next_key::<IgnoredAny>()?;
-        // The reader has noted what is wrong before the error came up to here.
+        // The deserializer has already recorded the error.
         Ok(At { node, value: map.next_value::<T>().ok() })
     }
 }

@@ -1,14 +1,14 @@
-//! JSON, with the comments and trailing commas that editors allow, to a tree.
+//! Parser for JSON, with the comments and trailing commas that editors accept.
 
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::{Flaw, Growing, Key, Kind, MAX_DEPTH, NodeId, Tree, duplicate, note, too_deep};
+use super::{Defect, MapBuilder, Key, NodeKind, MAX_DEPTH, NodeId, TreeBuilder, duplicate_key, push_defect, too_deep};
 use crate::text;
 
-pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Result<(), Box<Flaw>> {
+pub(crate) fn build(text: &str, tree: &mut TreeBuilder, defects: &mut Vec<Defect>) -> Result<(), Box<Defect>> {
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -22,15 +22,15 @@ pub(crate) fn build(text: &str, tree: &mut Tree, flaws: &mut Vec<Flaw>) -> Resul
         allow_extended_string_escapes: false,
     };
     let parsed =
-        parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| syntax(&error))?;
-    let mut builder = Builder { tree, flaws, path: Vec::new() };
+        parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| syntax_error(&error))?;
+    let mut builder = Builder { tree, defects, path: Vec::new() };
     match parsed.value {
-        Some(value) => builder.node(&value).map(drop),
-        None => builder.tree.add(0, Kind::Null).map(drop),
+        Some(value) => builder.build_node(&value).map(drop),
+        None => builder.tree.add_node(0, NodeKind::Null).map(drop),
     }
 }
 
-fn syntax(error: &ParseError) -> Box<Flaw> {
+fn syntax_error(error: &ParseError) -> Box<Defect> {
     let offset = error.range().start;
     if matches!(error.kind(), ParseErrorKind::NestingDepthExceeded) {
         return too_deep(offset);
@@ -38,59 +38,59 @@ fn syntax(error: &ParseError) -> Box<Flaw> {
     let kind = error.kind().to_string();
     let text = format!("this is not valid JSON: {}", text::clip(&kind));
     let fix = "check commas, quotes and brackets here and in the line above";
-    Box::new(Flaw::new("json.syntax", offset, text, fix))
+    Box::new(Defect::new("json.syntax", offset, text, fix))
 }
 
 struct Builder<'a> {
-    tree: &'a mut Tree,
-    flaws: &'a mut Vec<Flaw>,
+    tree: &'a mut TreeBuilder,
+    defects: &'a mut Vec<Defect>,
     path: Vec<String>,
 }
 
 impl Builder<'_> {
-    /// Depth is bounded here and, before that, by the parser.
-    fn node(&mut self, value: &Value<'_>) -> Result<NodeId, Box<Flaw>> {
+    /// Builds a node. The parser limits the depth as well.
+    fn build_node(&mut self, value: &Value<'_>) -> Result<NodeId, Box<Defect>> {
         let offset = value.range().start;
         if self.path.len() >= MAX_DEPTH {
             return Err(too_deep(offset));
         }
-        let id = self.tree.add(offset, Kind::Null)?;
+        let id = self.tree.add_node(offset, NodeKind::Null)?;
         let kind = match value {
-            Value::NullKeyword(_) => Kind::Null,
-            Value::BooleanLit(b) => Kind::Bool(b.value),
-            Value::NumberLit(n) => Kind::Number(n.value.to_string()),
-            Value::StringLit(s) => Kind::Text(s.value.to_string()),
+            Value::NullKeyword(_) => NodeKind::Null,
+            Value::BooleanLit(b) => NodeKind::Bool(b.value),
+            Value::NumberLit(n) => NodeKind::Number(n.value.to_string()),
+            Value::StringLit(s) => NodeKind::Text(s.value.to_string()),
             Value::Array(array) => {
                 let mut items = Vec::new();
                 for (index, element) in array.elements.iter().enumerate() {
-                    items.push(self.child(index.to_string(), element)?);
+                    items.push(self.build_child(index.to_string(), element)?);
                 }
-                Kind::Seq(items)
+                NodeKind::Seq(items)
             }
-            Value::Object(object) => Kind::Map(self.entries(object)?),
+            Value::Object(object) => NodeKind::Map(self.build_entries(object)?),
         };
-        self.tree.fill(id, kind);
+        self.tree.fill_node(id, kind);
         Ok(id)
     }
 
-    fn entries(&mut self, object: &Object<'_>) -> Result<Vec<(Key, NodeId)>, Box<Flaw>> {
-        let mut map = Growing::default();
+    fn build_entries(&mut self, object: &Object<'_>) -> Result<Vec<(Key, NodeId)>, Box<Defect>> {
+        let mut map = MapBuilder::default();
         for property in &object.properties {
             let name = property.name.as_str().to_string();
             let key = Key::new(name, property.name.range().start)?;
-            if map.holds(&key.name) {
-                let flaw = duplicate(&key.name, key.offset, self.path.clone());
-                note(self.flaws, flaw)?;
+            if map.contains(&key.name) {
+                let defect = duplicate_key(&key.name, key.offset, self.path.clone());
+                push_defect(self.defects, defect)?;
             }
-            let id = self.child(key.name.clone(), &property.value)?;
-            map.put(key, id);
+            let id = self.build_child(key.name.clone(), &property.value)?;
+            map.insert(key, id);
         }
         Ok(map.entries)
     }
 
-    fn child(&mut self, step: String, value: &Value<'_>) -> Result<NodeId, Box<Flaw>> {
+    fn build_child(&mut self, step: String, value: &Value<'_>) -> Result<NodeId, Box<Defect>> {
         self.path.push(step);
-        let id = self.node(value);
+        let id = self.build_node(value);
         self.path.pop();
         id
     }

@@ -1,25 +1,25 @@
-//! A document while it is being read: nodes that are added, filled and copied, within limits.
+//! Tree construction within limits: adding, filling and copying nodes.
 
 use std::collections::HashMap;
 
-use super::{Flaw, Key, Kind, MAX_NODES, MAX_TEXT, Node, NodeId, too_much};
+use super::{Defect, Key, NodeKind, MAX_NODES, MAX_TEXT, Node, NodeId, too_many_values};
 
-/// A map while it grows: the last of two equal keys counts.
+/// A map under construction. The last of two equal keys wins.
 #[derive(Default)]
-pub(crate) struct Growing {
+pub(crate) struct MapBuilder {
     pub(crate) entries: Vec<(Key, NodeId)>,
-    /// Where each key stands; only filled where looking at all of them would take long.
-    places: HashMap<String, usize>,
+    /// Index of each key. It is filled only when a linear search would be slow.
+    positions: HashMap<String, usize>,
 }
 
-impl Growing {
-    const FEW: usize = 16;
+impl MapBuilder {
+    const LINEAR_SEARCH_MAX: usize = 16;
 
-    pub(crate) fn holds(&mut self, name: &str) -> bool {
+    pub(crate) fn contains(&mut self, name: &str) -> bool {
         self.position(name).is_some()
     }
 
-    pub(crate) fn put(&mut self, key: Key, id: NodeId) {
+    pub(crate) fn insert(&mut self, key: Key, id: NodeId) {
         let known = self.position(&key.name);
         match known.and_then(|at| self.entries.get_mut(at)) {
             Some(entry) => *entry = (key, id),
@@ -28,63 +28,63 @@ impl Growing {
     }
 
     fn position(&mut self, name: &str) -> Option<usize> {
-        if self.entries.len() <= Self::FEW {
+        if self.entries.len() <= Self::LINEAR_SEARCH_MAX {
             return self.entries.iter().position(|(key, _)| key.name == name);
         }
-        for (at, (key, _)) in self.entries.iter().enumerate().skip(self.places.len()) {
-            self.places.insert(key.name.clone(), at);
+        for (at, (key, _)) in self.entries.iter().enumerate().skip(self.positions.len()) {
+            self.positions.insert(key.name.clone(), at);
         }
-        self.places.get(name).copied()
+        self.positions.get(name).copied()
     }
 }
 
-/// The tree while it grows.
+/// A tree under construction.
 #[derive(Default)]
-pub(crate) struct Tree {
+pub(crate) struct TreeBuilder {
     pub(super) nodes: Vec<Node>,
     text: usize,
 }
 
-impl Tree {
-    pub(crate) fn add(&mut self, offset: usize, kind: Kind) -> Result<NodeId, Box<Flaw>> {
+impl TreeBuilder {
+    pub(crate) fn add_node(&mut self, offset: usize, kind: NodeKind) -> Result<NodeId, Box<Defect>> {
         if self.nodes.len() >= MAX_NODES {
-            let text = format!("the file stands for more than {MAX_NODES} values");
-            return Err(too_much(offset, text));
+            let text = format!("the file expands to more than {MAX_NODES} values");
+            return Err(too_many_values(offset, text));
         }
-        if let Kind::Text(text) | Kind::Number(text) = &kind {
-            self.spend(text.len(), offset)?;
+        if let NodeKind::Text(text) | NodeKind::Number(text) = &kind {
+            self.count_text(text.len(), offset)?;
         }
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { offset, parent: None, index: 0, height: 0, kind });
         Ok(id)
     }
 
-    /// Counts text towards its limit.
-    fn spend(&mut self, bytes: usize, offset: usize) -> Result<(), Box<Flaw>> {
+    /// Counts bytes towards the text limit.
+    fn count_text(&mut self, bytes: usize, offset: usize) -> Result<(), Box<Defect>> {
         self.text += bytes;
         if self.text <= MAX_TEXT {
             return Ok(());
         }
-        let text = format!("the file stands for more than {MAX_TEXT} bytes of text");
-        Err(too_much(offset, text))
+        let text = format!("the file expands to more than {MAX_TEXT} bytes of text");
+        Err(too_many_values(offset, text))
     }
 
-    /// Gives a collection its children; they learn their parent.
-    pub(crate) fn fill(&mut self, id: NodeId, kind: Kind) {
+    /// Sets a node's content and links its children to it.
+    pub(crate) fn fill_node(&mut self, id: NodeId, kind: NodeKind) {
         let below = match &kind {
-            Kind::Seq(items) => self.adopt(id, items.iter().map(|v| (*v, None))),
-            Kind::Map(entries) => self.adopt(id, entries.iter().map(|(k, v)| (*v, Some(k.offset)))),
+            NodeKind::Seq(items) => self.set_parent(id, items.iter().map(|v| (*v, None))),
+            NodeKind::Map(entries) => self.set_parent(id, entries.iter().map(|(k, v)| (*v, Some(k.offset)))),
             _ => 0,
         };
         if let Some(node) = self.nodes.get_mut(id.0 as usize) {
-            node.height = usize::from(matches!(kind, Kind::Seq(_) | Kind::Map(_))) + below;
+            node.height = usize::from(matches!(kind, NodeKind::Seq(_) | NodeKind::Map(_))) + below;
             node.kind = kind;
         }
     }
 
-    /// Tells children their parent; the height of the highest. A collection below a key is told of by
-    /// that key, not by the first thing in it.
-    fn adopt(
+    /// Links children to their parent and returns the greatest height. A collection below a key is located at its key
+    /// instead of its first element.
+    fn set_parent(
         &mut self,
         parent: NodeId,
         children: impl Iterator<Item = (NodeId, Option<usize>)>,
@@ -95,7 +95,7 @@ impl Tree {
                 node.parent = Some(parent);
                 node.index = index as u32;
                 below = below.max(node.height);
-                let collection = matches!(node.kind, Kind::Seq(_) | Kind::Map(_));
+                let collection = matches!(node.kind, NodeKind::Seq(_) | NodeKind::Map(_));
                 node.offset = key.filter(|_| collection).unwrap_or(node.offset);
             }
         }
@@ -106,7 +106,7 @@ impl Tree {
         self.nodes.get(id.0 as usize).map_or(0, |node| node.height)
     }
 
-    pub(crate) fn kind(&self, id: NodeId) -> Option<&Kind> {
+    pub(crate) fn kind(&self, id: NodeId) -> Option<&NodeKind> {
         self.nodes.get(id.0 as usize).map(|node| &node.kind)
     }
 
@@ -114,32 +114,32 @@ impl Tree {
         self.nodes.get(id.0 as usize).map_or(0, |node| node.offset)
     }
 
-    /// A copy of a subtree, so that an alias has nodes of its own. Depth is bounded by the original.
-    pub(crate) fn copy(&mut self, id: NodeId, offset: usize) -> Result<NodeId, Box<Flaw>> {
-        let original = self.kind(id).cloned().unwrap_or(Kind::Null);
+    /// Copies a subtree, so that an alias has its own nodes. The original's height bounds the recursion.
+    pub(crate) fn copy_subtree(&mut self, id: NodeId, offset: usize) -> Result<NodeId, Box<Defect>> {
+        let original = self.kind(id).cloned().unwrap_or(NodeKind::Null);
         let (scalar, collection) = match original {
-            Kind::Seq(_) | Kind::Map(_) => (Kind::Null, Some(original)),
+            NodeKind::Seq(_) | NodeKind::Map(_) => (NodeKind::Null, Some(original)),
             scalar => (scalar, None),
         };
-        let new = self.add(offset, scalar)?;
+        let new = self.add_node(offset, scalar)?;
         let copied = match collection {
-            Some(Kind::Seq(mut items)) => {
+            Some(NodeKind::Seq(mut items)) => {
                 for item in &mut items {
-                    *item = self.copy(*item, offset)?;
+                    *item = self.copy_subtree(*item, offset)?;
                 }
-                Kind::Seq(items)
+                NodeKind::Seq(items)
             }
-            Some(Kind::Map(mut entries)) => {
+            Some(NodeKind::Map(mut entries)) => {
                 for (key, value) in &mut entries {
-                    self.spend(key.name.len(), offset)?;
+                    self.count_text(key.name.len(), offset)?;
                     key.offset = offset;
-                    *value = self.copy(*value, offset)?;
+                    *value = self.copy_subtree(*value, offset)?;
                 }
-                Kind::Map(entries)
+                NodeKind::Map(entries)
             }
             _ => return Ok(new),
         };
-        self.fill(new, copied);
+        self.fill_node(new, copied);
         Ok(new)
     }
 }

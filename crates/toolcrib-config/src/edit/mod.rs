@@ -1,4 +1,4 @@
-//! One entry is put into a file of somebody else's, or taken out of it; everything else stays, comments included.
+//! Edits of one entry in another client's file. Everything else stays unchanged, including comments.
 
 mod json;
 mod toml;
@@ -9,26 +9,26 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use crate::doc::{self, Doc, Syntax};
-use crate::place::Place;
+use crate::source_location::SourceLocation;
 use crate::problem::Severity;
 
-/// Why a file is left as it is.
+/// The reason why a file cannot be edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditError {
-    /// It cannot be read, and where that begins.
-    Unreadable { place: Place, text: String },
-    /// It is written in a way that cannot be changed for sure without changing more than the entry.
+    /// The file cannot be parsed. Contains the location of the first error.
+    Unreadable { location: SourceLocation, text: String },
+    /// The file's form does not allow an edit that certainly changes only the entry.
     Unsafe,
 }
 
 impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EditError::Unreadable { place, text } => {
-                write!(f, "line {}, column {}: {text}", place.line, place.column)
+            EditError::Unreadable { location, text } => {
+                write!(f, "line {}, column {}: {text}", location.line, location.column)
             }
             EditError::Unsafe => {
-                f.write_str("it is written in a way that cannot be changed safely")
+                f.write_str("its format cannot be edited safely")
             }
         }
     }
@@ -36,59 +36,59 @@ impl fmt::Display for EditError {
 
 impl std::error::Error for EditError {}
 
-/// The value at a path of keys, if there is one.
-pub fn entry(syntax: Syntax, text: &str, path: &[&str]) -> Result<Option<Json>, EditError> {
-    let whole = value(syntax, text)?;
-    Ok(path.iter().try_fold(&whole, |at, key| at.get(key)).cloned())
+/// Returns the value at a path of keys.
+pub fn find_entry(syntax: Syntax, text: &str, path: &[&str]) -> Result<Option<Json>, EditError> {
+    let root = parse_value(syntax, text)?;
+    Ok(path.iter().try_fold(&root, |at, key| at.get(key)).cloned())
 }
 
-/// The text with a value at a path of keys. What is there already gives way.
+/// Returns the text with the value at a path of keys. An existing value is replaced.
 pub fn with_entry(
     syntax: Syntax,
     text: &str,
     path: &[&str],
     entry: &Json,
 ) -> Result<String, EditError> {
-    let mut wanted = value(syntax, text)?;
-    put(&mut wanted, path, entry).ok_or(EditError::Unsafe)?;
+    let mut expected = parse_value(syntax, text)?;
+    insert_entry(&mut expected, path, entry).ok_or(EditError::Unsafe)?;
     let edit = |text: &str| match syntax {
-        Syntax::Json => json::put(text, path, entry),
-        Syntax::Toml => toml::put(text, path, entry),
-        Syntax::Yaml => yaml::put(text, path, entry),
+        Syntax::Json => json::insert_entry(text, path, entry),
+        Syntax::Toml => toml::insert_entry(text, path, entry),
+        Syntax::Yaml => yaml::insert_entry(text, path, entry),
     };
-    checked(syntax, text, edit, &wanted)
+    verify_edit(syntax, text, edit, &expected)
 }
 
-/// The text without what is at a path of keys.
+/// Returns the text without the value at a path of keys.
 pub fn without_entry(syntax: Syntax, text: &str, path: &[&str]) -> Result<String, EditError> {
-    let mut wanted = value(syntax, text)?;
-    if take(&mut wanted, path).is_none() {
+    let mut expected = parse_value(syntax, text)?;
+    if remove_entry(&mut expected, path).is_none() {
         return Ok(text.to_owned());
     }
     let edit = |text: &str| match syntax {
-        Syntax::Json => json::take(text, path),
-        Syntax::Toml => toml::take(text, path),
-        Syntax::Yaml => yaml::take(text, path),
+        Syntax::Json => json::remove_entry(text, path),
+        Syntax::Toml => toml::remove_entry(text, path),
+        Syntax::Yaml => yaml::remove_entry(text, path),
     };
-    checked(syntax, text, edit, &wanted)
+    verify_edit(syntax, text, edit, &expected)
 }
 
-/// Nothing is believed of an edit: what it gives is read again, and must say what was wanted.
-fn checked(
+/// Verifies an edit: parses the result and compares it with the expected value.
+fn verify_edit(
     syntax: Syntax,
     text: &str,
     edit: impl Fn(&str) -> Option<String>,
-    wanted: &Json,
+    expected: &Json,
 ) -> Result<String, EditError> {
-    let edited = keeping_ends(text, edit).ok_or(EditError::Unsafe)?;
-    match value(syntax, &edited) {
-        Ok(found) if is_same(&found, wanted) => Ok(edited),
+    let edited = preserve_line_endings(text, edit).ok_or(EditError::Unsafe)?;
+    match parse_value(syntax, &edited) {
+        Ok(found) if is_equivalent(&found, expected) => Ok(edited),
         _ => Err(EditError::Unsafe),
     }
 }
 
-/// The edit sees `\n` at the end of lines; a mark at the beginning and other ends are put back.
-fn keeping_ends(text: &str, edit: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// Applies an edit to text with `\n` line endings, and restores the byte order mark and the original line endings.
+fn preserve_line_endings(text: &str, edit: impl Fn(&str) -> Option<String>) -> Option<String> {
     const MARK: char = '\u{feff}';
     let (mark, text) = match text.strip_prefix(MARK) {
         Some(rest) => ("\u{feff}", rest),
@@ -102,50 +102,50 @@ fn keeping_ends(text: &str, edit: impl Fn(&str) -> Option<String>) -> Option<Str
     is_even.then(|| edit(&plain).map(|edited| format!("{mark}{}", edited.replace('\n', "\r\n"))))?
 }
 
-fn value(syntax: Syntax, text: &str) -> Result<Json, EditError> {
+fn parse_value(syntax: Syntax, text: &str) -> Result<Json, EditError> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Ok(Json::Object(Map::new()));
     }
     let parsed = doc::parse(syntax, text.as_bytes());
-    let flaw = parsed.flaws.iter().find(|flaw| flaw.severity == Severity::Error);
-    match (parsed.doc, flaw) {
+    let defect = parsed.defects.iter().find(|defect| defect.severity == Severity::Error);
+    match (parsed.doc, defect) {
         (Some(doc), None) => Ok(doc.json(Doc::ROOT)),
-        (_, Some(flaw)) => Err(EditError::Unreadable {
-            place: parsed.lines.place(flaw.offset),
-            text: flaw.text.clone(),
+        (_, Some(defect)) => Err(EditError::Unreadable {
+            location: parsed.lines.location(defect.offset),
+            text: defect.text.clone(),
         }),
         (None, None) => Err(EditError::Unsafe),
     }
 }
 
-fn put(whole: &mut Json, path: &[&str], entry: &Json) -> Option<()> {
-    if whole.is_null() {
-        *whole = Json::Object(Map::new());
+fn insert_entry(root: &mut Json, path: &[&str], entry: &Json) -> Option<()> {
+    if root.is_null() {
+        *root = Json::Object(Map::new());
     }
     let (first, rest) = path.split_first()?;
-    let map = whole.as_object_mut()?;
+    let map = root.as_object_mut()?;
     match rest {
         [] => {
             map.insert((*first).to_owned(), entry.clone());
             Some(())
         }
-        rest => put(map.entry(*first).or_insert(Json::Null), rest, entry),
+        rest => insert_entry(map.entry(*first).or_insert(Json::Null), rest, entry),
     }
 }
 
-fn take(whole: &mut Json, path: &[&str]) -> Option<Json> {
+fn remove_entry(root: &mut Json, path: &[&str]) -> Option<Json> {
     let (last, containers) = path.split_last()?;
-    let at = containers.iter().try_fold(whole, |at, key| at.get_mut(key))?;
+    let at = containers.iter().try_fold(root, |at, key| at.get_mut(key))?;
     at.as_object_mut()?.shift_remove(*last)
 }
 
-/// An empty map and nothing at all are the same to whoever reads them.
-fn is_same(a: &Json, b: &Json) -> bool {
+/// Returns whether two values are equal. An empty map equals an absent value.
+fn is_equivalent(a: &Json, b: &Json) -> bool {
     let is_none = |value: &Json| value.is_null() || value.as_object().is_some_and(Map::is_empty);
     match (a, b) {
         (Json::Object(a), Json::Object(b)) => {
             a.keys().chain(b.keys()).all(|key| match (a.get(key), b.get(key)) {
-                (Some(a), Some(b)) => is_same(a, b),
+                (Some(a), Some(b)) => is_equivalent(a, b),
                 (Some(only), None) | (None, Some(only)) => is_none(only),
                 (None, None) => true,
             })

@@ -1,9 +1,9 @@
-//! An entry in TOML: a table of its own.
+//! Entries in TOML, each in its own table.
 
 use serde_json::{Map, Value as Json};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-pub(super) fn put(text: &str, path: &[&str], entry: &Json) -> Option<String> {
+pub(super) fn insert_entry(text: &str, path: &[&str], entry: &Json) -> Option<String> {
     let mut doc: DocumentMut = text.parse().ok()?;
     let (last, containers) = path.split_last()?;
     let mut at: &mut dyn TableLike = doc.as_table_mut();
@@ -21,12 +21,12 @@ pub(super) fn put(text: &str, path: &[&str], entry: &Json) -> Option<String> {
     let table = at.get_mut(last)?.as_table_like_mut()?;
     table.clear();
     for (key, value) in entry.as_object()? {
-        table.insert(key, Item::Value(written(value)?));
+        table.insert(key, Item::Value(to_toml_value(value)?));
     }
     Some(doc.to_string())
 }
 
-pub(super) fn take(text: &str, path: &[&str]) -> Option<String> {
+pub(super) fn remove_entry(text: &str, path: &[&str]) -> Option<String> {
     let mut doc: DocumentMut = text.parse().ok()?;
     let (last, containers) = path.split_last()?;
     let mut at: &mut dyn TableLike = doc.as_table_mut();
@@ -37,7 +37,7 @@ pub(super) fn take(text: &str, path: &[&str]) -> Option<String> {
     Some(doc.to_string())
 }
 
-fn written(value: &Json) -> Option<Value> {
+fn to_toml_value(value: &Json) -> Option<Value> {
     Some(match value {
         Json::Null => return None,
         Json::Bool(is_so) => Value::from(*is_so),
@@ -46,15 +46,15 @@ fn written(value: &Json) -> Option<Value> {
             None => Value::from(number.as_f64()?),
         },
         Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => Value::Array(items.iter().map(written).collect::<Option<Array>>()?),
-        Json::Object(map) => Value::InlineTable(inline(map)?),
+        Json::Array(items) => Value::Array(items.iter().map(to_toml_value).collect::<Option<Array>>()?),
+        Json::Object(map) => Value::InlineTable(to_inline_table(map)?),
     })
 }
 
-fn inline(map: &Map<String, Json>) -> Option<InlineTable> {
+fn to_inline_table(map: &Map<String, Json>) -> Option<InlineTable> {
     let mut table = InlineTable::new();
     for (key, value) in map {
-        table.insert(key, written(value)?);
+        table.insert(key, to_toml_value(value)?);
     }
     Some(table)
 }

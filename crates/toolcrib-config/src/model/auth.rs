@@ -1,11 +1,11 @@
-//! How the host shows itself to a server.
+//! Credentials that the host sends to a server.
 
 use serde::{Deserialize, Serialize};
 
-use super::setting::{Layer, Setting, Show, words};
+use super::setting::{Layer, Setting, SecretVisibility, words};
 use crate::value::Value;
 
-/// Credentials towards a server.
+/// Credentials for a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "AuthKeys", into = "AuthKeys")]
 #[schemars(with = "AuthKeys")]
@@ -22,31 +22,39 @@ pub enum Auth {
     OAuth(OAuth),
 }
 
+/// OAuth settings of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OAuth {
+    /// The id of the registered client.
     pub client_id: Option<Value>,
+    /// The client secret.
     pub client_secret: Option<Value>,
+    /// The private key for client assertions.
     pub private_key: Option<Value>,
+    /// The URL of the client's metadata document.
     pub client_metadata_url: Option<String>,
+    /// The requested scopes.
     pub scopes: Vec<String>,
+    /// The only accepted issuer.
     pub issuer: Option<String>,
+    /// The grant type.
     pub grant: OAuthGrant,
 }
 
 words! {
-    /// How a token is obtained.
+    /// The OAuth grant type.
     OAuthGrant { Code = "code", ClientCredentials = "client_credentials", }
 }
 
 words! {
-    /// The kinds of credentials.
+    /// Kinds of credentials.
     AuthKind { None = "none", Bearer = "bearer", ApiKey = "api_key", OAuth = "oauth", }
 }
 
-/// The header of an API key where none is named.
+/// Default header of an API key.
 pub const API_KEY_HEADER: &str = "X-API-Key";
 
-/// Credentials as a file writes them.
+/// Credentials as they are written in a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields, rename = "Auth")]
@@ -58,23 +66,23 @@ struct AuthKeys {
     /// api_key: the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<Value>,
-    /// api_key: the header that carries it; `X-API-Key` where nothing is said.
+    /// api_key: the header that carries the key. Default: `X-API-Key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     header: Option<String>,
-    /// oauth: the registered client.
+    /// oauth: the id of the registered client.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<Value>,
-    /// oauth: the client's key (PKCS #8 in PEM), where it signs who it is instead of having a secret.
+    /// oauth: the client's private key (PKCS #8 in PEM), for client assertions instead of a secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     private_key: Option<Value>,
-    /// oauth: the address of the client's metadata document.
+    /// oauth: the URL of the client's metadata document.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_metadata_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scopes: Option<Vec<String>>,
-    /// oauth: the only issuer that is accepted.
+    /// oauth: the only accepted issuer.
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +96,7 @@ impl TryFrom<AuthKeys> for Auth {
         let none = || AuthKeys { kind: keys.kind, ..AuthKeys::default() };
         let only = |rest: AuthKeys, kind: &str| match rest == none() {
             true => Ok(()),
-            false => Err(format!("`auth` of kind `{kind}` does not take one of these keys")),
+            false => Err(format!("`auth` of kind `{kind}` does not support one of these keys")),
         };
         match keys.kind {
             None => Err("`auth` needs a `kind`: none, bearer, api_key or oauth".to_string()),
@@ -152,7 +160,7 @@ impl From<Auth> for AuthKeys {
 }
 
 impl Auth {
-    /// Every value that may hold a secret.
+    /// Returns every value that may contain a secret.
     pub fn values(&self) -> Vec<&Value> {
         match self {
             Self::None => Vec::new(),
@@ -185,10 +193,10 @@ impl Setting for Auth {
 
     fn overlay(&mut self, keys: Self, layer: &mut Layer<'_>) {
         *self = keys;
-        layer.taken();
+        layer.record_leaf();
     }
 
-    fn keys(&self, show: Show) -> Option<Self> {
-        Some(if show == Show::Masked { self.masked() } else { self.clone() })
+    fn keys(&self, show: SecretVisibility) -> Option<Self> {
+        Some(if show == SecretVisibility::Masked { self.masked() } else { self.clone() })
     }
 }

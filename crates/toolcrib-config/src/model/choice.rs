@@ -1,4 +1,4 @@
-//! Small settings that are a word or something longer.
+//! Small settings: a keyword, or a longer form.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
@@ -6,39 +6,39 @@ use serde::{Serialize, Serializer};
 use super::setting::leaf;
 use crate::doc::Either;
 
-/// Which protocol is spoken.
+/// The protocol version to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Whatever the server can; asked once and remembered.
+    /// The best version that the server supports. It is probed once and remembered.
     #[default]
     Auto,
-    /// The versions that begin with `initialize`.
+    /// The versions that start with `initialize`.
     Legacy,
-    /// 2026-07-28 and what follows it.
+    /// Version 2026-07-28 and later.
     Modern,
-    /// This version and no other.
+    /// Exactly this version.
     Version(String),
 }
 
-/// Everything, or a list.
+/// Everything, or a list of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnyOf {
+pub enum AllowList {
     Any,
     These(Vec<String>),
 }
 
-/// Which of the host's variables a server sees.
+/// The host's variables that a server inherits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Inherit {
+pub enum InheritedEnv {
     All,
-    /// What programs need to run at all: `PATH`, `HOME`, locale, proxies, certificates.
+    /// The variables that programs need to run: `PATH`, `HOME`, locale, proxies, certificates.
     Minimal,
     None,
-    /// These; one that ends in `*` stands for every one that begins so.
+    /// These variables. A trailing `*` matches every name with that prefix.
     These(Vec<String>),
 }
 
-/// How to use a server, for agents.
+/// Instructions for agents on how to use a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Manual {
@@ -47,8 +47,8 @@ pub enum Manual {
     File(String),
 }
 
-impl Inherit {
-    /// The names that `minimal` stands for.
+impl InheritedEnv {
+    /// The names that `minimal` selects.
     pub const MINIMAL: &'static [&'static str] = &[
         "PATH",
         "HOME",
@@ -73,8 +73,8 @@ impl Inherit {
         "NODE_EXTRA_CA_CERTS",
     ];
 
-    /// Whether a variable of the host reaches the server.
-    pub fn admits(&self, name: &str) -> bool {
+    /// Returns whether the server inherits a variable.
+    pub fn allows(&self, name: &str) -> bool {
         let is = |known: &str| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start),
             None => known == name,
@@ -88,8 +88,9 @@ impl Inherit {
     }
 }
 
-impl AnyOf {
-    pub fn admits(&self, word: &str) -> bool {
+impl AllowList {
+    /// Returns whether a name is allowed.
+    pub fn allows(&self, word: &str) -> bool {
         match self {
             Self::Any => true,
             Self::These(words) => words.iter().any(|w| w == word),
@@ -104,16 +105,16 @@ impl<'de> Deserialize<'de> for Protocol {
             "auto" => Ok(Self::Auto),
             "legacy" => Ok(Self::Legacy),
             "modern" => Ok(Self::Modern),
-            version if is_date(version) => Ok(Self::Version(word)),
+            version if is_protocol_date(version) => Ok(Self::Version(word)),
             _ => Err(D::Error::custom(format!(
                 "expected `auto`, `legacy`, `modern` or a version such as `2025-11-25`, found {}",
-                crate::text::word(&word)
+                crate::text::quote_word(&word)
             ))),
         }
     }
 }
 
-fn is_date(text: &str) -> bool {
+fn is_protocol_date(text: &str) -> bool {
     let shape = |(i, b): (usize, u8)| {
         if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() }
     };
@@ -131,7 +132,7 @@ impl Serialize for Protocol {
     }
 }
 
-impl<'de> Deserialize<'de> for AnyOf {
+impl<'de> Deserialize<'de> for AllowList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Either::<String, Vec<String>>::deserialize(deserializer)? {
             Either::Nested(words) => Ok(Self::These(words)),
@@ -141,7 +142,7 @@ impl<'de> Deserialize<'de> for AnyOf {
     }
 }
 
-impl Serialize for AnyOf {
+impl Serialize for AllowList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Any => serializer.serialize_str("any"),
@@ -150,7 +151,7 @@ impl Serialize for AnyOf {
     }
 }
 
-impl<'de> Deserialize<'de> for Inherit {
+impl<'de> Deserialize<'de> for InheritedEnv {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Either::<String, Vec<String>>::deserialize(deserializer)? {
             Either::Nested(names) => Ok(Self::These(names)),
@@ -164,7 +165,7 @@ impl<'de> Deserialize<'de> for Inherit {
     }
 }
 
-impl Serialize for Inherit {
+impl Serialize for InheritedEnv {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::All => serializer.serialize_str("all"),
@@ -197,10 +198,10 @@ schema! {
     Protocol: { "type": "string", "anyOf": [
         { "enum": ["auto", "legacy", "modern"] }, { "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$" }
     ]},
-    AnyOf: { "anyOf": [{ "const": "any" }, { "type": "array", "items": { "type": "string" } }] },
-    Inherit: { "anyOf": [
+    AllowList: { "anyOf": [{ "const": "any" }, { "type": "array", "items": { "type": "string" } }] },
+    InheritedEnv: { "anyOf": [
         { "enum": ["all", "minimal", "none"] }, { "type": "array", "items": { "type": "string" } }
     ]},
 }
 
-leaf!(Protocol, AnyOf, Inherit, Manual);
+leaf!(Protocol, AllowList, InheritedEnv, Manual);

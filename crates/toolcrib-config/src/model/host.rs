@@ -1,42 +1,42 @@
-//! Settings of the host itself: what is reserved, permitted and granted, and its gateway.
+//! Global settings: reserved names, permissions, grants and the gateway.
 
 use serde::{Deserialize, Serialize};
 
-use super::setting::{Layer, Named, Setting, Show, group, leaf, words};
+use super::setting::{Layer, SettingMap, Setting, SecretVisibility, group, leaf, words};
 use super::units::{Period, Size};
-use crate::sensitive::{masked_args, masked_text};
+use crate::secret_detection::{mask_args, mask_text};
 use crate::value::{MASK, Value};
 
 group! {
     /// Settings of the whole host.
-    Host, HostKeys {
-        /// Names of tools that no server may take.
+    HostSettings, HostKeys {
+        /// Tool names that no server may use.
         reserved_tools: Vec<String> = Vec::new(),
-        /// Names of toolsets that no server may take.
+        /// Toolset names that no server may use.
         reserved_toolsets: Vec<String> = Vec::new(),
-        /// The most servers that are connected at a time; 0 means any number.
+        /// Maximum number of connected servers; 0 means unlimited.
         max_servers: u32 = 0,
-        /// What the host may do at all.
-        permissions: Permissions = Permissions::default(),
-        /// How a changed configuration is noticed and taken up.
+        /// The host's permissions.
+        permissions: HostPermissions = HostPermissions::default(),
+        /// The detection and application of configuration changes.
         reload: HostReload = HostReload::default(),
-        /// Where secrets come from, by name.
-        secrets: Named<SecretStore> = Named::default(),
-        /// What happens when the definition of a tool changes.
+        /// Secret stores by name.
+        secrets: SettingMap<SecretStore> = SettingMap::default(),
+        /// The reaction to a changed tool definition.
         pins: Pins = Pins::Warn,
-        /// Where the host keeps credentials.
-        credentials: Credentials = Credentials::Auto,
-        /// Who may use what.
-        grants: Grants = Grants::default(),
+        /// The storage of credentials.
+        credentials: CredentialStorage = CredentialStorage::Auto,
+        /// The grants of all agents.
+        grants: GrantSettings = GrantSettings::default(),
     }
 }
 
 group! {
-    /// What the host may do at all.
-    Permissions, PermissionsKeys {
+    /// The host's permissions.
+    HostPermissions, PermissionsKeys {
         /// Start processes.
         spawn: bool = true,
-        /// Connect to addresses.
+        /// Connect to network addresses.
         network: bool = true,
         /// Use the Docker engine.
         docker: bool = true,
@@ -44,84 +44,84 @@ group! {
 }
 
 group! {
-    /// How a changed configuration is noticed and taken up.
+    /// The detection and application of configuration changes.
     HostReload, HostReloadKeys {
-        mode: super::policy::Reload = super::policy::Reload::Watch,
-        /// How often files are looked at besides being watched; zero means never.
+        mode: super::policy::ReloadTrigger = super::policy::ReloadTrigger::Watch,
+        /// Interval of polling the files, in addition to watching them; zero disables polling.
         poll: Period = Period::millis(1500),
-        /// Changes within this time are one change.
+        /// Changes within this time count as one change.
         debounce: Period = Period::millis(200),
-        /// A server that does not drain is killed after this time; unset, its calls end by their own limits.
+        /// A server that does not drain is killed after this time. If unset, its calls end by their own timeouts.
         drain_kill: Option<Period> = None,
     }
 }
 
 impl HostReload {
-    /// How long calls in flight may take when the host ends: `drain_kill`, or 30 s where that is unset.
+    /// Returns the time limit for calls in flight at shutdown: `drain_kill`, or 30 s if unset.
     pub fn shutdown_limit(&self) -> std::time::Duration {
         self.drain_kill.unwrap_or(Period::secs(30)).0
     }
 }
 
 words! {
-    /// What happens when the definition of a tool changes.
+    /// The reaction to a changed tool definition.
     Pins { Off = "off", Warn = "warn", Enforce = "enforce", }
 }
 
 words! {
-    /// Where the host keeps credentials.
-    Credentials { Auto = "auto", Keyring = "keyring", File = "file", }
+    /// The storage of credentials.
+    CredentialStorage { Auto = "auto", Keyring = "keyring", File = "file", }
 }
 
 group! {
-    /// Who may use what.
-    Grants, GrantsKeys {
-        members: Named<Member> = Named::default(),
+    /// The grants of all agents.
+    GrantSettings, GrantsKeys {
+        members: SettingMap<MemberGrants> = SettingMap::default(),
     }
 }
 
 group! {
-    /// What one agent may use.
-    Member, MemberKeys {
+    /// The grants of one agent.
+    MemberGrants, MemberKeys {
         toolsets: Vec<String> = Vec::new(),
         capabilities: Vec<String> = Vec::new(),
     }
 }
 
-/// The three capabilities of which one lets an agent use a tool, from the broadest to the narrowest.
-/// They are compared whole: `mcp_git_hub` may be a server or a tool, and no name is ever taken apart.
+/// Returns the three capabilities of which any one permits a tool, from the broadest to the narrowest. They are
+/// compared as a whole and never split: `mcp_git_hub` may be a server or a tool.
 pub fn capability_layers(server: &str, tool: &str) -> [String; 3] {
     ["mcp_integration".to_string(), format!("mcp_{server}"), format!("mcp_{server}_{tool}")]
 }
 
 words! {
-    /// The kinds of secret stores.
+    /// Kinds of secret stores.
     SecretKind { File = "file", Command = "command", Keyring = "keyring", Vault = "vault", }
 }
 
-/// A place that secrets come from.
+/// A secret store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SecretStore {
     pub kind: SecretKind,
     /// file: the folder of secrets, relative to the configuration's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// command: program and arguments; `{path}` stands for the secret's path.
+    /// command: program and arguments; `{path}` is replaced by the secret's path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The longest wait; 10 seconds where nothing is said.
+    /// Timeout. Default: 10 seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Period>,
-    /// command, vault: how long an answer is kept; 5 minutes where nothing is said, and zero means never.
+    /// command, vault: how long a secret is cached. Default: 5 minutes; zero disables the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Period>,
-    /// keyring: the service's name; `toolcrib` where nothing is said.
+    /// keyring: the service name. Default: `toolcrib`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// vault: the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// vault: where its KV (version 2) engine is mounted; else a secret's path begins with that.
+    /// vault: the mount point of its KV engine (version 2). If unset, a secret's path starts with the mount point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
     /// vault: the token.
@@ -150,31 +150,31 @@ impl Setting for SecretStore {
 
     fn overlay(&mut self, keys: Self, layer: &mut Layer<'_>) {
         *self = keys;
-        layer.taken();
+        layer.record_leaf();
     }
 
-    fn keys(&self, show: Show) -> Option<Self> {
+    fn keys(&self, show: SecretVisibility) -> Option<Self> {
         let mut keys = self.clone();
-        if show == Show::Masked {
+        if show == SecretVisibility::Masked {
             keys.token = keys.token.as_ref().map(Value::masked);
-            keys.url = keys.url.as_deref().map(masked_text);
-            keys.command = masked_args(&keys.command);
+            keys.url = keys.url.as_deref().map(mask_text);
+            keys.command = mask_args(&keys.command);
         }
         Some(keys)
     }
 }
 
 group! {
-    /// The endpoint in front of all servers.
-    Gateway, GatewayKeys {
+    /// The gateway: one MCP endpoint in front of all servers.
+    GatewaySettings, GatewayKeys {
         /// The address to listen on.
         listen: String = "127.0.0.1:7420".to_string(),
-        /// Names besides the address by which clients may call it.
+        /// Additional host names by which clients may call the gateway.
         hosts: Vec<String> = Vec::new(),
-        /// Origins besides its own (`http://localhost:3000`) whose pages may use it.
+        /// Additional origins (`http://localhost:3000`) whose web pages may use the gateway.
         origins: Vec<String> = Vec::new(),
-        /// Bearer tokens, by their hash. An empty list lets nobody in; leaving the key out asks for no tokens.
-        tokens: Option<Vec<Token>> = None,
+        /// Bearer tokens by hash. An empty list admits no one; without the key no token is required.
+        tokens: Option<Vec<GatewayToken>> = None,
         /// An issuer whose tokens are accepted.
         oauth: GatewayOAuth = GatewayOAuth::default(),
         /// Limits for each principal.
@@ -184,18 +184,18 @@ group! {
 
 /// A bearer token that the gateway accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Token {
+#[schemars(deny_unknown_fields, rename = "Token")]
+pub struct GatewayToken {
     /// The SHA-256 of the token, in hexadecimal.
     pub sha256: String,
-    /// Whom it stands for.
+    /// The agent that the token authenticates.
     pub agent: String,
-    /// Whether it has the owner's rights.
+    /// True if the token has the owner's rights.
     #[serde(default)]
     pub owner: bool,
 }
 
-leaf!(Vec<Token>);
+leaf!(Vec<GatewayToken>);
 
 group! {
     /// An issuer whose tokens the gateway accepts.
@@ -208,62 +208,64 @@ group! {
 }
 
 group! {
-    /// What one principal may use of the gateway; 0 means without limit.
+    /// Limits of the gateway for one principal; 0 means unlimited.
     GatewayLimits, GatewayLimitsKeys {
-        /// The largest request.
+        /// Maximum size of a request.
         body: Size = Size::mib(64),
-        /// The most bytes of all requests together that are being read or answered, of all principals; principals
-        /// without grants have a sixteenth of it. A quarter of the memory where nothing is said, and at most 512 MiB.
+        /// Maximum number of bytes of all requests in progress, over all principals. Principals without grants share a
+        /// sixteenth of it. Default: a quarter of the memory, at most 512 MiB.
         bodies: Option<Size> = None,
-        /// The most sessions.
+        /// Maximum number of sessions.
         sessions: u32 = 1000,
-        /// The most connections that come from one address at a time. A proxy in front is one address: raise it there.
+        /// Maximum number of concurrent connections from one address. A proxy in front counts as one address: raise the
+        /// limit there.
         connections: u32 = 1024,
-        /// The most requests in a second, on whichever way they come in; not on the owner's socket, nor on streams.
+        /// Maximum number of requests per second over all transports. The owner's socket and streams are exempt.
         rate: u32 = 0,
-        /// A session that is not used ends after this time, and so does a dialog of the control API.
+        /// Idle timeout of a session and of a dialog of the control API.
         idle: Period = Period::secs(1800),
-        /// How long the head of a request may take, and its body.
+        /// Time limit for reading a request head, and for its body.
         read: Period = Period::secs(30),
-        /// How long a client may read nothing of what it is sent.
+        /// Time limit for a client that does not read its response.
         write: Period = Period::secs(60),
-        /// The most wrong tokens that come from one address in a minute.
+        /// Maximum number of invalid tokens from one address per minute.
         wrong_tokens: u32 = 60,
     }
 }
 
-/// A value that a person is asked for once.
+/// A value that the user is asked for once.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
-pub struct Input {
+#[schemars(rename = "Input")]
+pub struct InputSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether it is hidden while it is typed.
+    /// True if the input is hidden while it is typed.
     pub password: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// The only answers.
+    /// The only valid answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }
 
-leaf!(Input);
+leaf!(InputSpec);
 
-impl Input {
-    /// What anybody may see of it: the default of a password is one.
+impl InputSpec {
+    /// Returns a copy whose default is masked if the input is a password.
     #[must_use]
-    pub(crate) fn shown(&self, show: Show) -> Self {
+    pub(crate) fn masked(&self, show: SecretVisibility) -> Self {
         let mut shown = self.clone();
-        if show == Show::Masked && self.password {
+        if show == SecretVisibility::Masked && self.password {
             shown.default = self.default.as_ref().map(|_| MASK.to_string());
         }
         shown
     }
 }
 
-impl std::fmt::Debug for Input {
+impl std::fmt::Debug for InputSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { description, password, default, options } = self.shown(Show::Masked);
+        let Self { description, password, default, options } = self.masked(SecretVisibility::Masked);
         f.debug_struct("Input")
             .field("description", &description)
             .field("password", &password)

@@ -1,10 +1,10 @@
-//! The one model that every dialect compiles to.
+//! The model that every dialect compiles to.
 
 pub mod auth;
 pub mod choice;
-mod digest;
+mod canonical_encoding;
 pub mod filter;
-pub mod free;
+pub mod freeform;
 pub mod host;
 pub mod naming;
 pub mod policy;
@@ -20,113 +20,123 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-pub use server::{Hash, Origin, Origins, ServerSpec, Standing};
+pub use server::{ConfigHash, ValueOrigin, OriginMap, ServerSpec, ServerTrust};
 pub(crate) use server::{ProfileOrigins, ancestors, to_json};
 
 use crate::dialect::Dialect;
-use crate::doc::{Doc, Lines};
+use crate::doc::{Doc, LineIndex};
 use crate::problem::Problem;
-use host::{Gateway, Host, Input};
-use security::{Protection, Section, Security};
+use host::{GatewaySettings, HostSettings, InputSpec};
+use security::{GatewayProtection, SecuritySection, Security};
 
-/// Everything that was configured, and everything that is wrong with it.
+/// The compiled configuration and its problems.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    pub sources: Vec<Source>,
-    pub host: Host,
-    pub gateway: Gateway,
-    /// Which security sections are valid, and who may come in.
+    /// The files that were read, in load order.
+    pub sources: Vec<ConfigSource>,
+    /// Settings of the host.
+    pub host: HostSettings,
+    /// Settings of the gateway.
+    pub gateway: GatewaySettings,
+    /// The state of the security sections.
     pub security: Security,
-    /// Values that a person is asked for, by name.
-    pub inputs: IndexMap<String, Input>,
-    /// In load order: files one after another, servers as they stand in their file.
+    /// Values that the user is asked for, by name.
+    pub inputs: IndexMap<String, InputSpec>,
+    /// In load order: by file, then by position in the file.
     pub servers: Vec<ServerSpec>,
-    /// Servers in whose place another one stands.
+    /// Servers that another server shadows.
     pub(crate) shadowed: Vec<ServerSpec>,
-    /// Servers that stand in a file and are not among the above.
-    pub rejected: Vec<Rejected>,
+    /// Servers of a file that are invalid and not in `servers`.
+    pub rejected: Vec<RejectedServer>,
+    /// All problems of the configuration.
     pub problems: Vec<Problem>,
-    /// What the person's own files say, where others were found besides.
-    pub(crate) own: Option<Box<Own>>,
-    /// Where the values of `host` and `gateway` came from, by native path.
-    pub(crate) origins: BTreeMap<String, Origin>,
-    /// Every file that was looked for, there or not: all of them are to be watched.
+    /// The global settings of the user's own files, if other files were discovered as well.
+    pub(crate) user_settings: Option<Box<GlobalSettings>>,
+    /// Origins of the values of `host` and `gateway`, by native path.
+    pub(crate) origins: BTreeMap<String, ValueOrigin>,
+    /// Every file that was looked for, existing or not. All of them are to be watched.
     pub depends: Vec<PathBuf>,
 }
 
-/// What is said of the host, and by whom.
+/// The settings that belong to no single server.
 #[derive(Clone, Debug)]
-pub(crate) struct Own {
-    pub(crate) host: Host,
-    pub(crate) gateway: Gateway,
+pub(crate) struct GlobalSettings {
+    pub(crate) host: HostSettings,
+    pub(crate) gateway: GatewaySettings,
     pub(crate) security: Security,
-    pub(crate) inputs: IndexMap<String, Input>,
-    pub(crate) origins: BTreeMap<String, Origin>,
+    pub(crate) inputs: IndexMap<String, InputSpec>,
+    pub(crate) origins: BTreeMap<String, ValueOrigin>,
 }
 
-/// One file.
+/// One file that was read.
 #[derive(Clone, Debug)]
-pub struct Source {
-    /// How the file is called in problems and keys: relative to the root where it is below it.
+pub struct ConfigSource {
+    /// The file's name in problems and keys: relative to the root if it is below the root.
     pub label: Arc<str>,
+    /// The absolute path of the file.
     pub path: PathBuf,
+    /// The dialect of the file.
     pub dialect: Dialect,
-    pub outcome: Outcome,
-    /// Whether it was found in a folder: neither is it the person's own, nor did they name it.
-    pub found: bool,
+    /// The result of reading the file.
+    pub outcome: SourceOutcome,
+    /// True if the file was discovered: neither the user's own nor named by the user.
+    pub is_discovered: bool,
     /// The text, for excerpts.
-    pub lines: Lines,
+    pub line_index: LineIndex,
     pub(crate) doc: Option<Arc<Doc>>,
 }
 
-/// How reading a file ended.
+/// Result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SourceOutcome {
+    /// The file was read. Some of its servers may be invalid.
     Loaded,
-    /// Nothing of it counts; what an earlier reading gave goes on.
+    /// The file is ignored, and its earlier servers continue.
     Rejected,
-    /// Nothing of it counts, and what an earlier reading gave ends.
+    /// The file is ignored, and its earlier servers stop.
     Failed,
 }
 
-/// A server that its file declares and that cannot be used as it is written.
+/// A server that its file declares and that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedServer {
+    /// The id of the server.
     pub id: String,
+    /// The label of its file.
     pub source: Arc<str>,
-    /// Whether an instance from an earlier reading goes on.
+    /// True if a running instance continues.
     pub keep_last_good: bool,
 }
 
 impl Config {
-    /// A server by its key `<source>#<id>`, or by its id where only one server has it. One that waits for trust is
-    /// not in the way of one that does not.
+    /// Finds a server by its key `<source>#<id>`, or by its id if only one server has it. Withheld servers do not make
+    /// an id ambiguous.
     pub fn server(&self, name: &str) -> Option<&ServerSpec> {
         let by_id = || self.servers.iter().filter(|server| server.id == name);
-        only(by_id().filter(|server| !server.is_withheld()))
-            .or_else(|| only(by_id()))
+        exactly_one(by_id().filter(|server| !server.is_withheld()))
+            .or_else(|| exactly_one(by_id()))
             .or_else(|| self.servers.iter().find(|server| server.key() == name))
     }
 
-    /// Whether something in it could not be used as it is written, so that what was good before goes on.
+    /// Returns whether something is invalid, so that its last good version continues.
     pub fn keeps_last_good(&self) -> bool {
-        let is_rejected = |source: &Source| source.outcome == Outcome::Rejected;
+        let is_rejected = |source: &ConfigSource| source.outcome == SourceOutcome::Rejected;
         self.sources.iter().any(is_rejected) || self.rejected.iter().any(|it| it.keep_last_good)
     }
 
-    /// Replaces invalid security sections by those of an earlier configuration, each section alone. After a native
-    /// file that cannot be read, everything that the earlier configuration says of the host stays. Without an earlier
-    /// configuration the invalid sections stay closed.
-    pub fn keep_host_of(&mut self, old: &Config) {
+    /// Replaces each invalid security section by that of an earlier configuration. If a native file is unreadable, all
+    /// global settings of the earlier configuration stay. Without an earlier configuration the invalid sections stay
+    /// closed.
+    pub fn keep_global_settings(&mut self, old: &Config) {
         if old.sources.is_empty() {
             return;
         }
-        let is_unreadable = |source: &Source| {
-            source.dialect == Dialect::Native && source.outcome == Outcome::Rejected
+        let is_unreadable = |source: &ConfigSource| {
+            source.dialect == Dialect::Native && source.outcome == SourceOutcome::Rejected
         };
         let invalid = std::mem::take(&mut self.security.invalid);
         if self.sources.iter().any(is_unreadable) {
-            self.say_of_host(old.of_host());
+            self.set_global_settings(old.global_settings());
         } else {
             for section in invalid.keys() {
                 self.keep_section(*section, old);
@@ -136,29 +146,29 @@ impl Config {
         self.problems.retain(|problem| problem.code != security::CLOSED);
         let (closed, mut kept) = (&self.security.invalid, invalid);
         kept.retain(|section, _| !closed.contains_key(section));
-        self.problems.extend(security::closed(closed));
-        self.problems.extend(security::kept(&kept));
+        self.problems.extend(security::closed_problems(closed));
+        self.problems.extend(security::kept_problems(&kept));
     }
 
-    fn keep_section(&mut self, section: Section, old: &Config) {
+    fn keep_section(&mut self, section: SecuritySection, old: &Config) {
         match section {
-            Section::Gateway => self.keep_gateway(old),
-            Section::Spawn | Section::Network | Section::Docker => {
+            SecuritySection::Gateway => self.keep_gateway(old),
+            SecuritySection::Spawn | SecuritySection::Network | SecuritySection::Docker => {
                 self.host.permissions = old.host.permissions.clone();
-                // A section is kept whole, with the permissions that were invalid before.
+                // The permissions are kept as one section, including those that were invalid before.
                 let old = &old.security.invalid;
-                for permission in Section::PERMISSIONS {
+                for permission in SecuritySection::PERMISSIONS {
                     let fault = old.get(&permission).cloned();
                     self.security.invalid.extend(fault.map(|fault| (permission, fault)));
                 }
                 return;
             }
-            Section::Grants => {
+            SecuritySection::Grants => {
                 self.host.grants = old.host.grants.clone();
                 self.keep_origins(old, "host.grants");
             }
-            Section::Pins => self.host.pins = old.host.pins,
-            Section::Secrets => self.host.secrets = old.host.secrets.clone(),
+            SecuritySection::Pins => self.host.pins = old.host.pins,
+            SecuritySection::Secrets => self.host.secrets = old.host.secrets.clone(),
         }
         let fault = old.security.invalid.get(&section).cloned();
         self.security.invalid.extend(fault.map(|fault| (section, fault)));
@@ -179,16 +189,16 @@ impl Config {
         self.origins.extend(kept.map(|(path, origin)| (path.clone(), origin.clone())));
     }
 
-    /// A protected gateway is opened by a file that says so, never by a file that is gone: an editor that replaces a
-    /// file removes it for a moment.
+    /// Keeps a gateway protected if the protecting file is gone. Only an existing file removes the protection, because
+    /// an editor that replaces a file removes it briefly.
     fn keep_protection_of_missing_file(&mut self, old: &Config) {
-        use Protection::{Open, Protected};
+        use GatewayProtection::{Open, Protected};
         if (old.security.protection, self.security.protection) != (Protected, Open) {
             return;
         }
         let protects = |path: &str| path == "gateway.tokens" || path == "gateway.oauth.issuer";
         let missing = old.origins.iter().find_map(|(path, origin)| match origin {
-            Origin::File { source, .. } if protects(path) && self.source(source).is_none() => {
+            ValueOrigin::File { source, .. } if protects(path) && self.source(source).is_none() => {
                 Some(source.clone())
             }
             _ => None,
@@ -197,13 +207,13 @@ impl Config {
         self.keep_gateway(old);
         let text =
             format!("`{source}` protected the gateway and is gone; the gateway stays protected");
-        let fix = "restore the file, or write one that says otherwise, or restart the host";
-        self.problems.push(Problem::warning(security::KEPT, text).of(&source).fix(fix));
+        let fix = "restore the file, or write one without protection, or restart the host";
+        self.problems.push(Problem::warning(security::KEPT, text).in_source(&source).fix(fix));
     }
 
-    /// What it says of the host.
-    pub(crate) fn of_host(&self) -> Own {
-        Own {
+    /// Returns the global settings.
+    pub(crate) fn global_settings(&self) -> GlobalSettings {
+        GlobalSettings {
             host: self.host.clone(),
             gateway: self.gateway.clone(),
             security: self.security.clone(),
@@ -212,41 +222,43 @@ impl Config {
         }
     }
 
-    pub(crate) fn say_of_host(&mut self, said: Own) {
-        Own {
+    pub(crate) fn set_global_settings(&mut self, settings: GlobalSettings) {
+        GlobalSettings {
             host: self.host,
             gateway: self.gateway,
             security: self.security,
             inputs: self.inputs,
             origins: self.origins,
-        } = said;
+        } = settings;
     }
 
-    /// What it says of the host does not count.
-    pub fn forget_host(&mut self) {
+    /// Resets the global settings to their defaults.
+    pub fn reset_global_settings(&mut self) {
         let Config { host, gateway, security: state, inputs, origins, .. } = Config::default();
-        self.say_of_host(Own { host, gateway, security: state, inputs, origins });
+        self.set_global_settings(GlobalSettings { host, gateway, security: state, inputs, origins });
         self.problems.retain(|problem| problem.code != security::CLOSED);
-        self.own = None;
+        self.user_settings = None;
     }
 
+    /// Returns whether a problem is an error.
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(Problem::is_error)
     }
 
-    /// The file that ends the start: it cannot be used, its format fails as a whole then, and there is no other file
-    /// that can be used (C19 of the dialects).
-    pub fn failed_load(&self) -> Option<&Source> {
+    /// Returns the file that makes the start fail: the file is invalid, its format fails as a whole, and no other file
+    /// is usable (C19 of the dialects).
+    pub fn failed_load(&self) -> Option<&ConfigSource> {
         let is_fatal =
-            |source: &Source| source.outcome == Outcome::Failed && source.dialect.fails_load();
+            |source: &ConfigSource| source.outcome == SourceOutcome::Failed && source.dialect.fails_whole_file();
         self.sources.first().filter(|_| self.sources.iter().all(is_fatal))
     }
 
-    pub fn source(&self, label: &str) -> Option<&Source> {
+    /// Finds a file by its label.
+    pub fn source(&self, label: &str) -> Option<&ConfigSource> {
         self.sources.iter().find(|source| &*source.label == label)
     }
 }
 
-fn only<'a>(mut all: impl Iterator<Item = &'a ServerSpec>) -> Option<&'a ServerSpec> {
+fn exactly_one<'a>(mut all: impl Iterator<Item = &'a ServerSpec>) -> Option<&'a ServerSpec> {
     all.next().filter(|_| all.next().is_none())
 }

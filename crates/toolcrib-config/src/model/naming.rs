@@ -1,4 +1,4 @@
-//! What a server's tools are called: template, transforms, and which names are legal.
+//! Names of a server's tools: template, transforms and legal names.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,57 +10,58 @@ use super::setting::{group, leaf, words};
 use crate::doc::Either;
 
 words! {
-    /// What is done with a name that model providers refuse.
+    /// The handling of names that model providers reject.
     Validity {
         /// The tool is not offered.
         Reject = "reject",
         /// Characters other than letters, digits and `_` become `-`.
         Normalize = "normalize",
-        /// The tool keeps its name and has a second, legal one for the model.
+        /// The tool keeps its name and gets a second, legal name for models.
         Alias = "alias",
         Off = "off",
     }
 }
 
 words! {
-    /// What is done with a name that is taken.
+    /// The handling of names that are already taken.
     OnCollision { SkipTool = "skip_tool", RejectServer = "reject_server", Error = "error", }
 }
 
 group! {
     /// Names and descriptions of tools.
     Naming, NamingKeys {
-        /// The name before transforms; `{server}` and `{tool}` stand for theirs.
+        /// The name before transforms; `{server}` and `{tool}` are replaced.
         template: String = "{server}__{tool}".to_string(),
-        /// The text between `{server}` and `{tool}`, where it is not the template's: `"_"` gives `{server}_{tool}`.
+        /// Replaces the template's text between `{server}` and `{tool}`: `"_"` gives `{server}_{tool}`.
         separator: Option<String> = None,
-        /// Changes of the name, in order.
+        /// Transforms of the name, in order.
         transforms: Transforms = Transforms::default(),
         validity: Validity = Validity::Alias,
         on_collision: OnCollision = OnCollision::SkipTool,
-        /// Tool versions to use where a server has several: `create_issue: v2`.
+        /// The version of a tool to use if a server has several: `create_issue: v2`.
         versions: BTreeMap<String, String> = BTreeMap::new(),
-        /// The description as it is offered; `{server}` and `{description}` stand for theirs.
+        /// Template of the description; `{server}` and `{description}` are replaced.
         description: String = "{description}".to_string(),
-        /// The description of a tool that has none; `{server}` and `{tool}` stand for theirs.
+        /// Template for tools without a description; `{server}` and `{tool}` are replaced.
         description_fallback: String = String::new(),
     }
 }
 
-/// Changes of a name, applied in order.
+/// Transforms of a name, in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Transforms(pub Vec<Transform>);
 
+/// A transform of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transform {
     Prefix(Prefix),
-    /// Always put behind the name.
+    /// Appended to the name.
     Suffix(String),
 }
 
-/// Put in front of the name: always, or in place of another start.
+/// Prepended to the name, or a replacement of its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prefix {
     Add(String),
@@ -69,46 +70,46 @@ pub enum Prefix {
 
 leaf!(Transforms);
 
-/// The most characters of a name that every provider takes.
+/// Maximum length of a name that every provider accepts.
 pub const MAX_NAME: usize = 64;
 
-/// The two names of a tool, or why it has none.
+/// The two names of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// In the registry, in calls and in logs.
+pub struct ToolNames {
+    /// The name in the registry, in calls and in logs.
     pub id: String,
-    /// What a model provider is given.
+    /// The name for model providers.
     pub model: String,
 }
 
 /// A name that cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadName {
+pub enum InvalidName {
     /// The server's own name is not legal.
     Original(String),
-    /// The name is not legal after the transforms.
+    /// The transformed name is not legal.
     Transformed(String),
 }
 
 impl Naming {
-    /// The names of a server's tool, by the server's own name for it.
-    pub fn names(&self, server: &str, tool: &str) -> Result<Names, BadName> {
+    /// Returns the names of a server's tool.
+    pub fn names(&self, server: &str, tool: &str) -> Result<ToolNames, InvalidName> {
         if self.validity == Validity::Reject && !is_legal(tool) {
-            return Err(BadName::Original(tool.to_string()));
+            return Err(InvalidName::Original(tool.to_string()));
         }
-        let id = self.transforms.apply(fill(&self.separated_template(), server, "{tool}", tool));
+        let id = self.transforms.apply(fill_template(&self.separated_template(), server, "{tool}", tool));
         match self.validity {
-            Validity::Reject if !is_legal(&id) => Err(BadName::Transformed(id)),
-            Validity::Reject | Validity::Off => Ok(Names { model: id.clone(), id }),
+            Validity::Reject if !is_legal(&id) => Err(InvalidName::Transformed(id)),
+            Validity::Reject | Validity::Off => Ok(ToolNames { model: id.clone(), id }),
             Validity::Normalize => {
                 let id = replace_illegal(&id, '-', false);
-                Ok(Names { model: shorten(id.clone()), id })
+                Ok(ToolNames { model: shorten_name(id.clone()), id })
             }
-            Validity::Alias => Ok(Names { model: shorten(replace_illegal(&id, '_', true)), id }),
+            Validity::Alias => Ok(ToolNames { model: shorten_name(replace_illegal(&id, '_', true)), id }),
         }
     }
 
-    /// The template with `separator` in place of the text between `{server}` and `{tool}`.
+    /// Returns the template with `separator` between `{server}` and `{tool}`.
     fn separated_template(&self) -> Cow<'_, str> {
         let template = Cow::from(self.template.as_str());
         let Some(separator) = &self.separator else { return template };
@@ -118,31 +119,32 @@ impl Naming {
         }
     }
 
-    /// Whether the template has a place for a separator.
-    pub(crate) fn has_place_for_separator(&self) -> bool {
+    /// Returns whether the template has a place for a separator.
+    pub(crate) fn has_separator_slot(&self) -> bool {
         separated_parts(&self.template).is_some()
     }
 
-    /// The description as it is offered.
+    /// Returns the offered description.
     pub fn description(&self, server: &str, description: &str) -> String {
-        fill(&self.description, server, "{description}", description)
+        fill_template(&self.description, server, "{description}", description)
     }
 
-    /// What stands for the description of a tool that has none.
+    /// Returns the description of a tool without one.
     pub fn description_fallback(&self, server: &str, tool: &str) -> String {
-        fill(&self.description_fallback, server, "{tool}", tool)
+        fill_template(&self.description_fallback, server, "{tool}", tool)
     }
 }
 
-impl Names {
-    /// Another legal name for the model, where a tool before this one has the same: it ends in a hash of
-    /// the id, so that it depends on nothing else. Each attempt gives another.
-    pub fn told_apart(&self, attempt: u32) -> String {
-        cut(&self.model, &format!("{attempt}:{}", self.id))
+impl ToolNames {
+    /// Returns another legal name for models, if an earlier tool has the same one. It ends in a hash of the id, so that
+    /// it depends on nothing else. Each attempt gives a different name.
+    pub fn disambiguated(&self, attempt: u32) -> String {
+        truncate_with_hash(&self.model, &format!("{attempt}:{}", self.id))
     }
 }
 
 impl Transforms {
+    /// Applies the transforms to a name.
     pub fn apply(&self, name: String) -> String {
         self.0.iter().fold(name, |name, transform| match transform {
             Transform::Suffix(suffix) => name + suffix,
@@ -154,7 +156,7 @@ impl Transforms {
     }
 }
 
-/// Whether every provider takes the name: `^[a-zA-Z0-9_-]{1,64}$`.
+/// Returns whether every provider accepts the name: `^[a-zA-Z0-9_-]{1,64}$`.
 pub fn is_legal(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(|b| is_legal_byte(b) || b == b'-')
 }
@@ -169,31 +171,31 @@ fn replace_illegal(name: &str, with: char, hyphens_stay: bool) -> String {
     if replaced.is_empty() { with.to_string() } else { replaced }
 }
 
-/// A name that is too long is cut and told apart by eight hexadecimal digits of its whole.
-fn shorten(name: String) -> String {
+/// Cuts a long name and appends eight hexadecimal digits of its hash.
+fn shorten_name(name: String) -> String {
     if name.len() <= MAX_NAME {
         return name;
     }
-    cut(&name, &name)
+    truncate_with_hash(&name, &name)
 }
 
-/// As much of a name as leaves room for eight hexadecimal digits that stand for `whole`.
-fn cut(name: &str, whole: &str) -> String {
+/// Cuts a name so that eight hexadecimal digits of the hash of `whole` fit.
+fn truncate_with_hash(name: &str, whole: &str) -> String {
     let digest = Sha256::digest(whole.as_bytes());
     let tail: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
-    // A name that nobody checked may have characters of several bytes.
+    // An unchecked name may contain multi-byte characters.
     let end = (0..=name.len().min(MAX_NAME - 9)).rev().find(|end| name.is_char_boundary(*end));
     format!("{}_{tail}", name.get(..end.unwrap_or_default()).unwrap_or_default())
 }
 
-/// The parts of a template up to `{server}` and from the next `{tool}` on.
+/// Splits a template after `{server}` and before the next `{tool}`.
 fn separated_parts(template: &str) -> Option<(&str, &str)> {
     let (before, rest) = template.split_at(template.find("{server}")? + "{server}".len());
     Some((before, rest.get(rest.find("{tool}")?..)?))
 }
 
-/// Fills a template in one pass, so that a name with braces in it is not taken for a placeholder.
-fn fill(template: &str, server: &str, own: &str, value: &str) -> String {
+/// Fills a template in one pass, so that braces in names are not taken for placeholders.
+fn fill_template(template: &str, server: &str, own: &str, value: &str) -> String {
     let mut out = String::with_capacity(template.len() + server.len() + value.len());
     let mut rest = template;
     while let Some(open) = rest.find('{') {
@@ -217,9 +219,9 @@ fn fill(template: &str, server: &str, own: &str, value: &str) -> String {
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Replacement {
-    /// Taken away from the start of the name where it stands there.
+    /// Removed from the start of the name, if present.
     remove: String,
-    /// Put in front in any case.
+    /// Prepended in any case.
     add: String,
 }
 
@@ -259,10 +261,10 @@ mod tests {
     use super::*;
 
     fn transformed(yaml: &str, name: &str) -> String {
-        crate::testing::read::<Transforms>(yaml).apply(name.to_string())
+        crate::testing::deserialize_yaml::<Transforms>(yaml).apply(name.to_string())
     }
 
-    fn names(validity: Validity, template: &str, tool: &str) -> Result<Names, BadName> {
+    fn names(validity: Validity, template: &str, tool: &str) -> Result<ToolNames, InvalidName> {
         let naming = Naming { validity, template: template.to_string(), ..Naming::default() };
         naming.names("srv", tool)
     }
@@ -313,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn dom_37_an_illegal_original_name_is_rejected() {
+    fn dom_37_illegal_original_name_is_rejected() {
         let long = "x".repeat(65);
         for bad in ["a.b", "a b", "ä", "", long.as_str()] {
-            let expected = Err(BadName::Original(bad.to_string()));
+            let expected = Err(InvalidName::Original(bad.to_string()));
             assert_eq!(names(Validity::Reject, "{tool}", bad), expected, "{bad}");
         }
         let most = "x".repeat(64);
@@ -324,20 +326,20 @@ mod tests {
     }
 
     #[test]
-    fn dom_38_a_name_that_transforms_made_illegal_is_rejected() {
+    fn dom_38_illegal_transformed_name_is_rejected() {
         for (template, tool) in
             [("ten_chars_{tool}", "y".repeat(60)), ("a:{tool}", "go".to_string())]
         {
             let bad = names(Validity::Reject, template, &tool);
-            assert!(matches!(bad, Err(BadName::Transformed(_))), "{template}: {bad:?}");
+            assert!(matches!(bad, Err(InvalidName::Transformed(_))), "{template}: {bad:?}");
         }
     }
 
     #[test]
-    fn dom_39_nothing_but_transforms_changes_a_name() {
+    fn dom_39_only_transforms_change_a_name() {
         assert_eq!(
             names(Validity::Reject, "{tool}", "get.file"),
-            Err(BadName::Original("get.file".into()))
+            Err(InvalidName::Original("get.file".into()))
         );
         assert_eq!(
             names(Validity::Reject, "{tool}", "get-file").map(|n| n.model),
@@ -346,9 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_leaves_the_id_alone_and_is_legal() {
+    fn alias_keeps_the_id_and_gives_a_legal_model_name() {
         let named = names(Validity::Alias, "{server}:{tool}", "get.user").unwrap();
-        assert_eq!(named, Names { id: "srv:get.user".into(), model: "srv_get_user".into() });
+        assert_eq!(named, ToolNames { id: "srv:get.user".into(), model: "srv_get_user".into() });
         let long = names(Validity::Alias, "{server}__{tool}", &"z".repeat(100)).unwrap();
         assert_eq!(long.model.len(), MAX_NAME);
         assert!(is_legal(&long.model));
@@ -357,18 +359,18 @@ mod tests {
     }
 
     #[test]
-    fn two_names_that_became_one_are_told_apart_by_their_ids() {
+    fn colliding_model_names_are_disambiguated_by_id() {
         let first = names(Validity::Alias, "{tool}", "a.b").unwrap();
         let second = names(Validity::Alias, "{tool}", "a:b").unwrap();
         assert_eq!(first.model, second.model);
-        let other = second.told_apart(0);
+        let other = second.disambiguated(0);
         assert!(is_legal(&other) && other.starts_with("a_b_"), "{other}");
-        assert_ne!(other, first.told_apart(0));
-        assert_ne!(other, second.told_apart(1));
+        assert_ne!(other, first.disambiguated(0));
+        assert_ne!(other, second.disambiguated(1));
         let long = names(Validity::Alias, "{tool}", &"z".repeat(64)).unwrap();
-        assert_eq!(long.told_apart(0).len(), MAX_NAME);
+        assert_eq!(long.disambiguated(0).len(), MAX_NAME);
         let odd = names(Validity::Off, "{tool}", &"ä".repeat(64)).unwrap();
-        assert!(odd.told_apart(0).starts_with(&"ä".repeat(27)));
+        assert!(odd.disambiguated(0).starts_with(&"ä".repeat(27)));
     }
 
     #[test]
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_braces_is_no_template() {
+    fn braces_in_names_are_not_placeholders() {
         assert_eq!(names(Validity::Off, "{server}/{tool}", "{server}").unwrap().id, "srv/{server}");
     }
 }

@@ -1,112 +1,113 @@
-//! Every policy of a server as an explicit value; the defaults here are the native profile.
+//! The policies of a server, each an explicit value. The defaults are the native profile.
 
 use super::auth::Auth;
 use super::choice::{Manual, Protocol};
 use super::naming::Naming;
-use super::setting::{Named, group, words};
+use super::setting::{SettingMap, group, words};
 use super::units::{Period, Size};
 
 group! {
-    /// What is to be done with a server, but for how it is reached.
+    /// All settings of a server except its transport.
     Policy, PolicyKeys {
-        /// Whether the server is started at all; a disabled one stays visible.
+        /// True if the server is started. A disabled server stays visible.
         enabled: bool = true,
-        /// What the server is for, for people.
+        /// The purpose of the server, for people.
         description: String = String::new(),
-        /// The package that the server comes from.
+        /// The package of the server.
         package: String = String::new(),
-        /// The toolset that the server's tools form; the server's id where nothing is said.
+        /// The toolset of the server's tools. Default: the server's id.
         toolset: Option<String> = None,
-        /// Whether every conversation sees the server, or only those in its working directory.
-        scope: Scope = Scope::Global,
-        /// Which era or version of the protocol is spoken.
+        /// The conversations that see the server: all, or only those in its working directory.
+        scope: ServerScope = ServerScope::Global,
+        /// The protocol era or version to use.
         protocol: Protocol = Protocol::Auto,
-        /// How a changed server is replaced.
+        /// The replacement of a changed server.
         replace: Replace = Replace::Beside,
-        /// When a change of the file is taken up.
-        reload: Reload = Reload::Watch,
-        /// What is refused as too much.
-        limits: Limits = Limits::default(),
-        /// A text that tells agents how to use the server.
+        /// The trigger for applying a changed file.
+        reload: ReloadTrigger = ReloadTrigger::Watch,
+        /// Limits on what the server may send.
+        limits: LimitPolicy = LimitPolicy::default(),
+        /// Instructions for agents on how to use the server.
         manual: Option<Manual> = None,
-        /// How the host shows itself to the server.
+        /// Credentials for the server.
         auth: Auth = Auth::None,
-        /// Agents that have credentials of their own.
-        auth_per_agent: Named<Auth> = Named::default(),
-        /// When references are resolved, and what a missing one ends.
+        /// Credentials of single agents.
+        auth_per_agent: SettingMap<Auth> = SettingMap::default(),
+        /// The time at which references are resolved, and the effect of a missing one.
         secrets: Secrets = Secrets::default(),
-        /// What is told and asked when a session begins.
+        /// The initialization of a session.
         init: Init = Init::default(),
-        /// How long is waited for what.
+        /// Timeouts.
         timeouts: Timeouts = Timeouts::default(),
-        /// Who shares a session.
-        session: Session = Session::default(),
-        /// When the server is connected and what happens when it fails.
+        /// Sessions and leases.
+        session: SessionPolicy = SessionPolicy::default(),
+        /// The time of the connection and the handling of failures.
         lifecycle: Lifecycle = Lifecycle::default(),
-        /// What the server is asked to list.
+        /// The lists that the server is asked for.
         discovery: Discovery = Discovery::default(),
-        /// Which of its tools, prompts and resources are offered.
+        /// The tools, prompts and resources to offer.
         expose: Expose = Expose::default(),
-        /// What its tools are called.
+        /// The names of its tools.
         naming: Naming = Naming::default(),
-        /// How a call is made.
-        calls: Calls = Calls::default(),
-        /// How a result is handed on.
+        /// The handling of calls.
+        calls: CallPolicy = CallPolicy::default(),
+        /// The delivery of results.
         results: Results = Results::default(),
-        /// What becomes of the tools while the server is away.
+        /// The handling of its tools while the server is unavailable.
         availability: Availability = Availability::default(),
-        /// What the server may ask of the host.
-        client: Client = Client::default(),
-        /// Who may use the server.
+        /// The requests that the server may send to the host.
+        client: ClientPolicy = ClientPolicy::default(),
+        /// The access to the server.
         access: Access = Access::default(),
     }
 }
 
 words! {
-    /// Who sees a server.
-    Scope { Global = "global", Cwd = "cwd", }
+    /// The conversations that see a server.
+    ServerScope { Global = "global", Cwd = "cwd", }
 }
 
 words! {
-    /// How a changed server is replaced.
+    /// The replacement of a changed server.
     Replace {
-        /// The old one serves until the new one is good.
+        /// The old server continues until the new one is ready.
         Beside = "beside",
-        /// The old one is stopped first, for servers that hold a port or a lock.
+        /// The old server stops first, for servers that hold a port or a lock.
         StopFirst = "stop_first",
     }
 }
 
 words! {
-    /// When a changed file is taken up.
-    Reload { Watch = "watch", PerTurn = "per_turn", Manual = "manual", }
+    /// The trigger for applying a changed file.
+    ReloadTrigger { Watch = "watch", PerTurn = "per_turn", Manual = "manual", }
 }
 
 group! {
     /// Limits on what a server may send.
-    Limits, LimitsKeys {
-        /// The largest message.
+    LimitPolicy, LimitsKeys {
+        /// Maximum message size.
         message: Size = Size::mib(64),
-        /// The most tools.
+        /// Maximum number of tools.
         tools: u32 = 10_000,
-        /// The most pages of one list.
+        /// Maximum number of pages of one list.
         pages: u32 = 100,
-        /// The deepest nesting of a message.
+        /// Maximum nesting depth of a message.
         depth: u32 = 128,
-        /// How much of its error output is kept.
+        /// Maximum size of the kept standard error.
         stderr: Size = Size::kib(64),
-        /// The most tools whose definitions are remembered (`host.pins`). Further tools are withheld under `enforce`.
+        /// Maximum number of tools whose definitions are pinned (`host.pins`). Further tools are withheld under
+        /// `enforce`.
         pins: u32 = 20_000,
     }
 }
 
 words! {
-    /// When references are resolved.
+    /// The time at which references are resolved.
     Resolve { Start = "start", Load = "load", }
 }
 
 words! {
-    /// What a missing reference ends.
+    /// The effect of a missing reference.
     OnMissing { FailServer = "fail_server", FailLoad = "fail_load", }
 }
 
@@ -119,7 +120,7 @@ group! {
 }
 
 words! {
-    /// How `init.config` reaches the server.
+    /// The delivery of `init.config` to the server.
     ConfigDelivery {
         /// As JSON in the variable `MCP_CONFIG`.
         Env = "env",
@@ -131,75 +132,76 @@ words! {
 }
 
 group! {
-    /// The opening of a session.
+    /// The initialization of a session.
     Init, InitKeys {
-        /// Free settings that are passed to the server.
-        config: super::free::Free = super::free::Free::default(),
+        /// Free-form settings that are passed to the server.
+        config: super::freeform::FreeformSettings = super::freeform::FreeformSettings::default(),
         config_delivery: ConfigDelivery = ConfigDelivery::Env,
-        /// Experimental capabilities that are declared to the server.
+        /// Experimental capabilities to declare to the server.
         client_capabilities: Vec<String> = Vec::new(),
-        /// Capabilities that the server is expected to have.
+        /// Capabilities that the server must have.
         require_server: Vec<String> = Vec::new(),
     }
 }
 
 group! {
-    /// Waiting times; zero means without limit.
+    /// Timeouts; zero means unlimited.
     Timeouts, TimeoutsKeys {
-        /// Opening the connection.
+        /// For opening the connection.
         connect: Period = Period::secs(30),
         /// From the start to the complete list of tools.
         startup: Period = Period::secs(30),
-        /// One request; progress begins it anew.
+        /// For one request; progress restarts it.
         request: Period = Period::secs(60),
-        /// One request in all, progress or not.
+        /// For one request in total, regardless of progress.
         request_max: Period = Period::secs(600),
-        /// Silence on a stream of events.
+        /// For silence on an event stream.
         sse_read: Period = Period::secs(300),
     }
 }
 
 words! {
-    /// Who shares a session.
+    /// The callers that share a session.
     SessionScope { Shared = "shared", PerConversation = "per_conversation", PerCall = "per_call", }
 }
 
 words! {
-    /// What becomes of the session in which the tools were listed.
+    /// The handling of the session that listed the tools.
     DiscoverySession {
-        /// It stays open for as long as the server is wanted.
+        /// The session stays open while the server is in use.
         Keep = "keep",
-        /// It becomes the first lease or is closed.
+        /// The session becomes the first lease or is closed.
         Ephemeral = "ephemeral",
     }
 }
 
 group! {
     /// Sessions and leases.
-    Session, SessionKeys {
+    SessionPolicy, SessionKeys {
         scope: SessionScope = SessionScope::PerConversation,
         discovery: DiscoverySession = DiscoverySession::Ephemeral,
-        /// The most calls at a time on one session; 0 means any number.
+        /// Maximum number of concurrent calls on one session; 0 means unlimited.
         max_in_flight: u32 = 0,
-        /// The most sessions at a time; 0 means any number.
+        /// Maximum number of sessions; 0 means unlimited.
         max_instances: u32 = 256,
-        /// The most sessions of one principal (a token, a user, everybody without one) at a time; 0 means any number.
+        /// Maximum number of sessions of one principal (a token, a user, or all callers without one); 0 means
+        /// unlimited.
         max_per_principal: u32 = 64,
-        /// How many calls may wait for a session.
+        /// Maximum number of calls that wait for a session.
         queue: u32 = 64,
-        /// An unused lease ends after this time; zero means never.
+        /// Idle timeout of a lease; zero disables it.
         idle: Period = Period::secs(600),
-        /// Whether a dialog is reminded to release its lease.
+        /// True if a dialog is reminded to release its lease.
         reminder: bool = true,
     }
 }
 
 words! {
-    /// When a server is connected.
+    /// The time at which a server is connected.
     Connect {
-        /// At the start; the first list waits for it.
+        /// At the start; the first list waits for the server.
         Eager = "eager",
-        /// At the start; nothing waits for it.
+        /// At the start, without waiting.
         Background = "background",
         OnFirstList = "on_first_list",
         OnFirstCall = "on_first_call",
@@ -207,23 +209,23 @@ words! {
 }
 
 group! {
-    /// How often something is tried again, and after which waits.
-    Retry, RetryKeys {
-        /// Tries after the first; 0 means none.
+    /// Retries and their delays.
+    RetryPolicy, RetryKeys {
+        /// Maximum number of retries; 0 disables retries.
         max: u32 = 5,
         initial: Period = Period::secs(1),
         max_delay: Period = Period::secs(30),
         factor: f64 = 2.0,
-        /// The share of a wait that is left to chance.
+        /// The random share of a delay.
         jitter: f64 = 0.25,
     }
 }
 
 group! {
-    /// What happens when a connection is lost.
-    Reconnect, ReconnectKeys {
+    /// The handling of a lost connection.
+    ReconnectPolicy, ReconnectKeys {
         auto: bool = true,
-        /// Whether a call or a list starts a lost server again that does not come back by itself.
+        /// True if a call or a list restarts a server that does not reconnect by itself.
         on_demand: bool = true,
         max: u32 = 5,
         initial: Period = Period::secs(1),
@@ -234,125 +236,125 @@ group! {
 }
 
 group! {
-    /// How a connection is kept under watch.
+    /// Liveness checks of a connection.
     Liveness, LivenessKeys {
-        /// How often a sign of life is asked for; zero means never.
+        /// Interval of pings; zero disables them.
         ping_every: Period = Period::ZERO,
-        /// After this time without any message the session is restarted; zero means never.
+        /// A session without any message for this time is restarted; zero disables it.
         stale_after: Period = Period::ZERO,
     }
 }
 
 group! {
-    /// The life of a connection.
+    /// The life cycle of a connection.
     Lifecycle, LifecycleKeys {
         connect: Connect = Connect::Background,
-        retry: Retry = Retry::default(),
-        reconnect: Reconnect = Reconnect::default(),
+        retry: RetryPolicy = RetryPolicy::default(),
+        reconnect: ReconnectPolicy = ReconnectPolicy::default(),
         liveness: Liveness = Liveness::default(),
-        /// After a failed connect nothing is tried for this time.
+        /// Time without further attempts after a failed connect.
         hold_off: Period = Period::ZERO,
-        /// A server that does not drain is killed after this time; `host.reload.drain_kill` where nothing is said.
+        /// A server that does not drain is killed after this time. Default: `host.reload.drain_kill`.
         drain_kill: Option<Period> = None,
     }
 }
 
 words! {
-    /// What a changed list does.
+    /// The effect of a list-changed notification.
     OnListChanged { Refresh = "refresh", MarkStale = "mark_stale", Ignore = "ignore", }
 }
 
 words! {
-    /// What becomes of a tool whose schema is no JSON Schema. It is a problem in any case.
+    /// The handling of tools whose schema is not a valid JSON Schema. It is a problem in any case.
     InvalidSchemas {
         Offer = "offer",
-        /// The tool is left out.
+        /// The tool is not offered.
         Withhold = "withhold",
-        /// The server does not start, or keeps the list that it had.
+        /// The server does not start, or keeps its previous list.
         FailServer = "fail_server",
     }
 }
 
 group! {
-    /// What the server is asked to list.
+    /// The lists that the server is asked for.
     Discovery, DiscoveryKeys {
         tools: bool = true,
         prompts: bool = true,
         resources: bool = true,
-        /// After this time a list is asked for anew; zero means never.
+        /// A list is requested again after this time; zero disables it.
         ttl: Period = Period::ZERO,
         on_list_changed: OnListChanged = OnListChanged::Refresh,
-        /// Whether a server without tools is an error.
+        /// True if a server without tools is an error.
         require_tools: bool = false,
-        /// What becomes of a tool whose schema is no JSON Schema.
+        /// The handling of tools whose schema is not a valid JSON Schema.
         invalid_schemas: InvalidSchemas = InvalidSchemas::Offer,
     }
 }
 
 words! {
-    /// How two lists of patterns decide.
+    /// The combination of the two lists of patterns.
     FilterMode {
-        /// `allow` alone offers nothing else; beside `deny` it only excepts from it.
+        /// `allow` alone excludes everything else; with `deny` it only makes exceptions.
         Dominds = "dominds",
-        /// What `deny` names is never offered.
+        /// Tools in `deny` are never offered.
         DenyWins = "deny_wins",
     }
 }
 
 group! {
-    /// Which tools are offered; patterns are of the server's own names, `*` stands for any text.
+    /// The tools to offer. Patterns apply to the server's own names; `*` matches any text.
     ToolFilter, ToolFilterKeys {
-        /// Nothing else is offered; an empty list offers nothing. Left out, there is no such limit.
+        /// Only these are offered; an empty list offers nothing. If unset, everything is offered.
         allow: Option<Vec<String>> = None,
         deny: Vec<String> = Vec::new(),
         mode: FilterMode = FilterMode::Dominds,
-        /// Capabilities that a tool needs besides: tool name to list.
+        /// Additional capabilities that a tool requires, by tool name.
         requires: std::collections::BTreeMap<String, Vec<String>> = Default::default(),
     }
 }
 
 words! {
-    /// What prompts become.
+    /// The form of prompts for agent runtimes.
     PromptsAs { Snippet = "snippet", Skill = "skill", Off = "off", }
 }
 
 words! {
-    /// What resources become.
+    /// The form of resources for agent runtimes.
     ResourcesAs { Tools = "tools", Context = "context", Off = "off", }
 }
 
 group! {
-    /// Prompts.
+    /// The prompts to offer.
     PromptFilter, PromptFilterKeys {
-        /// What an agent runtime makes of them. Clients of the gateway and the API have them as prompts, unless `off`.
+        /// The form for agent runtimes. Clients of the gateway and the API get prompts as prompts, unless `off`.
         r#as: PromptsAs = PromptsAs::Snippet,
-        /// Nothing else is offered; an empty list offers nothing. Left out, there is no such limit.
+        /// Only these are offered; an empty list offers nothing. If unset, everything is offered.
         allow: Option<Vec<String>> = None,
         deny: Vec<String> = Vec::new(),
-        /// Where given, instead of `naming.transforms`.
+        /// Replaces `naming.transforms`.
         transforms: Option<super::naming::Transforms> = None,
     }
 }
 
 group! {
-    /// Resources.
+    /// The resources to offer.
     ResourceFilter, ResourceFilterKeys {
-        /// `tools`: agents have them by the tools `list_resources` and `read_resource`, too. `context`: an agent runtime
-        /// puts them into the context. Clients of the gateway and the API have them as resources, unless `off`.
+        /// `tools`: agents also get the tools `list_resources` and `read_resource`. `context`: an agent runtime adds
+        /// them to the context. Clients of the gateway and the API get resources as resources, unless `off`.
         r#as: ResourcesAs = ResourcesAs::Context,
-        /// Nothing else is offered; an empty list offers nothing. Left out, there is no such limit.
+        /// Only these are offered; an empty list offers nothing. If unset, everything is offered.
         allow: Option<Vec<String>> = None,
         deny: Vec<String> = Vec::new(),
-        /// Media types that may be read; none means all.
+        /// Media types that may be read; an empty list means all.
         mime: Vec<String> = Vec::new(),
         max_bytes: Size = Size(64_000),
-        /// Where given, instead of `naming.transforms`.
+        /// Replaces `naming.transforms`.
         transforms: Option<super::naming::Transforms> = None,
     }
 }
 
 group! {
-    /// What is offered.
+    /// The tools, prompts and resources to offer.
     Expose, ExposeKeys {
         tools: ToolFilter = ToolFilter::default(),
         prompts: PromptFilter = PromptFilter::default(),
@@ -361,39 +363,39 @@ group! {
 }
 
 words! {
-    /// When a lost call is made again.
+    /// The condition for repeating a call after a lost connection.
     CallRetry {
         Never = "never",
-        /// Where the tool says that twice is as good as once.
+        /// If the tool is annotated as idempotent.
         IfIdempotent = "if_idempotent",
         OnConnectionLoss = "on_connection_loss",
     }
 }
 
 group! {
-    /// A memory of results: same tool, same arguments.
+    /// Cache of results, by tool and arguments.
     ResultCache, ResultCacheKeys {
-        /// Zero means none.
+        /// Lifetime of a cached result; zero disables the cache.
         ttl: Period = Period::ZERO,
     }
 }
 
 group! {
-    /// How a call is made.
-    Calls, CallsKeys {
+    /// The handling of calls.
+    CallPolicy, CallsKeys {
         retry: CallRetry = CallRetry::IfIdempotent,
-        /// Whether arguments are checked against the tool's schema before they are sent.
+        /// True if arguments are validated against the tool's schema before the call.
         validate_input: bool = false,
-        /// Whether a result that breaks the tool's output schema is an error.
+        /// True if a result that violates the tool's output schema is an error.
         validate_output: bool = false,
         cache: ResultCache = ResultCache::default(),
     }
 }
 
 words! {
-    /// The form of a result.
+    /// The format of a result.
     ResultFormat {
-        /// Raw to MCP clients, text elsewhere.
+        /// Raw for MCP clients, text elsewhere.
         Auto = "auto",
         Text = "text",
         Flatten = "flatten",
@@ -406,40 +408,40 @@ words! {
 }
 
 words! {
-    /// How a failure reaches the caller.
+    /// The delivery of a failure to the caller.
     ErrorStyle { Result = "result", Output = "output", Throw = "throw", }
 }
 
 words! {
-    /// Where the text of a failure comes from.
+    /// The source of a failure's text.
     ErrorMessage { FirstText = "first_text", Structured = "structured", }
 }
 
 group! {
-    /// How a result is handed on.
+    /// The delivery of results.
     Results, ResultsKeys {
         format: ResultFormat = ResultFormat::Auto,
         error_style: ErrorStyle = ErrorStyle::Result,
         error_message: ErrorMessage = ErrorMessage::FirstText,
-        /// A longer text is cut; 0 means never.
+        /// Longer texts are cut; 0 means unlimited.
         max_bytes: Size = Size(0),
-        /// Whether secrets that the server was given are masked in results, too. Errors are always masked.
+        /// True if the server's secrets are masked in results as well. Errors are always masked.
         mask_secrets: bool = false,
     }
 }
 
 words! {
-    /// What becomes of the tools of a server that is away.
+    /// The handling of tools of an unavailable server.
     OnUnavailable { Unregister = "unregister", Hide = "hide", Keep = "keep", }
 }
 
 words! {
-    /// What an error in the configuration ends.
+    /// The effect of a configuration error.
     OnConfigError { KeepLastGood = "keep_last_good", FailLoad = "fail_load", SkipServer = "skip_server", }
 }
 
 group! {
-    /// What becomes of the tools while the server is away.
+    /// The handling of tools while the server is unavailable.
     Availability, AvailabilityKeys {
         on_unavailable: OnUnavailable = OnUnavailable::Hide,
         /// The tools stay for this time.
@@ -449,25 +451,25 @@ group! {
 }
 
 words! {
-    /// Which folders a server is told of.
+    /// The folders that a server sees as roots.
     Roots { Off = "off", Cwd = "cwd", }
 }
 
 words! {
-    /// Whether a server may ask the host for something.
-    Offer {
+    /// The permission of a server to send a kind of request to the host.
+    FeatureAccess {
         Off = "off",
-        /// Where whoever makes the call can answer.
+        /// If the caller can answer.
         Caller = "caller",
-        /// A person is asked first.
+        /// After asking the user.
         Ask = "ask",
         On = "on",
     }
 }
 
 words! {
-    /// The least grave log message that a server is asked for.
-    LogLevel {
+    /// The lowest level of log messages that a server is asked to send.
+    ServerLogLevel {
         Debug = "debug",
         Info = "info",
         Notice = "notice",
@@ -481,17 +483,17 @@ words! {
 }
 
 group! {
-    /// What the server may ask of the host.
-    Client, ClientKeys {
+    /// The requests that the server may send to the host.
+    ClientPolicy, ClientKeys {
         roots: Roots = Roots::Cwd,
-        sampling: Offer = Offer::Caller,
-        elicitation: Offer = Offer::Caller,
-        logging: LogLevel = LogLevel::Info,
+        sampling: FeatureAccess = FeatureAccess::Caller,
+        elicitation: FeatureAccess = FeatureAccess::Caller,
+        logging: ServerLogLevel = ServerLogLevel::Info,
     }
 }
 
 words! {
-    /// What an agent needs to use a server.
+    /// The grant that an agent needs to use a server.
     Grant {
         /// A toolset or a capability of the member; the agent `default` needs none.
         Members = "members",
@@ -499,14 +501,14 @@ words! {
         Toolsets = "toolsets",
         /// `mcp_integration`, `mcp_<server>` or `mcp_<server>_<tool>`.
         Capabilities = "capabilities",
-        /// The server attached to the agent.
+        /// An attachment of the server to the agent.
         Attach = "attach",
         Open = "open",
     }
 }
 
 group! {
-    /// Who may use the server.
+    /// The access to the server.
     Access, AccessKeys {
         grant: Grant = Grant::Members,
     }

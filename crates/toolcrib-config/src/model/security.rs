@@ -1,31 +1,32 @@
-//! Security sections: which of them are invalid, and what an invalid section closes.
+//! Security sections: which are invalid, and the effect of an invalid section.
 //!
-//! Each section fails closed by itself. [`Config::keep_host_of`](super::Config::keep_host_of) replaces an invalid
-//! section by its last good version on a reload; [`close`] applies the closed values where there is none.
+//! Each section fails closed on its own. [`Config::keep_global_settings`](super::Config::keep_global_settings) replaces
+//! an invalid section by its last good version on a reload. [`close_invalid_sections`] applies the closed values if
+//! there is none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::host::{Gateway, Host, Pins};
-use crate::place::Place;
+use super::host::{GatewaySettings, HostSettings, Pins};
+use crate::source_location::SourceLocation;
 use crate::problem::Problem;
 use crate::text;
 
-/// Who may use the gateway and the API over TCP.
+/// The callers that may use the gateway and the API over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protection {
-    /// Everybody on this machine is the agent `default`.
+pub enum GatewayProtection {
+    /// Every local caller, as the agent `default`.
     #[default]
     Open,
-    /// Only principals with a token.
+    /// Principals with a token.
     Protected,
-    /// The section is invalid: nobody, until it is corrected.
+    /// No one, because the section is invalid.
     Invalid,
 }
 
-/// A part of the configuration that decides who may do what.
+/// A part of the configuration that decides about access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Section {
+pub enum SecuritySection {
     Gateway,
     Spawn,
     Network,
@@ -35,33 +36,34 @@ pub enum Section {
     Secrets,
 }
 
-/// The place of the first mistake in a section.
+/// The location of the first error in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct FaultLocation {
     pub(crate) source: Arc<str>,
-    pub(crate) place: Place,
+    pub(crate) location: SourceLocation,
 }
 
 /// The state of all security sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    pub protection: Protection,
-    pub(crate) invalid: BTreeMap<Section, Fault>,
+    /// The protection of the gateway.
+    pub protection: GatewayProtection,
+    pub(crate) invalid: BTreeMap<SecuritySection, FaultLocation>,
 }
 
-impl Section {
+impl SecuritySection {
     pub(crate) const PERMISSIONS: [Self; 3] = [Self::Spawn, Self::Network, Self::Docker];
 
-    /// Everything in `host`.
+    /// All sections in `host`.
     pub(crate) const HOST: [Self; 6] =
         [Self::Spawn, Self::Network, Self::Docker, Self::Grants, Self::Pins, Self::Secrets];
 
-    /// Everything that an unreadable native file closes. Servers of other files still start.
+    /// The sections that an unreadable native file closes. Servers of other files still start.
     pub(crate) const UNREADABLE: [Self; 6] =
         [Self::Gateway, Self::Network, Self::Docker, Self::Grants, Self::Pins, Self::Secrets];
 
-    /// The sections that a key of `host` holds.
-    pub(crate) fn of_host_key(key: &str) -> &'static [Self] {
+    /// Returns the sections in a key of `host`.
+    pub(crate) fn for_host_key(key: &str) -> &'static [Self] {
         match key {
             "permissions" => &Self::PERMISSIONS,
             "grants" => &[Self::Grants],
@@ -71,8 +73,8 @@ impl Section {
         }
     }
 
-    /// The section that a key of `host.permissions` is.
-    pub(crate) fn of_permission(key: &str) -> Option<Self> {
+    /// Returns the section of a key of `host.permissions`.
+    pub(crate) fn for_permission(key: &str) -> Option<Self> {
         match key {
             "spawn" => Some(Self::Spawn),
             "network" => Some(Self::Network),
@@ -93,12 +95,12 @@ impl Section {
         }
     }
 
-    /// The effect of the closed section.
+    /// Describes the effect of the closed section.
     fn effect(self) -> &'static str {
         match self {
             Self::Gateway => "over TCP only /healthz and /readyz are answered",
             Self::Spawn => "no process is started",
-            Self::Network => "no address is connected to",
+            Self::Network => "no connections to addresses are made",
             Self::Docker => "the Docker engine is not used",
             Self::Grants => "no agent has a grant",
             Self::Pins => "changed tool definitions are withheld (`enforce`)",
@@ -107,87 +109,88 @@ impl Section {
     }
 }
 
-/// The code of the problem of a section that is closed.
+/// Problem code of a closed section.
 pub(crate) const CLOSED: &str = "security.closed";
-/// The code of the problem of a section whose last good version stays.
+/// Problem code of a section that keeps its last good version.
 pub(crate) const KEPT: &str = "security.kept";
 
 impl Security {
-    pub fn is_invalid(&self, section: Section) -> bool {
+    /// Returns whether a section is invalid.
+    pub fn is_invalid(&self, section: SecuritySection) -> bool {
         self.invalid.contains_key(&section)
     }
 
-    pub(crate) fn mark(
+    pub(crate) fn mark_invalid(
         &mut self,
-        sections: impl IntoIterator<Item = Section>,
+        sections: impl IntoIterator<Item = SecuritySection>,
         source: &Arc<str>,
-        place: Place,
+        location: SourceLocation,
     ) {
         for section in sections {
-            self.invalid.entry(section).or_insert_with(|| Fault { source: source.clone(), place });
+            self.invalid.entry(section).or_insert_with(|| FaultLocation { source: source.clone(), location });
         }
     }
 }
 
-/// The problems of closed sections, one for each mistake.
-pub(crate) fn closed(invalid: &BTreeMap<Section, Fault>) -> Vec<Problem> {
-    let text = |sections: &[Section]| {
+/// Returns the problems of closed sections, one for each error.
+pub(crate) fn closed_problems(invalid: &BTreeMap<SecuritySection, FaultLocation>) -> Vec<Problem> {
+    let text = |sections: &[SecuritySection]| {
         let effects: Vec<&str> = sections.iter().map(|section| section.effect()).collect();
-        format!("{} invalid, so closed: {}", names(sections), effects.join("; "))
+        format!("{} invalid and therefore closed: {}", section_names(sections), effects.join("; "))
     };
-    problems(CLOSED, invalid, text)
+    section_problems(CLOSED, invalid, text)
 }
 
-/// The problems of sections whose last good version stays, one for each mistake.
-pub(crate) fn kept(invalid: &BTreeMap<Section, Fault>) -> Vec<Problem> {
-    problems(KEPT, invalid, |sections| {
-        format!("{} invalid; the last good settings stay", names(sections))
+/// Returns the problems of sections that keep their last good version, one for each error.
+pub(crate) fn kept_problems(invalid: &BTreeMap<SecuritySection, FaultLocation>) -> Vec<Problem> {
+    section_problems(KEPT, invalid, |sections| {
+        format!("{} invalid; the last good settings stay", section_names(sections))
     })
 }
 
-fn problems(
+fn section_problems(
     code: &str,
-    invalid: &BTreeMap<Section, Fault>,
-    text: impl Fn(&[Section]) -> String,
+    invalid: &BTreeMap<SecuritySection, FaultLocation>,
+    text: impl Fn(&[SecuritySection]) -> String,
 ) -> Vec<Problem> {
-    let mut faults: BTreeMap<(&str, Place), Vec<Section>> = BTreeMap::new();
+    let mut faults: BTreeMap<(&str, SourceLocation), Vec<SecuritySection>> = BTreeMap::new();
     for (section, fault) in invalid {
-        faults.entry((&fault.source, fault.place)).or_default().push(*section);
+        faults.entry((&fault.source, fault.location)).or_default().push(*section);
     }
-    let problem = |((source, place), sections): ((&str, Place), Vec<Section>)| {
-        let fix = "correct the file; its other problems say where";
+    let problem = |((source, location), sections): ((&str, SourceLocation), Vec<SecuritySection>)| {
+        let fix = "correct the file; its other problems have the locations";
         let path: Vec<&str> = sections.iter().map(|section| section.key()).collect();
-        Problem::error(code, text(&sections)).at(source, place, &path.join(",")).fix(fix)
+        Problem::error(code, text(&sections)).at(source, location, &path.join(",")).fix(fix)
     };
     faults.into_iter().map(problem).collect()
 }
 
 /// `` `gateway` is `` or `` `host.grants` and `host.pins` are ``.
-fn names(sections: &[Section]) -> String {
+fn section_names(sections: &[SecuritySection]) -> String {
     let names: Vec<&str> = sections.iter().map(|section| section.key()).collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
-    format!("{} {verb}", text::list(&names))
+    format!("{} {verb}", text::quoted_list(&names))
 }
 
-/// The protection that valid settings ask for.
-pub(crate) fn protection(gateway: &Gateway) -> Protection {
+/// Returns the protection that the gateway's settings require.
+pub(crate) fn required_protection(gateway: &GatewaySettings) -> GatewayProtection {
     match gateway.tokens.is_some() || gateway.oauth.issuer.is_some() {
-        true => Protection::Protected,
-        false => Protection::Open,
+        true => GatewayProtection::Protected,
+        false => GatewayProtection::Open,
     }
 }
 
-/// Gives the invalid sections their closed values.
-pub(crate) fn close(security: &mut Security, host: &mut Host) {
+/// Sets the closed values of invalid sections.
+pub(crate) fn close_invalid_sections(security: &mut Security, host: &mut HostSettings) {
     for section in security.invalid.keys() {
         match section {
-            Section::Gateway => security.protection = Protection::Invalid,
-            Section::Spawn => host.permissions.spawn = false,
-            Section::Network => host.permissions.network = false,
-            Section::Docker => host.permissions.docker = false,
-            Section::Pins => host.pins = Pins::Enforce,
-            // Everybody who reads these asks `is_invalid` first.
-            Section::Grants | Section::Secrets => {}
+            SecuritySection::Gateway => security.protection = GatewayProtection::Invalid,
+            SecuritySection::Spawn => host.permissions.spawn = false,
+            SecuritySection::Network => host.permissions.network = false,
+            SecuritySection::Docker => host.permissions.docker = false,
+            SecuritySection::Pins => host.pins = Pins::Enforce,
+            // Code that reads these settings checks `is_invalid` first.
+            SecuritySection::Grants | SecuritySection::Secrets => {}
         }
     }
 }

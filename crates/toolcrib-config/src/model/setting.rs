@@ -1,4 +1,4 @@
-//! How a setting is read, laid over a default, and written back; one declaration for all three.
+//! Settings: reading, overlaying on defaults and writing back, from one declaration.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use crate::doc::{At, NodeId};
 
 /// A value of the model that a file may set.
 pub trait Setting: Sized {
-    /// What a file may say of it; for a group of settings each is optional.
+    /// The form in a file. In a group of settings each key is optional.
     type Keys: DeserializeOwned + Serialize + JsonSchema;
 
-    /// Takes over what the keys say and notes where it came from.
+    /// Applies the keys and records their origins.
     fn overlay(&mut self, keys: Self::Keys, layer: &mut Layer<'_>);
 
-    /// The keys that say exactly this; nothing where leaving the key out says it.
-    fn keys(&self, show: Show) -> Option<Self::Keys>;
+    /// Returns the equivalent keys, or `None` if the key can be omitted.
+    fn keys(&self, show: SecretVisibility) -> Option<Self::Keys>;
 }
 
-/// Whether literal secrets are written out.
+/// The visibility of literal secrets in output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum SecretVisibility {
     Masked,
     Revealed,
 }
 
-/// Settings being laid over others: it knows the key path and takes down each origin.
+/// An overlay in progress: tracks the key path and records each origin.
 pub struct Layer<'a> {
     path: Vec<String>,
     node: Option<NodeId>,
@@ -46,7 +46,7 @@ impl<'a> Layer<'a> {
         Self { path: Vec::new(), node: None, record }
     }
 
-    /// Lays `keys` over `slot`, one step further down.
+    /// Overlays `keys` on the field `name`.
     pub(crate) fn field<T: Setting>(
         &mut self,
         name: &str,
@@ -56,7 +56,7 @@ impl<'a> Layer<'a> {
         let Some(At { node, value: Some(keys) }) = keys else {
             return;
         };
-        // A field that is a word of Rust is written `r#as`.
+        // A field with a reserved name is written `r#as`.
         self.path.push(name.strip_prefix("r#").unwrap_or(name).to_string());
         let outer = self.node.replace(node);
         slot.overlay(keys, self);
@@ -64,22 +64,22 @@ impl<'a> Layer<'a> {
         self.path.pop();
     }
 
-    /// A single value was taken over from here.
-    pub(crate) fn taken(&mut self) {
+    /// Records the origin of a single value.
+    pub(crate) fn record_leaf(&mut self) {
         (self.record)(&self.path.join("."), self.node);
     }
 }
 
-/// Types that are one value to a file.
+/// Implements [`Setting`] for types that are a single value in a file.
 macro_rules! leaf {
     ($($ty:ty),* $(,)?) => {$(
         impl $crate::model::setting::Setting for $ty {
             type Keys = $ty;
             fn overlay(&mut self, keys: $ty, layer: &mut $crate::model::setting::Layer<'_>) {
                 *self = keys;
-                layer.taken();
+                layer.record_leaf();
             }
-            fn keys(&self, _: $crate::model::setting::Show) -> Option<$ty> {
+            fn keys(&self, _: $crate::model::setting::SecretVisibility) -> Option<$ty> {
                 Some(self.clone())
             }
         }
@@ -90,7 +90,7 @@ pub(crate) use leaf;
 
 leaf!(bool, u32, u64, f64, String, Vec<String>, BTreeMap<String, String>, BTreeMap<String, Vec<String>>);
 
-/// A setting that a file gives whole or not at all.
+/// A setting that a file sets as a whole.
 pub trait Leaf: Setting<Keys = Self> {}
 
 impl<T: Leaf> Setting for Option<T>
@@ -101,19 +101,19 @@ where
 
     fn overlay(&mut self, keys: T, layer: &mut Layer<'_>) {
         *self = Some(keys);
-        layer.taken();
+        layer.record_leaf();
     }
 
-    fn keys(&self, show: Show) -> Option<T> {
+    fn keys(&self, show: SecretVisibility) -> Option<T> {
         self.as_ref().and_then(|value| value.keys(show))
     }
 }
 
-/// Named settings: what a later layer says of one name leaves the others alone.
+/// Settings by name. A later layer changes only the names that it contains.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Named<T>(pub BTreeMap<String, T>);
+pub struct SettingMap<T>(pub BTreeMap<String, T>);
 
-impl<T> std::ops::Deref for Named<T> {
+impl<T> std::ops::Deref for SettingMap<T> {
     type Target = BTreeMap<String, T>;
 
     fn deref(&self) -> &Self::Target {
@@ -121,7 +121,7 @@ impl<T> std::ops::Deref for Named<T> {
     }
 }
 
-impl<T: Setting + Default> Setting for Named<T> {
+impl<T: Setting + Default> Setting for SettingMap<T> {
     type Keys = IndexMap<String, At<T::Keys>>;
 
     fn overlay(&mut self, keys: Self::Keys, layer: &mut Layer<'_>) {
@@ -130,24 +130,24 @@ impl<T: Setting + Default> Setting for Named<T> {
         }
     }
 
-    fn keys(&self, show: Show) -> Option<Self::Keys> {
+    fn keys(&self, show: SecretVisibility) -> Option<Self::Keys> {
         let keys: IndexMap<_, _> = self
             .0
             .iter()
-            .filter_map(|(name, value)| Some((name.clone(), At::unplaced(value.keys(show)?))))
+            .filter_map(|(name, value)| Some((name.clone(), At::without_location(value.keys(show)?))))
             .collect();
         Some(keys).filter(|keys| !keys.is_empty())
     }
 }
 
 impl<T> At<T> {
-    /// A value that comes from no file.
-    pub(crate) fn unplaced(value: T) -> Self {
+    /// Wraps a value that is in no file.
+    pub(crate) fn without_location(value: T) -> Self {
         Self::new(NodeId::NOWHERE, value)
     }
 }
 
-/// A group of settings: the model's struct with its native defaults, and the keys that may set it.
+/// Declares a group of settings: the model struct with its native defaults, and the struct of its keys.
 macro_rules! group {
     (
         $(#[$doc:meta])*
@@ -180,9 +180,10 @@ macro_rules! group {
         }
 
         impl $keys {
+            /// The names of the keys.
             pub const NAMES: &'static [&'static str] = &[$( stringify!($field), )*];
 
-            /// These keys, and `under` where they say nothing.
+            /// Merges two sets of keys; `self` takes precedence over `under`.
             #[must_use]
             pub fn or(self, under: Self) -> Self {
                 Self { $( $field: self.$field.or(under.$field), )* }
@@ -196,10 +197,10 @@ macro_rules! group {
                 $( layer.field(stringify!($field), &mut self.$field, keys.$field); )*
             }
 
-            fn keys(&self, show: $crate::model::setting::Show) -> Option<$keys> {
+            fn keys(&self, show: $crate::model::setting::SecretVisibility) -> Option<$keys> {
                 Some($keys {
                     $( $field: $crate::model::setting::Setting::keys(&self.$field, show)
-                        .map($crate::doc::At::unplaced), )*
+                        .map($crate::doc::At::without_location), )*
                 })
             }
         }
@@ -207,7 +208,7 @@ macro_rules! group {
 }
 pub(crate) use group;
 
-/// A choice among words.
+/// Declares an enum of keywords.
 macro_rules! words {
     (
         $(#[$doc:meta])*
@@ -220,12 +221,15 @@ macro_rules! words {
         }
 
         impl $name {
+            /// The keywords of all variants.
             pub const WORDS: &'static [&'static str] = &[$( $word, )*];
 
+            /// Returns the keyword.
             pub fn as_str(self) -> &'static str {
                 match self { $( Self::$variant => $word, )* }
             }
 
+            /// Returns the variant of a keyword.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $( $word => Some(Self::$variant), )* _ => None }
             }
@@ -272,8 +276,8 @@ macro_rules! words {
 pub(crate) use words;
 
 pub(crate) fn no_such_word(word: &str, words: &[&str]) -> String {
-    let near = crate::text::nearest(word, words)
+    let near = crate::text::nearest_word(word, words)
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
-    format!("expected one of {}, found {}{near}", crate::text::list(words), crate::text::word(word))
+    format!("expected one of {}, found {}{near}", crate::text::quoted_list(words), crate::text::quote_word(word))
 }

@@ -1,17 +1,17 @@
-//! How a server is reached.
+//! Transports of a server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{AnyOf, Inherit};
-use super::setting::{Layer, Leaf, Named, Setting, Show, group, leaf, words};
+use super::choice::{AllowList, InheritedEnv};
+use super::setting::{Layer, Leaf, SettingMap, Setting, SecretVisibility, group, leaf, words};
 use crate::doc::At;
-use crate::sensitive::masked_args;
-use crate::value::{Hidden, Reference, Value};
+use crate::secret_detection::mask_args;
+use crate::value::{SecretString, Reference, Value};
 
-/// How a server is reached, with everything that this way needs and nothing else.
+/// The transport of a server, with exactly the settings that it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transport {
     Stdio(Stdio),
@@ -21,107 +21,113 @@ pub enum Transport {
     DockerExec(DockerExec),
 }
 
-/// A child process that speaks on its standard streams.
+/// A child process with the protocol on its standard streams.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stdio {
-    pub command: Plain,
-    pub args: Vec<Plain>,
-    pub cwd: Option<Plain>,
+    pub command: DisplayValue,
+    pub args: Vec<DisplayValue>,
+    pub cwd: Option<DisplayValue>,
     pub encoding: String,
-    pub framing: Framing,
-    pub allow_commands: AnyOf,
-    pub env: Env,
+    pub framing: FramingMode,
+    pub allow_commands: AllowList,
+    pub env: ProcessEnv,
 }
 
-/// A server at an address.
+/// A server at a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remote {
-    pub url: Plain,
+    pub url: DisplayValue,
     pub headers: BTreeMap<String, Value>,
     pub url_policy: UrlPolicy,
 }
 
+/// A server over Streamable HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamableHttp {
     pub remote: Remote,
-    /// A session that was opened elsewhere.
+    /// An existing session to resume.
     pub session_id: Option<Value>,
     pub terminate_on_close: bool,
 }
 
-/// A process in a container, reached through the Docker engine.
+/// A process in a container, started through the Docker engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DockerExec {
-    pub target: Container,
-    pub command: Plain,
-    pub args: Vec<Plain>,
-    /// The shell that runs the command as one text; without one the command is run as it is.
+    pub target: ContainerTarget,
+    pub command: DisplayValue,
+    pub args: Vec<DisplayValue>,
+    /// The shell that runs the command as one text. Without a shell the command runs directly.
     pub shell: Option<String>,
-    pub workdir: Option<Plain>,
-    /// The engine's address; the usual one where nothing is said.
-    pub endpoint: Option<Plain>,
+    pub workdir: Option<DisplayValue>,
+    /// The engine's address, or `None` for the default.
+    pub endpoint: Option<DisplayValue>,
     pub keep_container: bool,
-    pub framing: Framing,
-    pub env: Env,
+    pub framing: FramingMode,
+    pub env: ProcessEnv,
 }
 
+/// The container of a server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Container {
-    Existing(Plain),
-    FromImage(Plain),
+pub enum ContainerTarget {
+    /// An existing container by name or id.
+    Existing(DisplayValue),
+    /// A container to create from an image.
+    FromImage(DisplayValue),
 }
 
-/// The variables of a process: what is inherited, then the file's, then what is set.
+/// The variables of a process. Inherited variables come first, then those of the file, then `set`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Env {
-    pub inherit: Inherit,
+pub struct ProcessEnv {
+    pub inherit: InheritedEnv,
     pub file: Option<EnvFile>,
     pub unset: Vec<String>,
     pub set: BTreeMap<String, Value>,
 }
 
-/// A file of variables and what it held when the configuration was read.
+/// An environment file with its content at compile time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvFile {
     pub path: PathBuf,
-    pub values: Vec<(String, Hidden)>,
+    pub values: Vec<(String, SecretString)>,
 }
 
-/// A value that is shown: a command, an argument, an address. Secrets that are written in it are masked.
+/// A displayed value: a command, an argument or a URL. Literal secrets in it are masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
-pub struct Plain(pub Value);
+#[schemars(rename = "Plain")]
+pub struct DisplayValue(pub Value);
 
-impl Plain {
+impl DisplayValue {
+    /// Returns a literal value.
     pub fn literal(text: impl Into<String>) -> Self {
         Self(Value::literal(text))
     }
 
-    /// The text as the native format writes it.
-    pub fn shown(&self) -> String {
+    /// Returns the text in native syntax.
+    pub fn display_text(&self) -> String {
         self.0.as_literal().map_or_else(|| self.0.native_text(), str::to_string)
     }
 }
 
-leaf!(Plain, Vec<Plain>);
+leaf!(DisplayValue, Vec<DisplayValue>);
 
 impl Setting for Value {
     type Keys = Self;
 
     fn overlay(&mut self, keys: Self, layer: &mut Layer<'_>) {
         *self = keys;
-        layer.taken();
+        layer.record_leaf();
     }
 
-    fn keys(&self, show: Show) -> Option<Self> {
-        Some(if show == Show::Masked { self.masked() } else { self.clone() })
+    fn keys(&self, show: SecretVisibility) -> Option<Self> {
+        Some(if show == SecretVisibility::Masked { self.masked() } else { self.clone() })
     }
 }
 
 impl Leaf for Value {}
 
 words! {
-    /// The ways to reach a server.
+    /// Kinds of transports.
     TransportKind {
         Stdio = "stdio",
         StreamableHttp = "streamable_http",
@@ -132,74 +138,75 @@ words! {
 }
 
 words! {
-    /// How messages are told apart on a stream that is written to; on reading both are understood.
-    Framing { Auto = "auto", Newline = "newline", ContentLength = "content_length", }
+    /// The framing of messages that are sent. Both framings are accepted from the server.
+    FramingMode { Auto = "auto", Newline = "newline", ContentLength = "content_length", }
 }
 
 words! {
-    /// Which addresses are accepted.
+    /// The accepted URLs.
     UrlPolicy { Any = "any", HttpsOrLoopback = "https_or_loopback", }
 }
 
 group! {
     /// The variables of a server's process.
     EnvSettings, EnvKeys {
-        /// Which of the host's variables the server sees.
-        inherit: Inherit = Inherit::Minimal,
+        /// The host's variables that the server inherits.
+        inherit: InheritedEnv = InheritedEnv::Minimal,
         /// A `.env` file, relative to the configuration's folder.
         file: Option<String> = None,
-        /// Variables that are taken away.
+        /// Variables to remove.
         unset: Vec<String> = Vec::new(),
-        /// Variables that are set.
-        set: Named<Value> = Named::default(),
+        /// Variables to set.
+        set: SettingMap<Value> = SettingMap::default(),
     }
 }
 
 group! {
-    /// How a server is reached; which keys apply depends on the kind.
+    /// The transport of a server. The kind decides which keys apply.
     TransportSettings, TransportKeys {
-        /// What kind of transport; it follows from `command`, `url` or `docker` where nothing is said.
+        /// The kind of transport. Default: derived from `command`, `url` or `docker`.
         kind: Option<TransportKind> = None,
         /// stdio, docker_exec: the program.
-        command: Option<Plain> = None,
-        /// stdio, docker_exec: its arguments; no shell reads them.
-        args: Vec<Plain> = Vec::new(),
+        command: Option<DisplayValue> = None,
+        /// stdio, docker_exec: the arguments; no shell interprets them.
+        args: Vec<DisplayValue> = Vec::new(),
         /// stdio: the working directory, relative to the configuration's folder.
-        cwd: Option<Plain> = None,
-        /// stdio: the encoding of the streams.
+        cwd: Option<DisplayValue> = None,
+        /// stdio: the text encoding of the streams.
         encoding: String = "utf-8".to_string(),
-        /// stdio, docker_exec: how messages are told apart.
-        framing: Framing = Framing::Auto,
-        /// stdio: the only commands that may be run.
-        allow_commands: AnyOf = AnyOf::Any,
-        /// stdio, docker_exec: variables.
+        /// stdio, docker_exec: the framing of messages.
+        framing: FramingMode = FramingMode::Auto,
+        /// stdio: the only allowed commands.
+        allow_commands: AllowList = AllowList::Any,
+        /// stdio, docker_exec: environment variables.
         env: EnvSettings = EnvSettings::default(),
-        /// http kinds: the address.
-        url: Option<Plain> = None,
+        /// http kinds: the URL.
+        url: Option<DisplayValue> = None,
         /// http kinds: headers of every request.
-        headers: Named<Value> = Named::default(),
-        /// streamable_http: the session to go on with.
+        headers: SettingMap<Value> = SettingMap::default(),
+        /// streamable_http: the session to resume.
         session_id: Option<Value> = None,
-        /// streamable_http: whether the session is ended on the server when it is closed here.
+        /// streamable_http: whether closing the session also deletes it on the server.
         terminate_on_close: bool = true,
-        /// http kinds: which addresses are accepted.
+        /// http kinds: the accepted URLs.
         url_policy: UrlPolicy = UrlPolicy::Any,
-        /// docker_exec: the image of a container that is made for the server.
-        image: Option<Plain> = None,
-        /// docker_exec: a container that is there already.
-        container: Option<Plain> = None,
+        /// docker_exec: the image of a container to create for the server.
+        image: Option<DisplayValue> = None,
+        /// docker_exec: an existing container.
+        container: Option<DisplayValue> = None,
         /// docker_exec: the engine's address.
-        endpoint: Option<Plain> = None,
+        endpoint: Option<DisplayValue> = None,
         /// docker_exec: the working directory in the container.
-        workdir: Option<Plain> = None,
+        workdir: Option<DisplayValue> = None,
         /// docker_exec: a shell that runs the command, for example `sh -lc`.
         shell: Option<String> = None,
-        /// docker_exec: whether a container made for the server outlives it.
+        /// docker_exec: whether a container created for the server outlives it.
         keep_container: bool = false,
     }
 }
 
 impl Transport {
+    /// Returns the kind of transport.
     pub fn kind(&self) -> TransportKind {
         match self {
             Self::Stdio(_) => TransportKind::Stdio,
@@ -210,8 +217,8 @@ impl Transport {
         }
     }
 
-    /// The variables, where there is a process to have them.
-    pub fn env(&self) -> Option<&Env> {
+    /// Returns the variables, if the transport starts a process.
+    pub fn env(&self) -> Option<&ProcessEnv> {
         match self {
             Self::Stdio(stdio) => Some(&stdio.env),
             Self::DockerExec(docker) => Some(&docker.env),
@@ -219,6 +226,7 @@ impl Transport {
         }
     }
 
+    /// Returns the remote settings of a transport with a URL.
     pub fn remote(&self) -> Option<&Remote> {
         match self {
             Self::StreamableHttp(http) => Some(&http.remote),
@@ -227,7 +235,7 @@ impl Transport {
         }
     }
 
-    /// Every value that has to be resolved before the server can be reached.
+    /// Returns every value that must be resolved before the server can be reached.
     pub fn values(&self) -> Vec<&Value> {
         let mut values: Vec<&Value> = Vec::new();
         match self {
@@ -236,7 +244,7 @@ impl Transport {
                 values.extend(stdio.args.iter().chain(&stdio.cwd).map(|p| &p.0));
             }
             Self::DockerExec(docker) => {
-                let (Container::Existing(name) | Container::FromImage(name)) = &docker.target;
+                let (ContainerTarget::Existing(name) | ContainerTarget::FromImage(name)) = &docker.target;
                 values.extend([&name.0, &docker.command.0]);
                 values.extend(
                     docker.args.iter().chain(&docker.workdir).chain(&docker.endpoint).map(|p| &p.0),
@@ -250,80 +258,79 @@ impl Transport {
         values
     }
 
-    /// The native keys that say exactly this.
-    pub(crate) fn keys(&self, show: Show) -> TransportKeys {
-        let mut keys = TransportKeys { kind: at(Some(self.kind())), ..TransportKeys::default() };
+    /// Returns the equivalent native keys.
+    pub(crate) fn keys(&self, show: SecretVisibility) -> TransportKeys {
+        let mut keys = TransportKeys { kind: unlocated(Some(self.kind())), ..TransportKeys::default() };
         match self {
             Self::Stdio(stdio) => {
-                keys.command = at(Some(shown(&stdio.command, show)));
-                keys.args = at(Some(shown_args(&stdio.args, show)));
-                keys.cwd = at(stdio.cwd.clone());
-                keys.encoding = at(Some(stdio.encoding.clone()));
-                keys.framing = at(Some(stdio.framing));
-                keys.allow_commands = at(Some(stdio.allow_commands.clone()));
-                keys.env = at(Some(stdio.env.keys(show)));
+                keys.command = unlocated(Some(visible_value(&stdio.command, show)));
+                keys.args = unlocated(Some(visible_args(&stdio.args, show)));
+                keys.cwd = unlocated(stdio.cwd.clone());
+                keys.encoding = unlocated(Some(stdio.encoding.clone()));
+                keys.framing = unlocated(Some(stdio.framing));
+                keys.allow_commands = unlocated(Some(stdio.allow_commands.clone()));
+                keys.env = unlocated(Some(stdio.env.keys(show)));
             }
             Self::StreamableHttp(http) => {
-                http.remote.fill(&mut keys, show);
-                keys.session_id = at(http.session_id.as_ref().and_then(|id| id.keys(show)));
-                keys.terminate_on_close = at(Some(http.terminate_on_close));
+                http.remote.fill_keys(&mut keys, show);
+                keys.session_id = unlocated(http.session_id.as_ref().and_then(|id| id.keys(show)));
+                keys.terminate_on_close = unlocated(Some(http.terminate_on_close));
             }
-            Self::Sse(remote) | Self::WebSocket(remote) => remote.fill(&mut keys, show),
-            Self::DockerExec(docker) => docker.fill(&mut keys, show),
+            Self::Sse(remote) | Self::WebSocket(remote) => remote.fill_keys(&mut keys, show),
+            Self::DockerExec(docker) => docker.fill_keys(&mut keys, show),
         }
         keys
     }
 }
 
-fn shown(plain: &Plain, show: Show) -> Plain {
-    if show == Show::Masked { plain.masked() } else { plain.clone() }
+fn visible_value(plain: &DisplayValue, show: SecretVisibility) -> DisplayValue {
+    if show == SecretVisibility::Masked { plain.masked() } else { plain.clone() }
 }
 
-fn shown_args(args: &[Plain], show: Show) -> Vec<Plain> {
-    if show == Show::Masked { masked_args(args) } else { args.to_vec() }
+fn visible_args(args: &[DisplayValue], show: SecretVisibility) -> Vec<DisplayValue> {
+    if show == SecretVisibility::Masked { mask_args(args) } else { args.to_vec() }
 }
 
-fn at<T>(value: Option<T>) -> Option<At<T>> {
-    value.map(At::unplaced)
+fn unlocated<T>(value: Option<T>) -> Option<At<T>> {
+    value.map(At::without_location)
 }
 
 impl Remote {
-    fn fill(&self, keys: &mut TransportKeys, show: Show) {
-        keys.url = at(Some(shown(&self.url, show)));
-        keys.headers = at(Named(self.headers.clone()).keys(show));
-        keys.url_policy = at(Some(self.url_policy));
+    fn fill_keys(&self, keys: &mut TransportKeys, show: SecretVisibility) {
+        keys.url = unlocated(Some(visible_value(&self.url, show)));
+        keys.headers = unlocated(SettingMap(self.headers.clone()).keys(show));
+        keys.url_policy = unlocated(Some(self.url_policy));
     }
 }
 
 impl DockerExec {
-    fn fill(&self, keys: &mut TransportKeys, show: Show) {
+    fn fill_keys(&self, keys: &mut TransportKeys, show: SecretVisibility) {
         match &self.target {
-            Container::Existing(name) => keys.container = at(Some(name.clone())),
-            Container::FromImage(image) => keys.image = at(Some(image.clone())),
+            ContainerTarget::Existing(name) => keys.container = unlocated(Some(name.clone())),
+            ContainerTarget::FromImage(image) => keys.image = unlocated(Some(image.clone())),
         }
-        keys.command = at(Some(shown(&self.command, show)));
-        keys.args = at(Some(shown_args(&self.args, show)));
-        keys.shell = at(self.shell.clone());
-        keys.workdir = at(self.workdir.clone());
-        keys.endpoint = at(self.endpoint.as_ref().map(|it| shown(it, show)));
-        keys.keep_container = at(Some(self.keep_container));
-        keys.framing = at(Some(self.framing));
-        keys.env = at(Some(self.env.keys(show)));
+        keys.command = unlocated(Some(visible_value(&self.command, show)));
+        keys.args = unlocated(Some(visible_args(&self.args, show)));
+        keys.shell = unlocated(self.shell.clone());
+        keys.workdir = unlocated(self.workdir.clone());
+        keys.endpoint = unlocated(self.endpoint.as_ref().map(|it| visible_value(it, show)));
+        keys.keep_container = unlocated(Some(self.keep_container));
+        keys.framing = unlocated(Some(self.framing));
+        keys.env = unlocated(Some(self.env.keys(show)));
     }
 }
 
-impl Env {
-    /// The variables of the process: the host's that it may see, the file's over them, and over
-    /// both what is set.
+impl ProcessEnv {
+    /// Returns the variables of the process: inherited ones, overridden by the file, overridden by `set`.
     pub fn variables(
         &self,
         host: impl IntoIterator<Item = (String, String)>,
         find: &dyn Fn(&Reference) -> Option<String>,
-    ) -> Result<BTreeMap<String, Hidden>, Reference> {
-        let mut all: BTreeMap<String, Hidden> = host
+    ) -> Result<BTreeMap<String, SecretString>, Reference> {
+        let mut all: BTreeMap<String, SecretString> = host
             .into_iter()
-            .filter(|(name, _)| self.inherit.admits(name))
-            .map(|(name, value)| (name, Hidden::new(value)))
+            .filter(|(name, _)| self.inherit.allows(name))
+            .map(|(name, value)| (name, SecretString::new(value)))
             .collect();
         all.extend(self.file.iter().flat_map(|file| file.values.iter().cloned()));
         all.retain(|name, _| !self.unset.contains(name));
@@ -333,12 +340,12 @@ impl Env {
         Ok(all)
     }
 
-    fn keys(&self, show: Show) -> EnvKeys {
+    fn keys(&self, show: SecretVisibility) -> EnvKeys {
         EnvKeys {
-            inherit: at(Some(self.inherit.clone())),
-            file: at(self.file.as_ref().map(|file| file.path.display().to_string())),
-            unset: at(Some(self.unset.clone())),
-            set: at(Named(self.set.clone()).keys(show)),
+            inherit: unlocated(Some(self.inherit.clone())),
+            file: unlocated(self.file.as_ref().map(|file| file.path.display().to_string())),
+            unset: unlocated(Some(self.unset.clone())),
+            set: unlocated(SettingMap(self.set.clone()).keys(show)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lengths of time and sizes, as people write them.
+//! Durations and sizes in their written form.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::setting::leaf;
 
-/// A length of time: `1500ms`, `30s`, `10m`, `2h`.
+/// A duration: `1500ms`, `30s`, `10m`, `2h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Period(pub Duration);
 
@@ -17,17 +17,20 @@ pub struct Period(pub Duration);
 pub struct Size(pub u64);
 
 impl Period {
+    /// The duration zero.
     pub const ZERO: Self = Self(Duration::ZERO);
 
+    /// Returns a duration in seconds.
     pub const fn secs(secs: u64) -> Self {
         Self(Duration::from_secs(secs))
     }
 
+    /// Returns a duration in milliseconds.
     pub const fn millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
     }
 
-    /// Reads a number with a unit; several may follow each other: `1m30s`.
+    /// Parses numbers with units, such as `1m30s`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut total = Duration::ZERO;
         let mut rest = text.trim();
@@ -52,21 +55,24 @@ impl Period {
         Some(Self(total))
     }
 
-    /// Seconds, whole or not, as other formats count; negative and absurd ones are refused.
+    /// Converts seconds with a fraction, as other formats write them. Returns `None` for negative and too large values.
     pub fn from_secs_f64(secs: f64) -> Option<Self> {
         Duration::try_from_secs_f64(secs).ok().map(Self)
     }
 }
 
 impl Size {
+    /// Returns a size in KiB.
     pub const fn kib(n: u64) -> Self {
         Self(n << 10)
     }
 
+    /// Returns a size in MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
 
+    /// Parses a number with an optional unit, such as `64MiB`.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Ok(bytes) = text.parse() {
@@ -88,7 +94,7 @@ impl Size {
     }
 }
 
-/// The number, its unit, and what follows.
+/// Splits off a number and its unit.
 fn split_unit(text: &str) -> Option<(&str, &str, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).filter(|end| *end > 0)?;
     let (number, rest) = text.split_at(end);
@@ -141,7 +147,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Serde and schema of a type that is text in a file.
+/// Implements serde and the schema for a type that is text in a file.
 macro_rules! written_as_text {
     ($ty:ident, $what:literal, $schema:tt) => {
         impl<'de> Deserialize<'de> for $ty {
@@ -150,7 +156,7 @@ macro_rules! written_as_text {
                 Self::parse(&text).ok_or_else(|| {
                     D::Error::custom(format!(
                         concat!("expected ", $what, ", found {}"),
-                        crate::text::word(&text)
+                        crate::text::quote_word(&text)
                     ))
                 })
             }
@@ -178,7 +184,7 @@ macro_rules! written_as_text {
 
 written_as_text!(Period, "a time with its unit, for example `30s` or `1500ms`", {
     "type": "string",
-    "description": "A length of time: `1500ms`, `30s`, `10m`, `1m30s`.",
+    "description": "A duration: `1500ms`, `30s`, `10m`, `1m30s`.",
     "pattern": "^([0-9.]+ *(ns|us|µs|ms|s|m|min|h|d) *)+$"
 });
 written_as_text!(Size, "a size, for example `64MiB`", {
@@ -191,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn periods_read_as_people_write_them() {
+    fn periods_parse_common_forms() {
         for (text, millis) in [
             ("30s", 30_000),
             ("1500ms", 1500),
@@ -209,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_read_as_people_write_them() {
+    fn sizes_parse_common_forms() {
         for (text, bytes) in [
             ("64MiB", 64 << 20),
             ("4096", 4096),
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back() {
+    fn displayed_units_parse_back() {
         for period in [
             Period::ZERO,
             Period::secs(90),

@@ -1,32 +1,32 @@
-//! The files of Claude, VS Code, Cursor, Codex and Gemini CLI.
+//! Strategies for the files of Claude, VS Code, Cursor, Codex and Gemini CLI.
 
 use proptest::prelude::*;
 use serde_json::json;
 use toolcrib_config::Dialect;
 
-use super::{Files, Secrets, Tree, by_id, flag, list, millis, object, one, text, texts, words};
+use super::{GeneratedFiles, SecretTexts, JsonStrategy, by_id, flag, list, millis, object, single_file, text, texts, one_of};
 
-pub(super) fn files(secrets: Secrets) -> Vec<BoxedStrategy<Files>> {
+pub(super) fn files(secrets: SecretTexts) -> Vec<BoxedStrategy<GeneratedFiles>> {
     vec![
-        one(Dialect::Claude, ".mcp.json", under("mcpServers", claude(secrets))),
-        one(Dialect::Claude, "claude_desktop_config.json", under("mcpServers", claude(secrets))),
-        one(Dialect::VsCode, ".vscode/mcp.json", vscode(secrets)),
-        one(Dialect::Cursor, ".cursor/mcp.json", under("mcpServers", cursor(secrets))),
-        one(Dialect::Codex, ".codex/config.toml", under("mcp_servers", codex(secrets))),
-        one(Dialect::Gemini, ".gemini/settings.json", gemini(secrets)),
+        single_file(Dialect::Claude, ".mcp.json", servers_under("mcpServers", claude(secrets))),
+        single_file(Dialect::Claude, "claude_desktop_config.json", servers_under("mcpServers", claude(secrets))),
+        single_file(Dialect::VsCode, ".vscode/mcp.json", vscode(secrets)),
+        single_file(Dialect::Cursor, ".cursor/mcp.json", servers_under("mcpServers", cursor(secrets))),
+        single_file(Dialect::Codex, ".codex/config.toml", servers_under("mcp_servers", codex(secrets))),
+        single_file(Dialect::Gemini, ".gemini/settings.json", gemini(secrets)),
     ]
 }
 
-fn under(key: &'static str, entry: Tree) -> Tree {
+fn servers_under(key: &'static str, entry: JsonStrategy) -> JsonStrategy {
     object(vec![(key, by_id(entry))], vec![])
 }
 
-type Fields = Vec<(&'static str, Tree)>;
+type Fields = Vec<(&'static str, JsonStrategy)>;
 
-/// An entry with a command or one with an address, and what both may have.
-fn entry(stdio: Fields, remote: Fields, common: impl Fn() -> Fields) -> Tree {
-    let command = prop_oneof![3 => words(&["npx", "x", "${X}/bin"]), 1 => text()].boxed();
-    let url = words(&["https://x/y", "http://x:1/${X}", "https://x/${X:-d}"]);
+/// An entry with a command or a URL, and the keys of both.
+fn entry(stdio: Fields, remote: Fields, common: impl Fn() -> Fields) -> JsonStrategy {
+    let command = prop_oneof![3 => one_of(&["npx", "x", "${X}/bin"]), 1 => text()].boxed();
+    let url = one_of(&["https://x/y", "http://x:1/${X}", "https://x/${X:-d}"]);
     prop_oneof![
         object(vec![("command", command)], [common(), stdio].concat()),
         object(vec![("url", url)], [common(), remote].concat()),
@@ -34,24 +34,24 @@ fn entry(stdio: Fields, remote: Fields, common: impl Fn() -> Fields) -> Tree {
     .boxed()
 }
 
-/// Variables, of which `null` takes one away.
-fn variables(secrets: Secrets) -> Tree {
+/// Variables; `null` unsets one.
+fn variables(secrets: SecretTexts) -> JsonStrategy {
     let value = prop_oneof![6 => secrets.text(), 1 => Just(json!(null)), 1 => Just(json!(1.5)), 1 => flag()];
     secrets.map_of(value.boxed())
 }
 
-fn client(secrets: Secrets) -> Tree {
+fn client(secrets: SecretTexts) -> JsonStrategy {
     object(
         vec![],
         vec![("clientId", text()), ("clientSecret", secrets.text()), ("scopes", texts())],
     )
 }
 
-fn claude(secrets: Secrets) -> Tree {
+fn claude(secrets: SecretTexts) -> JsonStrategy {
     let oauth = object(vec![], vec![("clientId", text()), ("scopes", text())]);
     entry(
-        vec![("type", words(&["stdio"])), ("args", texts()), ("env", variables(secrets))],
-        vec![("type", words(&["http", "sse"])), ("headers", secrets.texts()), ("oauth", oauth)],
+        vec![("type", one_of(&["stdio"])), ("args", texts()), ("env", variables(secrets))],
+        vec![("type", one_of(&["http", "sse"])), ("headers", secrets.texts()), ("oauth", oauth)],
         || {
             vec![
                 ("timeout", millis()),
@@ -62,17 +62,17 @@ fn claude(secrets: Secrets) -> Tree {
     )
 }
 
-fn vscode(secrets: Secrets) -> Tree {
+fn vscode(secrets: SecretTexts) -> JsonStrategy {
     let servers = entry(
         vec![
-            ("type", words(&["stdio"])),
+            ("type", one_of(&["stdio"])),
             ("args", texts()),
-            ("cwd", words(&["docs", "${workspaceFolder}", "${X}"])),
+            ("cwd", one_of(&["docs", "${workspaceFolder}", "${X}"])),
             ("env", variables(secrets)),
-            ("envFile", words(&["${workspaceFolder}/.env"])),
+            ("envFile", one_of(&["${workspaceFolder}/.env"])),
         ],
         vec![
-            ("type", words(&["http", "sse"])),
+            ("type", one_of(&["http", "sse"])),
             ("headers", secrets.texts()),
             ("oauth", client(secrets)),
         ],
@@ -80,14 +80,14 @@ fn vscode(secrets: Secrets) -> Tree {
     );
     let input = |id: &'static str| {
         object(
-            vec![("type", words(&["promptString", "pickString"])), ("id", Just(json!(id)).boxed())],
+            vec![("type", one_of(&["promptString", "pickString"])), ("id", Just(json!(id)).boxed())],
             vec![("description", text()), ("options", texts())],
         )
     };
     let password = object(
         vec![
-            ("type", words(&["promptString"])),
-            ("id", words(&["key"])),
+            ("type", one_of(&["promptString"])),
+            ("id", one_of(&["key"])),
             ("password", Just(json!(true)).boxed()),
         ],
         vec![("default", secrets.text())],
@@ -96,24 +96,24 @@ fn vscode(secrets: Secrets) -> Tree {
     object(vec![("servers", by_id(servers)), ("inputs", inputs)], vec![])
 }
 
-fn cursor(secrets: Secrets) -> Tree {
+fn cursor(secrets: SecretTexts) -> JsonStrategy {
     let auth = object(
         vec![],
         vec![("CLIENT_ID", text()), ("CLIENT_SECRET", secrets.text()), ("scopes", texts())],
     );
     entry(
-        vec![("args", texts()), ("env", variables(secrets)), ("envFile", words(&[".env"]))],
+        vec![("args", texts()), ("env", variables(secrets)), ("envFile", one_of(&[".env"]))],
         vec![("headers", secrets.texts()), ("auth", auth)],
         || vec![("unknown", secrets.unknown())],
     )
 }
 
-fn codex(secrets: Secrets) -> Tree {
+fn codex(secrets: SecretTexts) -> JsonStrategy {
     let seconds = || prop_oneof![Just(json!(1.5)), Just(json!(10.0))].boxed();
     entry(
         vec![
             ("args", texts()),
-            ("cwd", words(&["docs"])),
+            ("cwd", one_of(&["docs"])),
             ("env", secrets.texts()),
             (
                 "env_vars",
@@ -122,8 +122,8 @@ fn codex(secrets: Secrets) -> Tree {
         ],
         vec![
             ("http_headers", secrets.texts()),
-            ("env_http_headers", super::map(super::name(), words(&["X", "NOPE"]), 0..2)),
-            ("bearer_token_env_var", words(&["X"])),
+            ("env_http_headers", super::map(super::name(), one_of(&["X", "NOPE"]), 0..2)),
+            ("bearer_token_env_var", one_of(&["X"])),
             ("oauth", object(vec![], vec![("client_id", text())])),
         ],
         || {
@@ -139,9 +139,9 @@ fn codex(secrets: Secrets) -> Tree {
     )
 }
 
-fn gemini(secrets: Secrets) -> Tree {
+fn gemini(secrets: SecretTexts) -> JsonStrategy {
     let servers = entry(
-        vec![("args", texts()), ("cwd", words(&["docs", "$X"])), ("env", variables(secrets))],
+        vec![("args", texts()), ("cwd", one_of(&["docs", "$X"])), ("env", variables(secrets))],
         vec![("headers", secrets.texts()), ("oauth", client(secrets))],
         || {
             vec![

@@ -1,4 +1,4 @@
-//! Configurations of every dialect as texts, made of odd ids and values.
+//! Proptest strategies that generate configurations of every dialect with odd ids and values.
 
 mod clients;
 mod native;
@@ -8,91 +8,91 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
-use toolcrib_config::{Config, Dialect, Memory, Named, Workspace, compile};
+use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile};
 
-pub(crate) type Tree = BoxedStrategy<Json>;
+pub(crate) type JsonStrategy = BoxedStrategy<Json>;
 
-/// Files, of which the first is named to the compiler.
+/// Generated files; the first one is passed to the compiler.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
+pub(crate) struct GeneratedFiles {
     pub(crate) dialect: Dialect,
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
-/// What stands where a secret may stand.
+/// Kind of text at places that may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Secrets {
-    /// Odd texts, all of them of the right type.
+pub(crate) enum SecretTexts {
+    /// Odd texts of the right type.
     #[allow(dead_code, reason = "each of the two tests has its own")]
     Odd,
-    /// Texts that can be found again wherever they show, also in the wrong place.
+    /// Recognisable texts, also at wrong places.
     #[allow(dead_code, reason = "each of the two tests has its own")]
     Canaries,
 }
 
-/// No other text of a generated file holds one of these.
+/// Recognisable texts; no other generated text contains one of them.
 #[allow(dead_code, reason = "only one of the tests looks for them")]
 pub(crate) const CANARIES: [&str; 2] = ["cn4ry", "4711229"];
 
-/// Configurations of all dialects.
-pub(crate) fn files(secrets: Secrets) -> impl Strategy<Value = Files> {
+/// Generates configurations of all dialects.
+pub(crate) fn files(secrets: SecretTexts) -> impl Strategy<Value = GeneratedFiles> {
     let mut all = native::files(secrets);
     all.extend(others::files(secrets));
     all.extend(clients::files(secrets));
     proptest::strategy::Union::new(all)
 }
 
-impl Files {
-    /// Reads the first file, in a world that has all of them and a few more.
+impl GeneratedFiles {
+    /// Compiles the first file with all generated files and a few more available.
     pub(crate) fn compile(&self) -> Config {
-        let named = self.files.first().map(|(path, _)| Named {
+        let config_file = self.files.first().map(|(path, _)| ConfigFile {
             path: format!("/ws/{path}").into(),
             dialect: Some(self.dialect),
         });
         let files = self.files.iter().map(|(path, text)| (format!("/ws/{path}"), text.clone()));
-        compile_in(named, files)
+        compile_in(config_file, files)
     }
 }
 
 pub(crate) fn compile_in(
-    named: Option<Named>,
+    config_file: Option<ConfigFile>,
     files: impl Iterator<Item = (String, String)>,
 ) -> Config {
-    let mut world = Memory::default()
+    let mut lookup = MemoryLookup::default()
         .with_env("HOME", "/user")
         .with_env("X", "cn4ry of the environment")
         .with_file("/ws/.env", "A=cn4ry\nB='cn4ry cn4ry'\nno assignment cn4ry\n")
         .with_file("/ws/docs/manual.md", "");
     for (path, text) in files {
-        world = world.with_file(path, text);
+        lookup = lookup.with_file(path, text);
     }
-    compile(&Workspace { root: "/ws".into(), home: None, named }, &world)
+    compile(&Workspace { root: "/ws".into(), home: None, config_file }, &lookup)
 }
 
-/// One file of one dialect.
-pub(crate) fn one(dialect: Dialect, path: &'static str, root: Tree) -> BoxedStrategy<Files> {
+/// Generates one file of one dialect.
+pub(crate) fn single_file(dialect: Dialect, path: &'static str, root: JsonStrategy) -> BoxedStrategy<GeneratedFiles> {
     let write = if dialect == Dialect::Codex { toml } else { json_text };
-    root.prop_map(move |root| Files { dialect, files: vec![(path, write(&root))] }).boxed()
+    root.prop_map(move |root| GeneratedFiles { dialect, files: vec![(path, write(&root))] }).boxed()
 }
 
-impl Secrets {
-    /// A text that is taken as it is, or as the dialect expands it.
-    pub(crate) fn text(self) -> Tree {
+impl SecretTexts {
+    /// A text, literal or with variables of the dialect.
+    pub(crate) fn text(self) -> JsonStrategy {
         match self {
             Self::Odd => text(),
             Self::Canaries => prop_oneof![
-                6 => words(&["cn4ry", "a cn4ry", "${X} cn4ry", "${X:-cn4ry}", "$ cn4ry", "{env:X}cn4ry", "${env:X}cn4ry"]),
-                1 => words(&["${cn4ry!}", "cn4ry${", "${X:-cn4ry"]),
-                2 => misplaced(),
+                6 => one_of(&["cn4ry", "a cn4ry", "${X} cn4ry", "${X:-cn4ry}", "$ cn4ry", "{env:X}cn4ry", "${env:X}cn4ry"]),
+                1 => one_of(&["${cn4ry!}", "cn4ry${", "${X:-cn4ry"]),
+                2 => misplaced_canary(),
             ]
             .boxed(),
         }
     }
 
     /// A value in one of its native forms.
-    pub(crate) fn value(self) -> Tree {
+    pub(crate) fn value(self) -> JsonStrategy {
         let long = vec![
-            object(vec![("from_env", words(&["X", "NOPE"]))], vec![("prefix", self.text())]),
+            object(vec![("from_env", one_of(&["X", "NOPE"]))], vec![("prefix", self.text())]),
             object(vec![("template", self.text())], vec![]),
             Just(json!({ "secret": "vault:kv/app#key" })).boxed(),
         ];
@@ -100,24 +100,24 @@ impl Secrets {
     }
 
     /// Variables or headers.
-    pub(crate) fn map_of(self, value: Tree) -> Tree {
+    pub(crate) fn map_of(self, value: JsonStrategy) -> JsonStrategy {
         let map = map(name(), value, 0..3);
         match self {
             Self::Odd => map,
-            Self::Canaries => prop_oneof![8 => map, 1 => misplaced()].boxed(),
+            Self::Canaries => prop_oneof![8 => map, 1 => misplaced_canary()].boxed(),
         }
     }
 
-    pub(crate) fn texts(self) -> Tree {
+    pub(crate) fn texts(self) -> JsonStrategy {
         self.map_of(self.text())
     }
 
-    pub(crate) fn values(self) -> Tree {
+    pub(crate) fn values(self) -> JsonStrategy {
         self.map_of(self.value())
     }
 
-    /// What a server's entry holds that nobody knows.
-    pub(crate) fn unknown(self) -> Tree {
+    /// An unknown value of a server's entry.
+    pub(crate) fn unknown(self) -> JsonStrategy {
         match self {
             Self::Odd => free(),
             Self::Canaries => self.text(),
@@ -125,8 +125,8 @@ impl Secrets {
     }
 }
 
-/// A canary in the shape of something else.
-fn misplaced() -> Tree {
+/// A canary in a value of another type.
+fn misplaced_canary() -> JsonStrategy {
     let shapes = [
         json!({ "a": "cn4ry" }),
         json!(["cn4ry"]),
@@ -204,12 +204,12 @@ const ODD: &[&str] = &[
     ":",
 ];
 
-/// A text; most are odd.
-pub(crate) fn text() -> Tree {
-    text_of().prop_map(Json::String).boxed()
+/// A text, mostly odd.
+pub(crate) fn text() -> JsonStrategy {
+    any_string().prop_map(Json::String).boxed()
 }
 
-fn text_of() -> BoxedStrategy<String> {
+fn any_string() -> BoxedStrategy<String> {
     prop_oneof![
         4 => proptest::sample::select(ODD).prop_map(str::to_string),
         2 => "[a-z][a-z0-9-]{0,8}",
@@ -218,7 +218,7 @@ fn text_of() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// A name: as odd, but rarely long.
+/// A name, as odd but rarely long.
 pub(crate) fn name() -> BoxedStrategy<String> {
     prop_oneof![
         2 => "[a-z][a-z0-9_-]{0,6}",
@@ -227,41 +227,41 @@ pub(crate) fn name() -> BoxedStrategy<String> {
     .boxed()
 }
 
-pub(crate) fn words(words: &'static [&'static str]) -> Tree {
+pub(crate) fn one_of(words: &'static [&'static str]) -> JsonStrategy {
     proptest::sample::select(words).prop_map(Json::from).boxed()
 }
 
-pub(crate) fn flag() -> Tree {
+pub(crate) fn flag() -> JsonStrategy {
     any::<bool>().prop_map(Json::from).boxed()
 }
 
-pub(crate) fn count() -> Tree {
+pub(crate) fn count() -> JsonStrategy {
     prop_oneof![0_u32..10, Just(u32::MAX)].prop_map(Json::from).boxed()
 }
 
-pub(crate) fn millis() -> Tree {
+pub(crate) fn millis() -> JsonStrategy {
     prop_oneof![Just(0_u64), 1_u64..1_000_000, Just(u64::MAX)].prop_map(Json::from).boxed()
 }
 
-pub(crate) fn list(item: Tree) -> Tree {
+pub(crate) fn list(item: JsonStrategy) -> JsonStrategy {
     vec(item, 0..3).prop_map(Json::Array).boxed()
 }
 
-pub(crate) fn texts() -> Tree {
+pub(crate) fn texts() -> JsonStrategy {
     list(text())
 }
 
-pub(crate) fn map(key: BoxedStrategy<String>, value: Tree, size: std::ops::Range<usize>) -> Tree {
+pub(crate) fn map(key: BoxedStrategy<String>, value: JsonStrategy, size: std::ops::Range<usize>) -> JsonStrategy {
     btree_map(key, value, size).prop_map(|map| Json::Object(map.into_iter().collect())).boxed()
 }
 
-/// A map of servers or the like by odd ids.
-pub(crate) fn by_id(entry: Tree) -> Tree {
+/// A map with odd ids as keys.
+pub(crate) fn by_id(entry: JsonStrategy) -> JsonStrategy {
     map(name(), entry, 1..4)
 }
 
-/// JSON that nobody looks into.
-pub(crate) fn free() -> Tree {
+/// Arbitrary JSON for keys that the compiler does not read.
+pub(crate) fn free() -> JsonStrategy {
     let leaf = prop_oneof![
         text(),
         flag(),
@@ -275,8 +275,8 @@ pub(crate) fn free() -> Tree {
     .boxed()
 }
 
-/// A map that always has some keys and may have others.
-pub(crate) fn object(always: Vec<(&'static str, Tree)>, maybe: Vec<(&'static str, Tree)>) -> Tree {
+/// A map with required and optional keys.
+pub(crate) fn object(always: Vec<(&'static str, JsonStrategy)>, maybe: Vec<(&'static str, JsonStrategy)>) -> JsonStrategy {
     let share = if maybe.len() > 8 { 0.25 } else { 0.5 };
     let always =
         always.into_iter().map(|(key, value)| value.prop_map(move |v| Some((key, v))).boxed());
@@ -294,7 +294,7 @@ pub(crate) fn object(always: Vec<(&'static str, Tree)>, maybe: Vec<(&'static str
         .boxed()
 }
 
-/// JSON that is YAML as well: characters that YAML does not take are escaped.
+/// Writes JSON that is also YAML: characters that YAML rejects are escaped.
 pub(crate) fn json_text(json: &Json) -> String {
     let mut out = String::new();
     for c in json.to_string().chars() {
@@ -313,7 +313,7 @@ pub(crate) fn json_text(json: &Json) -> String {
     out
 }
 
-/// The same as TOML; what it has no word for is left out.
+/// Writes the file as TOML. TOML has no null, so an empty text replaces it.
 fn toml(root: &Json) -> String {
     let entries = root.as_object().into_iter().flatten();
     entries.map(|(key, value)| format!("{} = {}\n", quoted(key), toml_value(value))).collect()

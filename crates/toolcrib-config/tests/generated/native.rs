@@ -1,31 +1,31 @@
-//! `toolcrib.yaml` in its short and its long form, with profiles, includes and a host.
+//! Strategies for `toolcrib.yaml` in its short and its long form, with profiles, includes and a host.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use toolcrib_config::Dialect;
 
 use super::{
-    Files, Secrets, Tree, by_id, count, flag, free, json_text, list, map, name, object, one, text,
-    texts, words,
+    GeneratedFiles, SecretTexts, JsonStrategy, by_id, count, flag, free, json_text, list, map, name, object, single_file, text,
+    texts, one_of,
 };
 
-pub(super) fn files(secrets: Secrets) -> Vec<BoxedStrategy<Files>> {
-    let alone = one(Dialect::Native, "conf/toolcrib.yaml", root(secrets));
-    vec![alone.clone(), alone, beside(secrets)]
+pub(super) fn files(secrets: SecretTexts) -> Vec<BoxedStrategy<GeneratedFiles>> {
+    let alone = single_file(Dialect::Native, "conf/toolcrib.yaml", root(secrets));
+    vec![alone.clone(), alone, with_includes(secrets)]
 }
 
-/// A native file that includes two others, whose servers may have its ids.
-fn beside(secrets: Secrets) -> BoxedStrategy<Files> {
+/// A native file that includes two others, whose servers may use the same ids.
+fn with_includes(secrets: SecretTexts) -> BoxedStrategy<GeneratedFiles> {
     let minds = super::others::dominds(secrets);
     let dispatch = super::others::dispatch(secrets);
-    let scope = words(&["cwd", "global"]);
+    let scope = one_of(&["cwd", "global"]);
     (root(secrets), minds, super::others::team(), dispatch, scope)
         .prop_map(|(mut root, minds, team, dispatch, scope)| {
             root["include"] = json!([
                 { "path": "../.minds/mcp.yaml" },
                 { "path": "../other.json", "dialect": "dispatch", "scope": scope },
             ]);
-            Files {
+            GeneratedFiles {
                 dialect: Dialect::Native,
                 files: vec![
                     ("conf/toolcrib.yaml", json_text(&root)),
@@ -38,15 +38,15 @@ fn beside(secrets: Secrets) -> BoxedStrategy<Files> {
         .boxed()
 }
 
-fn root(secrets: Secrets) -> Tree {
+fn root(secrets: SecretTexts) -> JsonStrategy {
     let profile = prop_oneof![
         object(
             vec![],
-            [policies(secrets), vec![("base", words(&["dominds", "docker", "native"]))]].concat()
+            [policies(secrets), vec![("base", one_of(&["dominds", "docker", "native"]))]].concat()
         ),
         object(
             vec![("transport", transport(secrets))],
-            vec![("base", words(&["holodeck", "minion"]))]
+            vec![("base", one_of(&["holodeck", "minion"]))]
         ),
     ];
     object(
@@ -60,17 +60,17 @@ fn root(secrets: Secrets) -> Tree {
     )
 }
 
-fn host(secrets: Secrets) -> Tree {
+fn host(secrets: SecretTexts) -> JsonStrategy {
     let store = |kind: &'static [&'static str]| {
         object(
-            vec![("kind", words(kind))],
+            vec![("kind", one_of(kind))],
             vec![
-                ("path", words(&["secrets", "/abs", "../x"])),
+                ("path", one_of(&["secrets", "/abs", "../x"])),
                 ("command", texts()),
                 ("timeout", time()),
                 ("cache", time()),
                 ("service", text()),
-                ("url", words(&["https://vault.example.com"])),
+                ("url", one_of(&["https://vault.example.com"])),
                 ("token", secrets.value()),
             ],
         )
@@ -80,7 +80,7 @@ fn host(secrets: Secrets) -> Tree {
         vec![],
         vec![
             ("reserved_tools", texts()),
-            ("reserved_toolsets", list(words(&["ws_read", "a"]))),
+            ("reserved_toolsets", list(one_of(&["ws_read", "a"]))),
             ("max_servers", count()),
             (
                 "permissions",
@@ -91,30 +91,30 @@ fn host(secrets: Secrets) -> Tree {
                 object(
                     vec![],
                     vec![
-                        ("mode", words(&["watch", "manual"])),
+                        ("mode", one_of(&["watch", "manual"])),
                         ("poll", time()),
                         ("debounce", time()),
                     ],
                 ),
             ),
             ("secrets", map(name(), store(&["file", "command", "keyring", "vault"]), 0..3)),
-            ("pins", words(&["off", "warn", "enforce"])),
-            ("credentials", words(&["auto", "keyring", "file"])),
+            ("pins", one_of(&["off", "warn", "enforce"])),
+            ("credentials", one_of(&["auto", "keyring", "file"])),
             ("grants", object(vec![], vec![("members", map(name(), member, 0..3))])),
         ],
     )
 }
 
-/// The SHA-256 of a token.
+/// SHA-256 of a token.
 const HASH: &str = "860a5f6de411e2c46b14b8491994ac8f4eb4ca378cf1107fa8254de5179442dd";
 
-fn gateway() -> Tree {
+fn gateway() -> JsonStrategy {
     let token =
-        object(vec![("sha256", words(&[HASH])), ("agent", text())], vec![("owner", flag())]);
+        object(vec![("sha256", one_of(&[HASH])), ("agent", text())], vec![("owner", flag())]);
     object(
         vec![],
         vec![
-            ("listen", words(&["127.0.0.1:1", "[::1]:2"])),
+            ("listen", one_of(&["127.0.0.1:1", "[::1]:2"])),
             ("tokens", list(token)),
             (
                 "oauth",
@@ -131,7 +131,7 @@ fn gateway() -> Tree {
     )
 }
 
-fn input(secrets: Secrets) -> Tree {
+fn input(secrets: SecretTexts) -> JsonStrategy {
     let password =
         object(vec![("password", Just(json!(true)).boxed())], vec![("default", secrets.text())]);
     let open =
@@ -139,12 +139,12 @@ fn input(secrets: Secrets) -> Tree {
     prop_oneof![password, open].boxed()
 }
 
-fn server(secrets: Secrets) -> Tree {
+fn server(secrets: SecretTexts) -> JsonStrategy {
     let common = || {
         let own = vec![
             (
                 "profile",
-                words(&["native", "dominds", "dispatch", "holodeck", "minion", "docker", "p"]),
+                one_of(&["native", "dominds", "dispatch", "holodeck", "minion", "docker", "p"]),
             ),
             ("x-original", map(name(), secrets.unknown(), 0..3)),
             ("unknown.key", secrets.unknown()),
@@ -155,7 +155,7 @@ fn server(secrets: Secrets) -> Tree {
     let env = || {
         vec![
             ("env", secrets.values()),
-            ("env_file", words(&["../.env"])),
+            ("env_file", one_of(&["../.env"])),
             ("inherit_env", inherit()),
         ]
     };
@@ -166,32 +166,32 @@ fn server(secrets: Secrets) -> Tree {
     prop_oneof![stdio, remote, docker, long].boxed()
 }
 
-fn stdio_keys() -> Vec<(&'static str, Tree)> {
+fn stdio_keys() -> Vec<(&'static str, JsonStrategy)> {
     vec![
         ("args", list(prop_oneof![text(), count(), flag()].boxed())),
-        ("cwd", words(&["..", "../docs", "/ws", "${X}/y"])),
-        ("encoding", words(&["utf-8", "latin1"])),
-        ("framing", words(&["auto", "newline", "content_length"])),
-        ("allow_commands", prop_oneof![words(&["any"]), texts()].boxed()),
+        ("cwd", one_of(&["..", "../docs", "/ws", "${X}/y"])),
+        ("encoding", one_of(&["utf-8", "latin1"])),
+        ("framing", one_of(&["auto", "newline", "content_length"])),
+        ("allow_commands", prop_oneof![one_of(&["any"]), texts()].boxed()),
     ]
 }
 
-fn remote_keys(secrets: Secrets) -> Vec<(&'static str, Tree)> {
+fn remote_keys(secrets: SecretTexts) -> Vec<(&'static str, JsonStrategy)> {
     vec![
         ("headers", secrets.values()),
         ("session_id", secrets.value()),
         ("terminate_on_close", flag()),
-        ("url_policy", words(&["any", "https_or_loopback"])),
+        ("url_policy", one_of(&["any", "https_or_loopback"])),
     ]
 }
 
-fn docker() -> Tree {
+fn docker() -> JsonStrategy {
     let target = |key| {
         object(
             vec![(key, command())],
             vec![
                 ("command", prop_oneof![command(), list(command())].boxed()),
-                ("shell", words(&["", "bash -c", "sh -lc"])),
+                ("shell", one_of(&["", "bash -c", "sh -lc"])),
                 ("workdir", text()),
                 ("endpoint", text()),
                 ("keep_container", flag()),
@@ -201,36 +201,36 @@ fn docker() -> Tree {
     prop_oneof![target("image"), target("container")].boxed()
 }
 
-fn transport(secrets: Secrets) -> Tree {
+fn transport(secrets: SecretTexts) -> JsonStrategy {
     let env = object(
         vec![],
         vec![
             ("inherit", inherit()),
-            ("file", words(&["../.env"])),
+            ("file", one_of(&["../.env"])),
             ("unset", texts()),
             ("set", secrets.values()),
         ],
     );
     let stdio = object(
-        vec![("kind", words(&["stdio"])), ("command", command())],
+        vec![("kind", one_of(&["stdio"])), ("command", command())],
         [stdio_keys(), vec![("env", env.clone())]].concat(),
     );
     let remote = object(
-        vec![("kind", words(&["streamable_http", "sse"])), ("url", url())],
+        vec![("kind", one_of(&["streamable_http", "sse"])), ("url", url())],
         remote_keys(secrets),
     );
     let websocket = object(
-        vec![("url", words(&["ws://x", "wss://x/${X}"]))],
+        vec![("url", one_of(&["ws://x", "wss://x/${X}"]))],
         vec![("headers", secrets.values())],
     );
     let docker = object(
-        vec![("kind", words(&["docker_exec"])), ("image", command()), ("command", command())],
+        vec![("kind", one_of(&["docker_exec"])), ("image", command()), ("command", command())],
         vec![("args", texts()), ("shell", text()), ("workdir", text()), ("env", env)],
     );
     prop_oneof![stdio, remote, websocket, docker].boxed()
 }
 
-fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
+fn policies(secrets: SecretTexts) -> Vec<(&'static str, JsonStrategy)> {
     let retry = || {
         object(
             vec![],
@@ -252,8 +252,8 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
         ("description", text()),
         ("package", text()),
         ("toolset", text()),
-        ("scope", words(&["global", "cwd"])),
-        ("protocol", words(&["auto", "legacy", "modern", "2025-11-25"])),
+        ("scope", one_of(&["global", "cwd"])),
+        ("protocol", one_of(&["auto", "legacy", "modern", "2025-11-25"])),
         (
             "limits",
             object(vec![], vec![("message", size()), ("tools", count()), ("stderr", size())]),
@@ -262,7 +262,7 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
             "manual",
             prop_oneof![
                 object(vec![("text", text())], vec![]),
-                words(&["docs/manual.md", "../gone"]).prop_map(|file| json!({ "file": file }))
+                one_of(&["docs/manual.md", "../gone"]).prop_map(|file| json!({ "file": file }))
             ]
             .boxed(),
         ),
@@ -273,8 +273,8 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
             object(
                 vec![],
                 vec![
-                    ("resolve", words(&["start", "load"])),
-                    ("on_missing", words(&["fail_server", "fail_load"])),
+                    ("resolve", one_of(&["start", "load"])),
+                    ("on_missing", one_of(&["fail_server", "fail_load"])),
                 ],
             ),
         ),
@@ -284,7 +284,7 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
                 vec![],
                 vec![
                     ("config", config(secrets)),
-                    ("config_delivery", words(&["env", "both", "off"])),
+                    ("config_delivery", one_of(&["env", "both", "off"])),
                     ("require_server", texts()),
                 ],
             ),
@@ -306,7 +306,7 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
             object(
                 vec![],
                 vec![
-                    ("scope", words(&["shared", "per_call"])),
+                    ("scope", one_of(&["shared", "per_call"])),
                     ("queue", count()),
                     ("idle", time()),
                 ],
@@ -317,7 +317,7 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
             object(
                 vec![],
                 vec![
-                    ("connect", words(&["eager", "background"])),
+                    ("connect", one_of(&["eager", "background"])),
                     ("retry", retry()),
                     ("reconnect", retry()),
                     ("drain_kill", time()),
@@ -344,7 +344,7 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
                             [
                                 filter(),
                                 vec![
-                                    ("as", words(&["skill", "off"])),
+                                    ("as", one_of(&["skill", "off"])),
                                     ("transforms", transforms()),
                                 ],
                             ]
@@ -380,14 +380,14 @@ fn policies(secrets: Secrets) -> Vec<(&'static str, Tree)> {
                 vec![],
                 vec![
                     ("grace", time()),
-                    ("on_config_error", words(&["keep_last_good", "skip_server", "fail_load"])),
+                    ("on_config_error", one_of(&["keep_last_good", "skip_server", "fail_load"])),
                 ],
             ),
         ),
     ]
 }
 
-fn auth(secrets: Secrets) -> Tree {
+fn auth(secrets: SecretTexts) -> JsonStrategy {
     let kind =
         |kind: &'static str, rest| [vec![("kind", Just(json!(kind)).boxed())], rest].concat();
     prop_oneof![
@@ -401,21 +401,21 @@ fn auth(secrets: Secrets) -> Tree {
                 ("client_secret", secrets.value()),
                 ("scopes", texts()),
                 ("issuer", text()),
-                ("grant", words(&["code", "client_credentials"])),
+                ("grant", one_of(&["code", "client_credentials"])),
             ],
         ),
     ]
     .boxed()
 }
 
-fn config(secrets: Secrets) -> Tree {
+fn config(secrets: SecretTexts) -> JsonStrategy {
     match secrets {
-        Secrets::Odd => map(name(), free(), 0..3),
-        Secrets::Canaries => map(name(), words(&["cn4ry", "${X}cn4ry"]), 0..3),
+        SecretTexts::Odd => map(name(), free(), 0..3),
+        SecretTexts::Canaries => map(name(), one_of(&["cn4ry", "${X}cn4ry"]), 0..3),
     }
 }
 
-fn transforms() -> Tree {
+fn transforms() -> JsonStrategy {
     let one = prop_oneof![
         text().prop_map(|text| json!({ "prefix": text })),
         text().prop_map(|text| json!({ "suffix": text })),
@@ -425,12 +425,12 @@ fn transforms() -> Tree {
     list(one.boxed())
 }
 
-fn command() -> Tree {
-    prop_oneof![3 => words(&["npx", "/usr/bin/uvx", "x"]), 1 => text()].boxed()
+fn command() -> JsonStrategy {
+    prop_oneof![3 => one_of(&["npx", "/usr/bin/uvx", "x"]), 1 => text()].boxed()
 }
 
-fn url() -> Tree {
-    words(&[
+fn url() -> JsonStrategy {
+    one_of(&[
         "https://x/y",
         "http://localhost:1/",
         "wss://x",
@@ -440,14 +440,14 @@ fn url() -> Tree {
     ])
 }
 
-fn inherit() -> Tree {
-    prop_oneof![words(&["all", "minimal", "none"]), texts()].boxed()
+fn inherit() -> JsonStrategy {
+    prop_oneof![one_of(&["all", "minimal", "none"]), texts()].boxed()
 }
 
-fn time() -> Tree {
-    words(&["0s", "30s", "1500ms", "1m30s", "7ns", "18446744074s", "0.1s"])
+fn time() -> JsonStrategy {
+    one_of(&["0s", "30s", "1500ms", "1m30s", "7ns", "18446744074s", "0.1s"])
 }
 
-fn size() -> Tree {
-    prop_oneof![words(&["64MiB", "10MB", "17"]), count()].prop_map(|size: Json| size).boxed()
+fn size() -> JsonStrategy {
+    prop_oneof![one_of(&["64MiB", "10MB", "17"]), count()].prop_map(|size: Json| size).boxed()
 }

@@ -1,32 +1,32 @@
-//! Dominds, Dispatch, opencode, HoloDeck, Minion and the Docker platform.
+//! Strategies for Dominds, Dispatch, opencode, HoloDeck, Minion and the Docker platform.
 
 use proptest::prelude::*;
 use serde_json::json;
 use toolcrib_config::Dialect;
 
 use super::{
-    Files, Secrets, Tree, by_id, count, flag, free, json_text, list, map, millis, name, object,
-    one, text, texts, words,
+    GeneratedFiles, SecretTexts, JsonStrategy, by_id, count, flag, free, json_text, list, map, millis, name, object,
+    single_file, text, texts, one_of,
 };
 
-pub(super) fn files(secrets: Secrets) -> Vec<BoxedStrategy<Files>> {
-    let minds = (dominds(secrets), team()).prop_map(|(minds, team)| Files {
+pub(super) fn files(secrets: SecretTexts) -> Vec<BoxedStrategy<GeneratedFiles>> {
+    let minds = (dominds(secrets), team()).prop_map(|(minds, team)| GeneratedFiles {
         dialect: Dialect::Dominds,
         files: vec![(".minds/mcp.yaml", json_text(&minds)), (".minds/team.yaml", json_text(&team))],
     });
     vec![
         minds.boxed(),
-        one(Dialect::Dispatch, ".dispatch/mcp.json", dispatch(secrets)),
-        one(Dialect::Opencode, "opencode.json", opencode(secrets)),
-        one(Dialect::Holodeck, "agent.yaml", holodeck(secrets)),
-        one(Dialect::Minion, "minion.yaml", minion(secrets)),
-        one(Dialect::Docker, "docker.yaml", docker(secrets)),
+        single_file(Dialect::Dispatch, ".dispatch/mcp.json", dispatch(secrets)),
+        single_file(Dialect::Opencode, "opencode.json", opencode(secrets)),
+        single_file(Dialect::Holodeck, "agent.yaml", holodeck(secrets)),
+        single_file(Dialect::Minion, "minion.yaml", minion(secrets)),
+        single_file(Dialect::Docker, "docker.yaml", docker(secrets)),
     ]
 }
 
-pub(super) fn dominds(secrets: Secrets) -> Tree {
+pub(super) fn dominds(secrets: SecretTexts) -> JsonStrategy {
     let source = || {
-        let host = object(vec![("env", words(&["X", "NOPE"]))], vec![("prefix", secrets.text())]);
+        let host = object(vec![("env", one_of(&["X", "NOPE"]))], vec![("prefix", secrets.text())]);
         secrets.map_of(prop_oneof![3 => secrets.text(), 1 => host].boxed())
     };
     let lists = || vec![("whitelist", texts()), ("blacklist", texts())];
@@ -71,7 +71,7 @@ pub(super) fn dominds(secrets: Secrets) -> Tree {
                 prop_oneof![
                     text(),
                     text().prop_map(|text| json!({ "text": text })),
-                    words(&["docs/manual.md"]).prop_map(|file| json!({ "file": file }))
+                    one_of(&["docs/manual.md"]).prop_map(|file| json!({ "file": file }))
                 ]
                 .boxed(),
             ),
@@ -79,52 +79,52 @@ pub(super) fn dominds(secrets: Secrets) -> Tree {
         ]
     };
     let stdio = object(
-        vec![("transport", words(&["stdio"])), ("command", command())],
-        [common(), vec![("args", texts()), ("cwd", words(&["docs", "."])), ("env", source())]]
+        vec![("transport", one_of(&["stdio"])), ("command", command())],
+        [common(), vec![("args", texts()), ("cwd", one_of(&["docs", "."])), ("env", source())]]
             .concat(),
     );
     let http = object(
-        vec![("transport", words(&["streamable_http"])), ("url", url())],
+        vec![("transport", one_of(&["streamable_http"])), ("url", url())],
         [common(), vec![("headers", source()), ("sessionId", secrets.text())]].concat(),
     );
     versioned(by_id(prop_oneof![stdio, http].boxed()))
 }
 
-fn versioned(servers: Tree) -> Tree {
+fn versioned(servers: JsonStrategy) -> JsonStrategy {
     object(vec![("version", Just(json!(1)).boxed()), ("servers", servers)], vec![])
 }
 
-pub(super) fn team() -> Tree {
+pub(super) fn team() -> JsonStrategy {
     object(
         vec![("members", map(name(), object(vec![], vec![("toolsets", texts())]), 0..3))],
         vec![],
     )
 }
 
-fn entry(secrets: Secrets) -> Tree {
+fn entry(secrets: SecretTexts) -> JsonStrategy {
     let common = || vec![("disabled", flag()), ("token", secrets.unknown())];
     let stdio = object(
         vec![("command", command())],
         [
             common(),
-            vec![("transport", words(&["stdio"])), ("args", texts()), ("env", secrets.texts())],
+            vec![("transport", one_of(&["stdio"])), ("args", texts()), ("env", secrets.texts())],
         ]
         .concat(),
     );
     let http = object(
         vec![("url", url())],
-        [common(), vec![("transport", words(&["http"])), ("headers", secrets.texts())]].concat(),
+        [common(), vec![("transport", one_of(&["http"])), ("headers", secrets.texts())]].concat(),
     );
     prop_oneof![stdio, http].boxed()
 }
 
-pub(super) fn dispatch(secrets: Secrets) -> Tree {
+pub(super) fn dispatch(secrets: SecretTexts) -> JsonStrategy {
     object(vec![("servers", by_id(entry(secrets)))], vec![("$schema", text())])
 }
 
-fn opencode(secrets: Secrets) -> Tree {
+fn opencode(secrets: SecretTexts) -> JsonStrategy {
     let local = object(
-        vec![("type", words(&["local"])), ("command", list(command()))],
+        vec![("type", one_of(&["local"])), ("command", list(command()))],
         vec![
             ("environment", secrets.texts()),
             ("env", secrets.texts()),
@@ -133,7 +133,7 @@ fn opencode(secrets: Secrets) -> Tree {
         ],
     );
     let remote = object(
-        vec![("type", words(&["remote"])), ("url", url())],
+        vec![("type", one_of(&["remote"])), ("url", url())],
         vec![("headers", secrets.texts()), ("enabled", flag()), ("oauth", secrets.unknown())],
     );
     object(
@@ -142,18 +142,18 @@ fn opencode(secrets: Secrets) -> Tree {
     )
 }
 
-fn holodeck(secrets: Secrets) -> Tree {
+fn holodeck(secrets: SecretTexts) -> JsonStrategy {
     let config = match secrets {
-        Secrets::Odd => map(name(), free(), 0..3),
-        Secrets::Canaries => map(name(), words(&["cn4ry", "${X:-cn4ry}"]), 0..3),
+        SecretTexts::Odd => map(name(), free(), 0..3),
+        SecretTexts::Canaries => map(name(), one_of(&["cn4ry", "${X:-cn4ry}"]), 0..3),
     };
-    let head = |more: Vec<(&'static str, Tree)>| {
+    let head = |more: Vec<(&'static str, JsonStrategy)>| {
         [
             vec![
                 ("name", name().prop_map(Into::into).boxed()),
                 ("description", text()),
-                ("type", words(&["mcp"])),
-                ("server", words(&["@a/b", "c"])),
+                ("type", one_of(&["mcp"])),
+                ("server", one_of(&["@a/b", "c"])),
             ],
             more,
         ]
@@ -164,28 +164,28 @@ fn holodeck(secrets: Secrets) -> Tree {
             ("config", config.clone()),
             ("load_tools", flag()),
             ("load_prompts", flag()),
-            ("request_timeout", words(&["x"]).prop_map(|_| json!(30)).boxed()),
+            ("request_timeout", one_of(&["x"]).prop_map(|_| json!(30)).boxed()),
             ("registry_name", secrets.unknown()),
             ("unknown", secrets.unknown()),
         ]
     };
     let stdio = object(
-        head(vec![("command", words(&["npx", "uvx", "docker"]))]),
+        head(vec![("command", one_of(&["npx", "uvx", "docker"]))]),
         [
             common(),
             vec![
                 ("args", texts()),
                 ("env", secrets.texts()),
-                ("envFile", words(&[".env"])),
-                ("encoding", words(&["utf-8", "UTF_8"])),
+                ("envFile", one_of(&[".env"])),
+                ("encoding", one_of(&["utf-8", "UTF_8"])),
             ],
         ]
         .concat(),
     );
     let remote = object(
         head(vec![
-            ("transport", words(&["http", "sse"])),
-            ("url", words(&["https://x/${X}", "http://localhost/"])),
+            ("transport", one_of(&["http", "sse"])),
+            ("url", one_of(&["https://x/${X}", "http://localhost/"])),
         ]),
         [
             common(),
@@ -202,8 +202,8 @@ fn holodeck(secrets: Secrets) -> Tree {
     object(vec![("tools", tools)], vec![("model", free())])
 }
 
-fn minion(secrets: Secrets) -> Tree {
-    let long = || object(vec![("from_env", words(&["X"]))], vec![("prefix", secrets.text())]);
+fn minion(secrets: SecretTexts) -> JsonStrategy {
+    let long = || object(vec![("from_env", one_of(&["X"]))], vec![("prefix", secrets.text())]);
     let value = || prop_oneof![3 => secrets.text(), 1 => long()].boxed();
     let auth = object(
         vec![("Token", value()), ("Key", value())],
@@ -237,26 +237,26 @@ fn minion(secrets: Secrets) -> Tree {
             ("Unknown", secrets.unknown()),
         ]
     };
-    let named = |more: Vec<(&'static str, Tree)>| {
+    let named = |more: Vec<(&'static str, JsonStrategy)>| {
         [vec![("ServerName", name().prop_map(Into::into).boxed())], more].concat()
     };
     let stdio = object(
-        named(vec![("Transport", words(&["stdio"])), ("Command", command())]),
+        named(vec![("Transport", one_of(&["stdio"])), ("Command", command())]),
         [
             common(),
             vec![
                 ("Args", texts()),
                 ("Env", secrets.map_of(value())),
-                ("WorkingDir", words(&["docs", "."])),
+                ("WorkingDir", one_of(&["docs", "."])),
             ],
         ]
         .concat(),
     );
     let http = object(
         named(vec![
-            ("transport", words(&["http"])),
+            ("transport", one_of(&["http"])),
             ("URL", url()),
-            ("AuthType", words(&["none", "bearer", "apikey", "oauth"])),
+            ("AuthType", one_of(&["none", "bearer", "apikey", "oauth"])),
         ]),
         [common(), vec![("AuthConfig", auth)]].concat(),
     );
@@ -280,9 +280,9 @@ fn minion(secrets: Secrets) -> Tree {
     )
 }
 
-fn docker(secrets: Secrets) -> Tree {
+fn docker(secrets: SecretTexts) -> JsonStrategy {
     let value = || {
-        let long = object(vec![("from_env", words(&["X"]))], vec![("prefix", secrets.text())]);
+        let long = object(vec![("from_env", one_of(&["X"]))], vec![("prefix", secrets.text())]);
         prop_oneof![3 => secrets.text(), 1 => long].boxed()
     };
     let server = |target| {
@@ -293,7 +293,7 @@ fn docker(secrets: Secrets) -> Tree {
                 ("workdir", text()),
                 ("env", secrets.map_of(value())),
                 ("unset", texts()),
-                ("framing", words(&["auto", "content_length"])),
+                ("framing", one_of(&["auto", "content_length"])),
                 ("requestTimeoutMs", millis()),
                 ("startupTimeoutMs", millis()),
                 ("heartbeatIntervalMs", millis()),
@@ -304,7 +304,7 @@ fn docker(secrets: Secrets) -> Tree {
                         vec![
                             ("maxAttempts", count()),
                             ("backoffMs", millis()),
-                            ("backoff", words(&["fixed", "exponential"])),
+                            ("backoff", one_of(&["fixed", "exponential"])),
                         ],
                     ),
                 ),
@@ -317,14 +317,14 @@ fn docker(secrets: Secrets) -> Tree {
     object(vec![("mcpServers", servers)], vec![])
 }
 
-fn duration() -> Tree {
-    prop_oneof![words(&["1m30s", "0", "7ns", "1.5h"]), millis()].boxed()
+fn duration() -> JsonStrategy {
+    prop_oneof![one_of(&["1m30s", "0", "7ns", "1.5h"]), millis()].boxed()
 }
 
-fn command() -> Tree {
-    prop_oneof![3 => words(&["npx", "x"]), 1 => text()].boxed()
+fn command() -> JsonStrategy {
+    prop_oneof![3 => one_of(&["npx", "x"]), 1 => text()].boxed()
 }
 
-fn url() -> Tree {
-    words(&["https://x/y", "http://192.168.1.100:1/", "https://${X}/$$"])
+fn url() -> JsonStrategy {
+    one_of(&["https://x/y", "http://192.168.1.100:1/", "https://${X}/$$"])
 }

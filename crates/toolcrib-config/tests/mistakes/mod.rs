@@ -1,9 +1,9 @@
-//! Mistakes in the keys of a good file: misspelt keys, and keys one level too high or too low.
+//! Generates mistakes in the keys of a valid file: misspelt keys, and keys one level too high or too low.
 
 use serde_json::{Map, Value};
 
-/// The pointers of all members and items.
-pub(crate) fn paths(value: &Value) -> Vec<String> {
+/// Returns the JSON pointers of all members and items.
+pub(crate) fn all_pointers(value: &Value) -> Vec<String> {
     fn collect(value: &Value, path: &str, found: &mut Vec<String>) {
         let children: Vec<(String, &Value)> = match value {
             Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
@@ -23,15 +23,15 @@ pub(crate) fn paths(value: &Value) -> Vec<String> {
     found
 }
 
-/// The key that a pointer ends with, and the pointer of its map.
-pub(crate) fn split(path: &str) -> (&str, &str) {
+/// Splits a pointer into the pointer of its map and its key.
+pub(crate) fn split_pointer(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap()
 }
 
-/// Misspellings: a letter dropped, doubled, or swapped with the next one.
-fn slips(key: &str) -> Vec<String> {
+/// Returns misspellings of a key: one letter dropped, doubled or swapped with the next one.
+fn misspellings(key: &str) -> Vec<String> {
     let letters: Vec<char> = key.chars().collect();
-    let mut slips = Vec::new();
+    let mut found = Vec::new();
     for place in 0..letters.len() {
         let mut dropped = letters.clone();
         dropped.remove(place);
@@ -39,20 +39,20 @@ fn slips(key: &str) -> Vec<String> {
         doubled.insert(place, letters[place]);
         let mut swapped = letters.clone();
         swapped.swap(place, (place + 1).min(letters.len() - 1));
-        slips.extend([dropped, doubled, swapped]);
+        found.extend([dropped, doubled, swapped]);
     }
-    let written = slips.into_iter().map(String::from_iter);
+    let written = found.into_iter().map(String::from_iter);
     written.filter(|slip: &String| slip != key && !slip.is_empty()).collect()
 }
 
-/// The files in which one key is misspelt, each with a description of the mistake.
-pub(crate) fn misspelt(good: &Value, path: &str) -> Vec<(String, Value)> {
-    let (above, key) = split(path);
+/// Returns the files in which one key is misspelt, each with a description of the mistake.
+pub(crate) fn misspell_key(good: &Value, path: &str) -> Vec<(String, Value)> {
+    let (above, key) = split_pointer(path);
     let mut found = Vec::new();
     if !good.pointer(above).unwrap().is_object() {
         return found;
     }
-    for slip in slips(key) {
+    for slip in misspellings(key) {
         let mut file = good.clone();
         let map = object(&mut file, above);
         let value = map.remove(key).unwrap();
@@ -63,10 +63,10 @@ pub(crate) fn misspelt(good: &Value, path: &str) -> Vec<(String, Value)> {
     found
 }
 
-/// The files in which one key stands one level higher (behind the map that it was in) or one level lower (in a map
-/// beside it). Maps of `free` names hold names of the person's own; no key is moved into them.
-pub(crate) fn moved(good: &Value, path: &str, free: &[&str]) -> Vec<(String, Value)> {
-    let (above, key) = split(path);
+/// Returns the files in which one key moves one level up (after the map that contained it) or one level down
+/// (into a neighbouring map). No key moves into maps named in `free`, because their keys are user-defined.
+pub(crate) fn move_key(good: &Value, path: &str, free: &[&str]) -> Vec<(String, Value)> {
+    let (above, key) = split_pointer(path);
     let mut found = Vec::new();
     let Some(siblings) = good.pointer(above).and_then(Value::as_object) else { return found };
     if let Some((top, map)) = above.rsplit_once('/')
@@ -78,9 +78,9 @@ pub(crate) fn moved(good: &Value, path: &str, free: &[&str]) -> Vec<(String, Val
         if !outer.contains_key(key) {
             let mut entries = Map::new();
             for (name, entry) in std::mem::take(outer) {
-                let is_map = name == map;
+                let check_is_map = name == map;
                 entries.insert(name, entry);
-                if is_map {
+                if check_is_map {
                     entries.insert(key.to_owned(), value.clone());
                 }
             }

@@ -1,4 +1,4 @@
-//! One call of a dialog: waited for, followed as a stream, or started and looked at later.
+//! Handlers for tool calls: waiting, streaming, and in the background.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,101 +11,101 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib::host::{Besides, Execution, OpError};
-use toolcrib::shape::{ErrorKind, Facts, arguments};
+use toolcrib::host::{CallContext, Execution, ServerOperationError};
+use toolcrib::results::{ErrorKind, CallFacts, parse_arguments};
 use toolcrib::{CallError, CallRequest, Dialog, Tool};
 use toolcrib_upstream::conn::FailureKind;
-use toolcrib_upstream::conn::peer::{Receiver, Remark, mailbox};
-use toolcrib_wire::{Json, Limits, ObjectWriter, Raw, SseEvent};
+use toolcrib_upstream::conn::peer::{MailboxReceiver, CallNotification, mailbox};
+use toolcrib_wire::{Json, MessageLimits, ObjectWriter, RawJson, SseEvent};
 
-use super::asked::{ARGUMENTS_DEPTH, At, Said, Sent, Who};
-use super::fail::{Fail, Kind};
+use super::extract::{ARGUMENTS_DEPTH, PathParams, QueryParams, JsonBody, Authenticated};
+use super::error::{ApiError, ApiErrorKind};
 use super::scope;
-use super::settle::{Wait, is_up};
-use super::shape::{CallStarted, Extra, NewCall, Reported};
+use super::list_wait::{WaitMode, is_up};
+use super::schema::{CallStarted, ReportExtra, NewCall, CallReport};
 use crate::front::Front;
-use crate::front::reply;
-use crate::lines::LIMITS;
+use crate::front::response;
+use crate::message_stream::LIMITS;
 
-/// Remarks that wait for a client; then the oldest are dropped.
-const REMARKS: usize = 4096;
+/// Capacity of the notification queue of one call. The oldest notifications are dropped when it is full.
+const MAX_NOTIFICATIONS: usize = 4096;
 
-/// Events that wait to be written.
+/// Capacity of the event queue of one stream.
 const EVENTS: usize = 64;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct CallAsked {
-    /// `false`: the answer is the call's number, and the call goes on.
+pub(crate) struct StartCallQuery {
+    /// `false`: returns the number of the call at once, and the call continues.
     wait: Option<bool>,
 }
 
-/// Whoever goes away before the end cancels the call, unless he said that it is to go on.
-pub(crate) async fn make(
+/// Calls a tool. A client that disconnects cancels the call, unless it asked for `wait=false`.
+pub(crate) async fn start(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-    Said(asked): Said<CallAsked>,
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<StartCallQuery>,
     headers: HeaderMap,
-    Sent(mut new, held): Sent<NewCall>,
-) -> Result<Response, Fail> {
-    let dialog = scope::own(&front, &who, &id)?;
-    // The call may go on after its request has ended.
-    new.arguments = new.arguments.map(|arguments| arguments.holding(held.into_held()));
+    JsonBody(mut new, reservation): JsonBody<NewCall>,
+) -> Result<Response, ApiError> {
+    let dialog = scope::require_dialog(&front, &principal, &id)?;
+    // The call may outlive its request, so the arguments keep their memory reserved.
+    new.arguments = new.arguments.map(|arguments| arguments.with_guard(reservation.into_held()));
     let with = new.with.clone();
     let wants_events = wants_events(&headers);
-    let (told, remarks) = mailbox(REMARKS);
-    let request = match prepared(&dialog, new).await {
+    let (notification_sender, notifications) = mailbox(MAX_NOTIFICATIONS);
+    let request = match prepare_call(&dialog, new).await {
         Ok(mut request) => {
-            request.besides.remarks = wants_events.then_some(told);
+            request.context.notifications = wants_events.then_some(notification_sender);
             request
         }
-        Err(unmade) if wants_events => return Ok(stream_of(&unmade, &with)),
-        Err(unmade) => return Ok(report(&unmade, &with)),
+        Err(failed) if wants_events => return Ok(finished_stream(&failed, &with)),
+        Err(failed) => return Ok(report_response(&failed, &with)),
     };
-    let call = dialog.start(request).map_err(|error| Fail::from(&error))?;
+    let call = dialog.start_call(request).map_err(|error| ApiError::from(&error))?;
     if wants_events {
-        return Ok(stream(Underway::new(dialog, call), remarks, with));
+        return Ok(stream_response(CancelOnDrop::new(dialog, call), notifications, with));
     }
-    if asked.wait == Some(false) {
+    if query.wait == Some(false) {
         return Ok((StatusCode::ACCEPTED, axum::Json(CallStarted { call })).into_response());
     }
-    let ended = Underway::new(dialog, call).end().await;
-    Ok(report(&ended.ok_or_else(cancelled)?, &with))
+    let execution = CancelOnDrop::new(dialog, call).wait().await;
+    Ok(report_response(&execution.ok_or_else(cancelled_error)?, &with))
 }
 
-/// How a call ended, or that it goes on.
-pub(crate) async fn look(
+/// Returns the report of a call, or 202 while it runs.
+pub(crate) async fn get(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At((id, call)): At<(String, u64)>,
-) -> Result<Response, Fail> {
-    let dialog = scope::own(&front, &who, &id)?;
-    match dialog.poll(call) {
-        Some(done) => Ok(report(&done, &[])),
-        None if dialog.is_underway(call) => {
+    Authenticated(principal): Authenticated,
+    PathParams((id, call)): PathParams<(String, u64)>,
+) -> Result<Response, ApiError> {
+    let dialog = scope::require_dialog(&front, &principal, &id)?;
+    match dialog.poll_call(call) {
+        Some(execution) => Ok(report_response(&execution, &[])),
+        None if dialog.is_call_running(call) => {
             Ok((StatusCode::ACCEPTED, axum::Json(CallStarted { call })).into_response())
         }
-        None => Err(no_call(call)),
+        None => Err(unknown_call(call)),
     }
 }
 
 pub(crate) async fn cancel(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At((id, call)): At<(String, u64)>,
-) -> Result<StatusCode, Fail> {
-    match scope::own(&front, &who, &id)?.cancel(call) {
+    Authenticated(principal): Authenticated,
+    PathParams((id, call)): PathParams<(String, u64)>,
+) -> Result<StatusCode, ApiError> {
+    match scope::require_dialog(&front, &principal, &id)?.cancel_call(call) {
         true => Ok(StatusCode::NO_CONTENT),
-        false => Err(no_call(call)),
+        false => Err(unknown_call(call)),
     }
 }
 
-fn no_call(call: u64) -> Fail {
-    Fail::new(Kind::NotFound, "call.unknown", format!("call {call} is not under way"))
+fn unknown_call(call: u64) -> ApiError {
+    ApiError::new(ApiErrorKind::NotFound, "call.unknown", format!("no call {call} in this dialog"))
 }
 
-fn cancelled() -> Fail {
-    Fail::new(Kind::Call(ErrorKind::Cancelled), "cancelled", "the call was cancelled")
+fn cancelled_error() -> ApiError {
+    ApiError::new(ApiErrorKind::Call(ErrorKind::Cancelled), "cancelled", "the call was cancelled")
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {
@@ -115,169 +115,169 @@ fn wants_events(headers: &HeaderMap) -> bool {
         .any(|kind| kind.trim().starts_with("text/event-stream"))
 }
 
-/// That a call failed is in its report, and in the status.
-fn report(done: &Execution, with: &[Extra]) -> Response {
-    let status = done.outcome.as_ref().err().map(|error| Kind::Call(error.kind()).status());
-    reply::json(status.unwrap_or(StatusCode::OK), &Reported::raw(done, with))
+/// A failed call sets both the report and the status.
+fn report_response(execution: &Execution, with: &[ReportExtra]) -> Response {
+    let status = execution.outcome.as_ref().err().map(|error| ApiErrorKind::Call(error.kind()).status());
+    response::json(status.unwrap_or(StatusCode::OK), &CallReport::to_json(execution, with))
 }
 
-/// `call` with its number, then `progress` and `log`, then one `result`.
-fn stream(underway: Underway, mut remarks: Receiver<Remark>, with: Vec<Extra>) -> Response {
+/// Streams `call` with the number of the call, then `progress` and `log` events, then one `result`.
+fn stream_response(call_guard: CancelOnDrop, mut notifications: MailboxReceiver<CallNotification>, with: Vec<ReportExtra>) -> Response {
     let (queue, events) = mpsc::channel(EVENTS);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let started = Raw::of(&CallStarted { call: underway.call }).ok();
-        // Whoever has gone ends this task.
-        let _ = queue.send(event("call", started.as_ref())).await;
-        let dialog = underway.dialog.clone();
-        let ended = dialog.wait(underway.call);
-        tokio::pin!(ended);
-        let ended = loop {
+        let started = RawJson::from_value(&CallStarted { call: call_guard.call }).ok();
+        // A client that disconnects ends this task.
+        let _ = queue.send(sse_event("call", started.as_ref())).await;
+        let dialog = call_guard.dialog.clone();
+        let execution = dialog.wait_for_call(call_guard.call);
+        tokio::pin!(execution);
+        let execution = loop {
             tokio::select! {
                 biased;
-                Some(remark) = remarks.next() => {
-                    let _ = queue.send(remarked(&remark)).await;
+                Some(notification) = notifications.next() => {
+                    let _ = queue.send(notification_event(&notification)).await;
                 }
-                ended = &mut ended => break ended,
+                execution = &mut execution => break execution,
             }
         };
-        while let Some(remark) = remarks.try_next() {
-            let _ = queue.send(remarked(&remark)).await;
+        while let Some(notification) = notifications.try_next() {
+            let _ = queue.send(notification_event(&notification)).await;
         }
-        underway.ended();
-        let told = ended.map(|done| Reported::raw(&done, &with));
-        let _ = queue.send(last(told)).await;
+        call_guard.disarm();
+        let report = execution.map(|execution| CallReport::to_json(&execution, &with));
+        let _ = queue.send(final_event(report)).await;
     });
-    reply::named_events(events, tasks)
+    response::named_events(events, tasks)
 }
 
-fn stream_of(done: &Execution, with: &[Extra]) -> Response {
+fn finished_stream(execution: &Execution, with: &[ReportExtra]) -> Response {
     let (queue, events) = mpsc::channel(1);
-    // There is room for one.
-    let _ = queue.try_send(last(Some(Reported::raw(done, with))));
-    reply::named_events(events, JoinSet::new())
+    // The queue has room for one event.
+    let _ = queue.try_send(final_event(Some(CallReport::to_json(execution, with))));
+    response::named_events(events, JoinSet::new())
 }
 
-fn last(report: Option<Raw>) -> SseEvent {
+fn final_event(report: Option<RawJson>) -> SseEvent {
     match report {
-        Some(report) => event("result", Some(&report)),
+        Some(report) => sse_event("result", Some(&report)),
         None => {
-            let fault = super::shape::Faulted { error: *cancelled().fault };
-            event("error", Raw::of(&fault).ok().as_ref())
+            let error_body = super::schema::ErrorResponse { error: *cancelled_error().body };
+            sse_event("error", RawJson::from_value(&error_body).ok().as_ref())
         }
     }
 }
 
-fn remarked(remark: &Remark) -> SseEvent {
-    let kind = match remark {
-        Remark::Progress(_) => "progress",
-        Remark::Log(_) => "log",
+fn notification_event(notification: &CallNotification) -> SseEvent {
+    let kind = match notification {
+        CallNotification::Progress(_) => "progress",
+        CallNotification::Log(_) => "log",
     };
-    event(kind, Some(remark.params()))
+    sse_event(kind, Some(notification.params()))
 }
 
-fn event(kind: &str, data: Option<&Raw>) -> SseEvent {
+fn sse_event(kind: &str, data: Option<&RawJson>) -> SseEvent {
     let data = data.map(|raw| raw.as_bytes().to_vec()).unwrap_or_default();
     SseEvent { event: Some(kind.to_owned()), data, id: None }
 }
 
-/// A call that is cancelled if nobody waits for it any more.
-struct Underway {
+/// Cancels the call when it is dropped without being waited for.
+struct CancelOnDrop {
     dialog: Dialog,
     call: u64,
-    goes_on: bool,
+    is_armed: bool,
 }
 
-impl Underway {
+impl CancelOnDrop {
     fn new(dialog: Dialog, call: u64) -> Self {
-        Underway { dialog, call, goes_on: true }
+        CancelOnDrop { dialog, call, is_armed: true }
     }
 
-    async fn end(self) -> Option<Execution> {
-        let ended = self.dialog.wait(self.call).await;
-        self.ended();
-        ended
+    async fn wait(self) -> Option<Execution> {
+        let execution = self.dialog.wait_for_call(self.call).await;
+        self.disarm();
+        execution
     }
 
-    fn ended(mut self) {
-        self.goes_on = false;
+    fn disarm(mut self) {
+        self.is_armed = false;
     }
 }
 
-impl Drop for Underway {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if self.goes_on {
-            self.dialog.cancel(self.call);
+        if self.is_armed {
+            self.dialog.cancel_call(self.call);
         }
     }
 }
 
-/// The call as it is to be made; where it cannot be, what became of it.
-async fn prepared(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<Execution>> {
+/// Prepares the call. Returns the failed execution if it cannot be made.
+async fn prepare_call(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<Execution>> {
     let tool = match new.once || !new.words.is_empty() {
         true => {
-            let turn = Wait::All.turn(dialog, |turn| turn.tool(&new.tool).is_some()).await;
+            let turn = WaitMode::AllServers.wait_for_turn(dialog, |turn| turn.tool(&new.tool).is_some()).await;
             match turn.tool(&new.tool) {
                 Some(tool) => Some(tool),
-                None => dialog.turn_with(&new.tool).await.tool(&new.tool),
+                None => dialog.turn_with_running_server(&new.tool).await.tool(&new.tool),
             }
         }
         false => None,
     };
-    let mut given = new.arguments.unwrap_or_else(|| ObjectWriter::new().finish());
+    let mut arguments = new.arguments.unwrap_or_else(|| ObjectWriter::new().finish());
     if let Some(tool) = tool {
         if !new.words.is_empty() {
-            given = made(&tool, &new.words).map_err(|error| unmade(&tool, error))?;
+            arguments = arguments_from_words(&tool, &new.words).map_err(|error| failed_execution(&tool, error))?;
         }
         if new.once {
-            reached(dialog, &tool).await.map_err(|error| unmade(&tool, error))?;
+            ensure_connected(dialog, &tool).await.map_err(|error| failed_execution(&tool, error))?;
         }
     }
     let request_id = new.request_id.or(new.mcp.and_then(|mcp| mcp.request_id));
     Ok(CallRequest {
         timeout: new.timeout_ms.map(Duration::from_millis),
-        check: new.check,
-        besides: Besides { request_id, ..Besides::default() },
-        ..CallRequest::new(new.tool, given)
+        validate_arguments: new.check,
+        context: CallContext { request_id, ..CallContext::default() },
+        ..CallRequest::new(new.tool, arguments)
     })
 }
 
-/// Words become what the tool's schema asks for.
-fn made(tool: &Tool, words: &[(String, String)]) -> Result<Raw, CallError> {
+/// Converts words to the types of the tool's input schema.
+fn arguments_from_words(tool: &Tool, words: &[(String, String)]) -> Result<RawJson, CallError> {
     let words = words.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let invalid = |why: &dyn Display| {
         let text = format!("invalid arguments for `{}`: {why}", tool.name());
         CallError::new(ErrorKind::InvalidArguments, text)
     };
-    let made = arguments(tool.input_schema(), words).map_err(|bad| invalid(&bad))?;
-    // A word may be JSON itself, whose depth nobody has seen before.
-    let limits = Limits { depth: ARGUMENTS_DEPTH, ..LIMITS };
-    Json::parse(made.text(), &limits).map_err(|fault| invalid(&fault))?;
-    Ok(made)
+    let arguments = parse_arguments(tool.input_schema(), words).map_err(|bad| invalid(&bad))?;
+    // A word may itself be JSON of unchecked depth.
+    let limits = MessageLimits { depth: ARGUMENTS_DEPTH, ..LIMITS };
+    Json::parse(arguments.text(), &limits).map_err(|error| invalid(&error))?;
+    Ok(arguments)
 }
 
-/// Whoever waits wants the first failure, not the last. What else may be wrong with the server the call itself
-/// finds out.
-async fn reached(dialog: &Dialog, tool: &Tool) -> Result<(), CallError> {
+/// Returns the first connection failure instead of retrying until the call times out. The call itself reports any other
+/// failure.
+async fn ensure_connected(dialog: &Dialog, tool: &Tool) -> Result<(), CallError> {
     let Some(server) = tool.server() else { return Ok(()) };
     let host = dialog.host();
     if host.server(&server.key).is_ok_and(|server| is_up(&server)) {
         return Ok(());
     }
-    match host.connect(&server.key).await {
-        Err(OpError::Failed { cause, .. }) if cause.kind == FailureKind::Connection => {
+    match host.connect_server(&server.key).await {
+        Err(ServerOperationError::Failed { cause, .. }) if cause.kind == FailureKind::Connection => {
             Err(CallError::not_connected(server.id()).with_cause(cause))
         }
         _ => Ok(()),
     }
 }
 
-/// A call that was not made.
-fn unmade(tool: &Tool, error: CallError) -> Box<Execution> {
+/// The execution record of a call that was never sent.
+fn failed_execution(tool: &Tool, error: CallError) -> Box<Execution> {
     let server = tool.server().map_or("", |server| server.id());
     Box::new(Execution {
         call: 0,
-        facts: Facts {
+        facts: CallFacts {
             server: server.to_owned(),
             tool: tool.name().to_owned(),
             duration: Duration::ZERO,

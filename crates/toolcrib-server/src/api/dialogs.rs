@@ -1,4 +1,4 @@
-//! Dialogs, and what belongs to one: servers, leases, reminders, questions.
+//! Handlers for dialogs and their servers, leases, reminders and pending requests.
 
 use std::sync::Arc;
 
@@ -11,160 +11,160 @@ use serde::Deserialize;
 use toolcrib::{Dialog, Lease};
 use toolcrib_wire::RpcError;
 
-use super::asked::{At, Said, Sent, Who};
-use super::fail::{Fail, Kind};
-use super::settle::Wait;
-use super::shape::{
-    Answer, Answered, DialogStatus, Dialogs, Leased, Leases, NewDialog, Reminders, Requests,
-    Switch, Switched, Tools,
+use super::extract::{PathParams, QueryParams, JsonBody, Authenticated};
+use super::error::{ApiError, ApiErrorKind};
+use super::list_wait::WaitMode;
+use super::schema::{
+    RequestAnswer, AnswerReceipt, DialogStatus, DialogList, LeaseView, LeaseList, NewDialog, ReminderList, PendingRequestList,
+    ServerSwitch, ServerSwitchResult, ToolList,
 };
 use super::{lists, scope};
 use crate::front::Front;
 use crate::identity::Principal;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct DialogTools {
-    /// Only those of one server.
+pub(crate) struct DialogToolsQuery {
+    /// Only the tools of this server.
     server: Option<String>,
     wait: Option<bool>,
 }
 
 pub(crate) async fn create(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Sent(new, _held): Sent<NewDialog>,
-) -> Result<Response, Fail> {
-    front.host.ready().await;
-    let dialog = scope::create(&front, &who, new).await?;
-    let status = status(&front, &who, &dialog);
+    Authenticated(principal): Authenticated,
+    JsonBody(new, _reservation): JsonBody<NewDialog>,
+) -> Result<Response, ApiError> {
+    front.host.wait_until_ready().await;
+    let dialog = scope::create_dialog(&front, &principal, new).await?;
+    let status = status(&front, &principal, &dialog);
     Ok((StatusCode::CREATED, Json(status)).into_response())
 }
 
-pub(crate) async fn list(State(front): State<Arc<Front>>, Who(who): Who) -> Json<Dialogs> {
+pub(crate) async fn list(State(front): State<Arc<Front>>, Authenticated(principal): Authenticated) -> Json<DialogList> {
     let all = front.host.dialogs();
-    let own = all.iter().filter(|dialog| scope::is_of(dialog, &who));
-    Json(Dialogs { dialogs: own.map(|dialog| status(&front, &who, dialog)).collect() })
+    let own = all.iter().filter(|dialog| scope::may_use_dialog(dialog, &principal));
+    Json(DialogList { dialogs: own.map(|dialog| status(&front, &principal, dialog)).collect() })
 }
 
-/// A dialog under the name that the principal gave it, with the servers that its agent has a grant on. The owner
-/// sees all servers.
-fn status(front: &Front, who: &Principal, dialog: &Dialog) -> DialogStatus {
-    let servers = scope::servers(front, &front.visible_as(who, dialog.agent()));
-    let id = who.dialog_name(dialog.id());
-    DialogStatus { id, ..DialogStatus::of(dialog, &servers) }
+/// Status of a dialog under its name for the principal, with the servers visible to the dialog's agent. The owner sees
+/// all servers.
+fn status(front: &Front, principal: &Principal, dialog: &Dialog) -> DialogStatus {
+    let servers = scope::visible_servers(front, &front.visibility_as(principal, dialog.agent()));
+    let id = principal.dialog_name(dialog.id());
+    DialogStatus { id, ..DialogStatus::for_dialog(dialog, &servers) }
 }
 
-pub(crate) async fn one(
+pub(crate) async fn get(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Json<DialogStatus>, Fail> {
-    let dialog = scope::own(&front, &who, &id)?;
-    Ok(Json(status(&front, &who, &dialog)))
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<DialogStatus>, ApiError> {
+    let dialog = scope::require_dialog(&front, &principal, &id)?;
+    Ok(Json(status(&front, &principal, &dialog)))
 }
 
-pub(crate) async fn end(
+pub(crate) async fn delete(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<StatusCode, Fail> {
-    scope::own(&front, &who, &id)?.end().await;
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    scope::require_dialog(&front, &principal, &id)?.close().await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn tools(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-    Said(asked): Said<DialogTools>,
-) -> Result<Json<Tools>, Fail> {
-    let dialog = scope::own(&front, &who, &id)?;
-    let wait = Wait::of(asked.wait);
-    lists::listed(&front, &who, &dialog, asked.server.as_deref(), wait).await.map(Json)
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<DialogToolsQuery>,
+) -> Result<Json<ToolList>, ApiError> {
+    let dialog = scope::require_dialog(&front, &principal, &id)?;
+    let wait = WaitMode::from_query(query.wait);
+    lists::list_tools(&front, &principal, &dialog, query.server.as_deref(), wait).await.map(Json)
 }
 
-/// Takes effect with the next turn, and is kept for as long as the dialog.
-pub(crate) async fn switch(
+/// Switches a server for one dialog. The switch applies from the next snapshot on and lasts as long as the dialog.
+pub(crate) async fn switch_server(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At((id, server)): At<(String, String)>,
-    Sent(switch, _held): Sent<Switch>,
-) -> Result<Json<Switched>, Fail> {
-    let dialog = scope::own(&front, &who, &id)?;
+    Authenticated(principal): Authenticated,
+    PathParams((id, server)): PathParams<(String, String)>,
+    JsonBody(switch, _reservation): JsonBody<ServerSwitch>,
+) -> Result<Json<ServerSwitchResult>, ApiError> {
+    let dialog = scope::require_dialog(&front, &principal, &id)?;
     let find = || {
-        let servers = status(&front, &who, &dialog).servers;
+        let servers = status(&front, &principal, &dialog).servers;
         servers.into_iter().find(|it| it.id == server || it.key == server)
     };
     if find().is_some() {
-        dialog.switch(&server, switch.enabled).await?;
+        dialog.set_switch(&server, switch.enabled).await?;
     }
     let found = find();
-    let gone = || Fail::new(Kind::NotFound, "server.unknown", format!("no server `{server}`"));
-    Ok(Json(Switched { server: found.ok_or_else(gone)? }))
+    let unknown = || ApiError::new(ApiErrorKind::NotFound, "server.unknown", format!("unknown server `{server}`"));
+    Ok(Json(ServerSwitchResult { server: found.ok_or_else(unknown)? }))
 }
 
 pub(crate) async fn leases(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Json<Leases>, Fail> {
-    let held = scope::own(&front, &who, &id)?.leases();
-    let shown = |lease: &Lease| Leased {
-        dialog: who.dialog_name(lease.dialog.as_ref()),
-        ..Leased::from(lease)
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<LeaseList>, ApiError> {
+    let leases = scope::require_dialog(&front, &principal, &id)?.leases();
+    let shown = |lease: &Lease| LeaseView {
+        dialog: principal.dialog_name(lease.dialog.as_ref()),
+        ..LeaseView::from(lease)
     };
-    Ok(Json(Leases { leases: held.iter().map(shown).collect() }))
+    Ok(Json(LeaseList { leases: leases.iter().map(shown).collect() }))
 }
 
-pub(crate) async fn release(
+pub(crate) async fn release_lease(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At((id, server)): At<(String, String)>,
-) -> Result<StatusCode, Fail> {
-    match scope::own(&front, &who, &id)?.release(&server) {
+    Authenticated(principal): Authenticated,
+    PathParams((id, server)): PathParams<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    match scope::require_dialog(&front, &principal, &id)?.release_lease(&server) {
         true => Ok(StatusCode::NO_CONTENT),
         false => {
             let text = format!("this dialog has no lease of `{server}`");
-            Err(Fail::new(Kind::NotFound, "lease.unknown", text))
+            Err(ApiError::new(ApiErrorKind::NotFound, "lease.unknown", text))
         }
     }
 }
 
 pub(crate) async fn reminders(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Json<Reminders>, Fail> {
-    let reminders = scope::own(&front, &who, &id)?.reminders();
-    Ok(Json(Reminders { reminders: reminders.into_iter().map(Into::into).collect() }))
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<ReminderList>, ApiError> {
+    let reminders = scope::require_dialog(&front, &principal, &id)?.reminders();
+    Ok(Json(ReminderList { reminders: reminders.into_iter().map(Into::into).collect() }))
 }
 
 pub(crate) async fn requests(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Json<Requests>, Fail> {
-    let waiting = scope::own(&front, &who, &id)?.questions();
-    Ok(Json(Requests { requests: waiting.into_iter().map(Into::into).collect() }))
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<PendingRequestList>, ApiError> {
+    let waiting = scope::require_dialog(&front, &principal, &id)?.pending_requests();
+    Ok(Json(PendingRequestList { requests: waiting.into_iter().map(Into::into).collect() }))
 }
 
-pub(crate) async fn answer(
+pub(crate) async fn answer_request(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At((id, request)): At<(String, u64)>,
-    Sent(answer, _held): Sent<Answer>,
-) -> Result<Json<Answered>, Fail> {
-    let dialog = scope::own(&front, &who, &id)?;
+    Authenticated(principal): Authenticated,
+    PathParams((id, request)): PathParams<(String, u64)>,
+    JsonBody(answer, _reservation): JsonBody<RequestAnswer>,
+) -> Result<Json<AnswerReceipt>, ApiError> {
+    let dialog = scope::require_dialog(&front, &principal, &id)?;
     let answer = match (answer.result, answer.error) {
         (Some(result), None) => Ok(result),
         (None, Some(error)) => Err(RpcError::new(error.code, error.message)),
-        _ => return Err(Fail::bad("an answer has either `result` or `error`")),
+        _ => return Err(ApiError::bad_request("a response must contain either `result` or `error`")),
     };
-    match dialog.answer(request, answer) {
-        true => Ok(Json(Answered { ok: true })),
+    match dialog.answer_request(request, answer) {
+        true => Ok(Json(AnswerReceipt { ok: true })),
         false => {
-            let text = format!("nobody waits for an answer to request {request}");
-            Err(Fail::new(Kind::NotFound, "request.unknown", text))
+            let text = format!("no pending request {request}");
+            Err(ApiError::new(ApiErrorKind::NotFound, "request.unknown", text))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One endpoint: its path, who may use it, and what it takes and answers. Routes, rights and OpenAPI are all of it.
+//! Definition of one control API endpoint, from which routes, permissions and OpenAPI are derived.
 
 use std::sync::Arc;
 
@@ -10,45 +10,45 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use toolcrib::shape::ErrorKind;
+use toolcrib::results::ErrorKind;
 
-use super::asked::bodiless;
-use super::fail::{Fail, Kind};
+use super::extract::reject_body;
+use super::error::{ApiError, ApiErrorKind};
 use crate::front::Front;
 use crate::identity::Principal;
 
-/// Who may use an endpoint.
+/// Principals that may use an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Right {
-    /// Whoever was let in; what others have is hidden inside.
-    Anybody,
+pub(super) enum AccessLevel {
+    /// Any authenticated principal; the handler hides what belongs to others.
+    AnyPrincipal,
     Owner,
 }
 
-/// What tells the shape of something.
-pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
+/// Generates the JSON schema of a type.
+pub(super) type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 /// One endpoint below `/api/v1`.
 pub(super) struct Endpoint {
     pub(super) method: Method,
     pub(super) path: &'static str,
-    pub(super) right: Right,
-    /// What it does, in a sentence.
-    pub(super) about: &'static str,
-    pub(super) query: Option<Shape>,
-    pub(super) body: Option<Shape>,
-    pub(super) answer: Answer,
+    pub(super) access: AccessLevel,
+    /// One-sentence summary for OpenAPI.
+    pub(super) summary: &'static str,
+    pub(super) query: Option<SchemaFn>,
+    pub(super) body: Option<SchemaFn>,
+    pub(super) response: ResponseKind,
     pub(super) status: u16,
     handler: MethodRouter<Arc<Front>>,
 }
 
-/// What comes back where all is well.
+/// Body of a successful response.
 #[derive(Clone, Copy)]
-pub(super) enum Answer {
-    Nothing,
-    Json(Shape),
-    /// JSON, or events where the request accepts them.
-    JsonOrEvents(Shape),
+pub(super) enum ResponseKind {
+    NoContent,
+    Json(SchemaFn),
+    /// JSON, or events if the request accepts them.
+    JsonOrEvents(SchemaFn),
     Events,
 }
 
@@ -56,7 +56,7 @@ impl Endpoint {
     pub(super) fn new<H, T>(
         method: MethodFilter,
         path: &'static str,
-        about: &'static str,
+        summary: &'static str,
         handler: H,
     ) -> Self
     where
@@ -64,67 +64,67 @@ impl Endpoint {
         T: 'static,
     {
         Endpoint {
-            method: name(method),
+            method: method_of(method),
             path,
-            right: Right::Anybody,
-            about,
+            access: AccessLevel::AnyPrincipal,
+            summary,
             query: None,
             body: None,
-            answer: Answer::Nothing,
+            response: ResponseKind::NoContent,
             status: 204,
             handler: on(method, handler),
         }
     }
 
-    /// Only the owner may.
-    pub(super) fn owner(mut self) -> Self {
-        self.right = Right::Owner;
-        self.handler = self.handler.route_layer(from_fn(owner_only));
+    /// Restricts the endpoint to the owner.
+    pub(super) fn owner_only(mut self) -> Self {
+        self.access = AccessLevel::Owner;
+        self.handler = self.handler.route_layer(from_fn(require_owner));
         self
     }
 
     pub(super) fn query<T: JsonSchema>(self) -> Self {
-        Endpoint { query: Some(|shapes| T::json_schema(shapes)), ..self }
+        Endpoint { query: Some(|schemas| T::json_schema(schemas)), ..self }
     }
 
     pub(super) fn body<T: JsonSchema>(self) -> Self {
-        Endpoint { body: Some(|shapes| shapes.subschema_for::<T>()), ..self }
+        Endpoint { body: Some(|schemas| schemas.subschema_for::<T>()), ..self }
     }
 
-    pub(super) fn answers<T: JsonSchema>(self, status: u16) -> Self {
-        let answer = Answer::Json(|shapes| shapes.subschema_for::<T>());
-        Endpoint { answer, status, ..self }
+    pub(super) fn returns_json<T: JsonSchema>(self, status: u16) -> Self {
+        let response = ResponseKind::Json(|schemas| schemas.subschema_for::<T>());
+        Endpoint { response, status, ..self }
     }
 
-    pub(super) fn answers_or_tells<T: JsonSchema>(self) -> Self {
-        let answer = Answer::JsonOrEvents(|shapes| shapes.subschema_for::<T>());
-        Endpoint { answer, status: 200, ..self }
+    pub(super) fn returns_json_or_events<T: JsonSchema>(self) -> Self {
+        let response = ResponseKind::JsonOrEvents(|schemas| schemas.subschema_for::<T>());
+        Endpoint { response, status: 200, ..self }
     }
 
-    pub(super) fn tells(self) -> Self {
-        Endpoint { answer: Answer::Events, status: 200, ..self }
+    pub(super) fn returns_events(self) -> Self {
+        Endpoint { response: ResponseKind::Events, status: 200, ..self }
     }
 
     pub(super) fn add_to(self, router: Router<Arc<Front>>) -> Router<Arc<Front>> {
         let handler = match self.body {
             Some(_) => self.handler,
-            None => self.handler.route_layer(from_fn(bodiless)),
+            None => self.handler.route_layer(from_fn(reject_body)),
         };
         router.route(self.path, handler)
     }
 }
 
-async fn owner_only(request: Request, next: Next) -> Response {
-    match request.extensions().get::<Principal>().is_some_and(|who| who.is_owner) {
+async fn require_owner(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Principal>().is_some_and(|principal| principal.is_owner) {
         true => next.run(request).await,
         false => {
-            let kind = Kind::Call(ErrorKind::Denied);
-            Fail::new(kind, "denied.owner", "only the owner may do this").into_response()
+            let kind = ApiErrorKind::Call(ErrorKind::Denied);
+            ApiError::new(kind, "denied.owner", "only the owner may do this").into_response()
         }
     }
 }
 
-fn name(filter: MethodFilter) -> Method {
+fn method_of(filter: MethodFilter) -> Method {
     match filter {
         MethodFilter::GET => Method::GET,
         MethodFilter::POST => Method::POST,

@@ -1,4 +1,4 @@
-//! The host as a whole.
+//! Handlers for the whole host: status, problems, definitions, reload and call history.
 
 use std::sync::Arc;
 
@@ -7,84 +7,84 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::asked::{Header, Said, Sent, Who};
-use super::fail::{Fail, Kind};
+use super::extract::{DialogHeader, QueryParams, JsonBody, Authenticated};
+use super::error::{ApiError, ApiErrorKind};
 use super::scope;
-use super::servers::ServersAsked;
-use super::settle::Wait;
-use super::shape::{Accept, Called, Calls, Definitions, HostStatus, Problems, Reloaded};
+use super::servers::ServersQuery;
+use super::list_wait::WaitMode;
+use super::schema::{AcceptDefinitions, CallHistoryEntry, CallHistory, DefinitionChanges, HostStatus, ProblemList, ReloadReport};
 use crate::front::Front;
 
-/// Records that are told at a time.
-const PAGE: u32 = 1000;
+/// Maximum number of calls per page.
+const MAX_PAGE: u32 = 1000;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct CallsAsked {
-    /// Only those with a lower number.
+pub(crate) struct CallHistoryQuery {
+    /// Only calls with a lower number.
     below: Option<u64>,
-    /// 100 where nothing is said.
+    /// Maximum number of calls; 100 by default.
     limit: Option<u32>,
 }
 
 pub(crate) async fn status(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<ServersAsked>,
-) -> Result<Json<HostStatus>, Fail> {
-    if asked.wait == Some(true) {
-        let dialog = scope::dialog(&front, &who, None, header).await?;
-        Wait::All.turn(&dialog, |_| false).await;
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ServersQuery>,
+) -> Result<Json<HostStatus>, ApiError> {
+    if query.wait == Some(true) {
+        let dialog = scope::resolve_dialog(&front, &principal, None, header).await?;
+        WaitMode::AllServers.wait_for_turn(&dialog, |_| false).await;
     }
-    let visible = front.visible_to(&who);
+    let visible = front.visibility_for(&principal);
     let (figures, servers) =
-        (scope::figures(&front, &who, &visible), scope::servers(&front, &visible));
-    Ok(Json(HostStatus::of(&front.host, figures, &servers)))
+        (scope::visible_stats(&front, &principal, &visible), scope::visible_servers(&front, &visible));
+    Ok(Json(HostStatus::new(&front.host, figures, &servers)))
 }
 
-pub(crate) async fn problems(State(front): State<Arc<Front>>, Who(who): Who) -> Json<Problems> {
-    Json(Problems::of(scope::problems(&front, &front.visible_to(&who))))
+pub(crate) async fn problems(State(front): State<Arc<Front>>, Authenticated(principal): Authenticated) -> Json<ProblemList> {
+    Json(ProblemList::new(scope::visible_problems(&front, &front.visibility_for(&principal))))
 }
 
-/// What has changed of tools, as far as their servers have listed them.
-pub(crate) async fn definitions(State(front): State<Arc<Front>>) -> Json<Definitions> {
-    Json(Definitions::of(front.host.changed_definitions().await))
+/// Lists tools whose definition has changed, for servers whose tools are listed.
+pub(crate) async fn changed_definitions(State(front): State<Arc<Front>>) -> Json<DefinitionChanges> {
+    Json(DefinitionChanges::new(front.host.changed_definitions().await))
 }
 
-pub(crate) async fn accept(
+pub(crate) async fn accept_definitions(
     State(front): State<Arc<Front>>,
-    Sent(accept, _held): Sent<Accept>,
-) -> Result<Json<Definitions>, Fail> {
-    let accepted = front.host.accept(accept.tool.as_deref()).await?;
+    JsonBody(accept, _reservation): JsonBody<AcceptDefinitions>,
+) -> Result<Json<DefinitionChanges>, ApiError> {
+    let accepted = front.host.accept_definitions(accept.tool.as_deref()).await?;
     match (accepted.is_empty(), accept.tool) {
         (true, Some(tool)) => {
             let text = format!("no tool `{tool}` has changed since it was first seen or accepted");
-            Err(Fail::new(Kind::NotFound, "definition.unchanged", text))
+            Err(ApiError::new(ApiErrorKind::NotFound, "definition.unchanged", text))
         }
-        _ => Ok(Json(Definitions::of(accepted))),
+        _ => Ok(Json(DefinitionChanges::new(accepted))),
     }
 }
 
-pub(crate) async fn reload(State(front): State<Arc<Front>>) -> Result<Json<Reloaded>, Fail> {
-    let reload = front.host.reload().await.ok_or_else(Fail::ending)?;
-    Ok(Json(Reloaded::from(&*reload)))
+pub(crate) async fn reload(State(front): State<Arc<Front>>) -> Result<Json<ReloadReport>, ApiError> {
+    let reload = front.host.reload().await.ok_or_else(ApiError::shutting_down)?;
+    Ok(Json(ReloadReport::from(&*reload)))
 }
 
-/// The newest one; starting is a reload from nothing.
+/// Returns the newest reload report. The start of the host counts as a reload.
 pub(crate) async fn last_reload(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-) -> Result<Json<Reloaded>, Fail> {
-    let reload = front.host.last_reload().await.ok_or_else(Fail::ending)?;
-    Ok(Json(Reloaded::from(&front.visible_to(&who).reload(&reload))))
+    Authenticated(principal): Authenticated,
+) -> Result<Json<ReloadReport>, ApiError> {
+    let reload = front.host.last_reload().await.ok_or_else(ApiError::shutting_down)?;
+    Ok(Json(ReloadReport::from(&front.visibility_for(&principal).filter_reload(&reload))))
 }
 
-pub(crate) async fn calls(
+pub(crate) async fn call_history(
     State(front): State<Arc<Front>>,
-    Said(asked): Said<CallsAsked>,
-) -> Result<Json<Calls>, Fail> {
+    QueryParams(query): QueryParams<CallHistoryQuery>,
+) -> Result<Json<CallHistory>, ApiError> {
     let store = front.host.store();
-    let limit = asked.limit.unwrap_or(100).min(PAGE);
-    let calls = store.calls(asked.below, limit).await?.iter().map(Called::from).collect();
-    Ok(Json(Calls { calls }))
+    let limit = query.limit.unwrap_or(100).min(MAX_PAGE);
+    let calls = store.calls(query.below, limit).await?.iter().map(CallHistoryEntry::from).collect();
+    Ok(Json(CallHistory { calls }))
 }

@@ -1,4 +1,4 @@
-//! What an agent sees: tools and why, resources, prompts.
+//! Handlers for tools, access explanations, resources and prompts of an agent.
 
 use std::sync::Arc;
 
@@ -9,40 +9,40 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{Dialog, Turn};
 use toolcrib_upstream::conn;
-use toolcrib_wire::{ObjectWriter, Raw};
+use toolcrib_wire::{ObjectWriter, RawJson};
 
-use super::asked::{At, Header, Said, Sent, Who};
-use super::fail::Fail;
+use super::extract::{PathParams, DialogHeader, QueryParams, JsonBody, Authenticated};
+use super::error::ApiError;
 use super::scope;
-use super::settle::{Wait, is_settled};
-use super::shape::{
-    Gates, PromptArguments, PromptShape, Prompts, ResourceShape, Resources, TemplateShape,
-    ToolShape, Tools,
+use super::list_wait::{WaitMode, is_server_settled};
+use super::schema::{
+    AccessReport, PromptArguments, PromptListItem, PromptList, ResourceListItem, ResourceList, ResourceTemplateListItem,
+    ToolListItem, ToolList,
 };
 use crate::front::Front;
-use crate::front::reply::{self, Reply};
+use crate::front::response::{self, HttpResponse};
 use crate::identity::Principal;
 
-/// Whose tools, and how long they are waited for.
+/// Selects the tools, and how long to wait for them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct ToolsAsked {
-    /// Only those of one server.
+pub(crate) struct ToolsQuery {
+    /// Only the tools of this server.
     server: Option<String>,
     agent: Option<String>,
     dialog: Option<String>,
-    /// `true`: until each server has told what it offers or has failed once; `false`: what is known now.
+    /// `true`: waits until each server has listed its tools or has failed once; `false`: returns what is known now.
     wait: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct ListAsked {
+pub(crate) struct ListQuery {
     agent: Option<String>,
     dialog: Option<String>,
     wait: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct WhyAsked {
+pub(crate) struct ExplainQuery {
     tool: String,
     agent: Option<String>,
     dialog: Option<String>,
@@ -50,9 +50,9 @@ pub(crate) struct WhyAsked {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct ReadAsked {
+pub(crate) struct ReadQuery {
     uri: String,
-    /// Where several servers have the URI.
+    /// Selects the server if several have the URI.
     server: Option<String>,
     agent: Option<String>,
     dialog: Option<String>,
@@ -61,131 +61,131 @@ pub(crate) struct ReadAsked {
 
 pub(crate) async fn tools(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<ToolsAsked>,
-) -> Result<Json<Tools>, Fail> {
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ToolsQuery>,
+) -> Result<Json<ToolList>, ApiError> {
     let dialog =
-        scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
-    listed(&front, &who, &dialog, asked.server.as_deref(), Wait::of(asked.wait)).await.map(Json)
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+    list_tools(&front, &principal, &dialog, query.server.as_deref(), WaitMode::from_query(query.wait)).await.map(Json)
 }
 
-/// The tools that a dialog sees, of one server or of all.
-pub(crate) async fn listed(
+/// Lists the tools that a dialog sees, of one server or of all.
+pub(crate) async fn list_tools(
     front: &Front,
-    who: &Principal,
+    principal: &Principal,
     dialog: &Dialog,
     server: Option<&str>,
-    wait: Wait,
-) -> Result<Tools, Fail> {
+    wait: WaitMode,
+) -> Result<ToolList, ApiError> {
     let host = &front.host;
-    let visible = || front.visible_as(who, dialog.agent());
-    // A request for a server that looks unknown waits no longer than one for a server that is unknown.
+    let visible = || front.visibility_as(principal, dialog.agent());
+    // Invisible servers must wait no longer than unknown ones, so that they cannot be told apart.
     let is_enough = |turn: &Turn| {
         server.is_some_and(|name| {
-            is_settled(host, turn, name) || (turn.version() > 0 && !visible().includes(name))
+            is_server_settled(host, turn, name) || (turn.version() > 0 && !visible().includes(name))
         })
     };
-    let turn = wait.turn(dialog, is_enough).await;
+    let turn = wait.wait_for_turn(dialog, is_enough).await;
     let mut tools = turn.tools();
     if let Some(name) = server {
-        let key = scope::server(front, &visible(), name)?.key;
+        let key = scope::visible_server(front, &visible(), name)?.key;
         tools.retain(|tool| tool.server().is_some_and(|of| of.key == key));
     }
-    Ok(Tools {
+    Ok(ToolList {
         version: turn.version(),
-        tools: tools.iter().map(|tool| ToolShape::from(&**tool)).collect(),
-        problems: scope::problems(front, &visible()),
+        tools: tools.iter().map(|tool| ToolListItem::from(&**tool)).collect(),
+        problems: scope::visible_problems(front, &visible()),
     })
 }
 
-pub(crate) async fn why(
+pub(crate) async fn explain(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<WhyAsked>,
-) -> Result<Json<Gates>, Fail> {
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ExplainQuery>,
+) -> Result<Json<AccessReport>, ApiError> {
     let dialog =
-        scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
-    // A tool may be known from an earlier time while its server is still coming.
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+    // A tool may be cached from an earlier run while its server is still connecting.
     let seen = |turn: &Turn| {
-        turn.why(&asked.tool).shown_to(&front.visible_as(&who, dialog.agent()), &asked.tool)
+        turn.explain_tool(&query.tool).for_viewer(&front.visibility_as(&principal, dialog.agent()), &query.tool)
     };
     let is_enough = |turn: &Turn| {
         let why = seen(turn);
         let server = why.server.as_deref().and_then(|key| front.host.server(key).ok());
         why.gates.is_some()
-            && why.left_out.is_none()
-            && server.is_none_or(|server| server.state != conn::State::Connecting)
+            && why.dropped_reason.is_none()
+            && server.is_none_or(|server| server.state != conn::ServerState::Connecting)
     };
-    let turn = Wait::of(asked.wait).turn(&dialog, is_enough).await;
-    Ok(Json(Gates::of(&seen(&turn), dialog.agent())))
+    let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, is_enough).await;
+    Ok(Json(AccessReport::new(&seen(&turn), dialog.agent())))
 }
 
 pub(crate) async fn resources(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<ListAsked>,
-) -> Result<Json<Resources>, Fail> {
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ListQuery>,
+) -> Result<Json<ResourceList>, ApiError> {
     let dialog =
-        scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
-    let turn = Wait::of(asked.wait).turn(&dialog, |_| false).await;
-    Ok(Json(Resources {
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+    let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, |_| false).await;
+    Ok(Json(ResourceList {
         version: turn.version(),
-        resources: turn.resources().iter().map(|it| ResourceShape::from(&**it)).collect(),
-        templates: turn.templates().iter().map(|it| TemplateShape::from(&**it)).collect(),
+        resources: turn.resources().iter().map(|it| ResourceListItem::from(&**it)).collect(),
+        templates: turn.templates().iter().map(|it| ResourceTemplateListItem::from(&**it)).collect(),
     }))
 }
 
-/// The result of `resources/read`, byte for byte.
-pub(crate) async fn content(
+/// Returns the result of `resources/read` byte for byte.
+pub(crate) async fn read_resource(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<ReadAsked>,
-) -> Result<Reply, Fail> {
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ReadQuery>,
+) -> Result<HttpResponse, ApiError> {
     let dialog =
-        scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
     let is_listed = |turn: &Turn| {
-        asked.server.is_none() && turn.resources().iter().any(|it| it.uri() == asked.uri)
+        query.server.is_none() && turn.resources().iter().any(|it| it.uri() == query.uri)
     };
-    let turn = Wait::of(asked.wait).turn(&dialog, is_listed).await;
-    let read = turn.read(&asked.uri, asked.server.as_deref()).await;
-    read.map(|raw| reply::json(StatusCode::OK, &raw)).map_err(|error| Fail::from(&error))
+    let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, is_listed).await;
+    let read = turn.read_resource(&query.uri, query.server.as_deref()).await;
+    read.map(|raw| response::json(StatusCode::OK, &raw)).map_err(|error| ApiError::from(&error))
 }
 
 pub(crate) async fn prompts(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<ListAsked>,
-) -> Result<Json<Prompts>, Fail> {
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ListQuery>,
+) -> Result<Json<PromptList>, ApiError> {
     let dialog =
-        scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
-    let turn = Wait::of(asked.wait).turn(&dialog, |_| false).await;
-    let prompts = turn.prompts().iter().map(|it| PromptShape::from(&**it)).collect();
-    Ok(Json(Prompts { version: turn.version(), prompts }))
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+    let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, |_| false).await;
+    let prompts = turn.prompts().iter().map(|it| PromptListItem::from(&**it)).collect();
+    Ok(Json(PromptList { version: turn.version(), prompts }))
 }
 
-/// The result of `prompts/get`, byte for byte.
-pub(crate) async fn prompt(
+/// Returns the result of `prompts/get` byte for byte.
+pub(crate) async fn get_prompt(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    At(name): At<String>,
-    Said(asked): Said<ListAsked>,
-    Sent(sent, _held): Sent<PromptArguments>,
-) -> Result<Reply, Fail> {
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    PathParams(name): PathParams<String>,
+    QueryParams(query): QueryParams<ListQuery>,
+    JsonBody(sent, _held): JsonBody<PromptArguments>,
+) -> Result<HttpResponse, ApiError> {
     let dialog =
-        scope::dialog(&front, &who, asked.agent.as_deref(), asked.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
     let is_listed = |turn: &Turn| turn.prompts().iter().any(|it| it.name() == name);
-    let turn = Wait::of(asked.wait).turn(&dialog, is_listed).await;
-    let got = turn.prompt(&name, filled_in(&sent)).await;
-    got.map(|raw| reply::json(StatusCode::OK, &raw)).map_err(|error| Fail::from(&error))
+    let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, is_listed).await;
+    let got = turn.get_prompt(&name, arguments_json(&sent)).await;
+    got.map(|raw| response::json(StatusCode::OK, &raw)).map_err(|error| ApiError::from(&error))
 }
 
-fn filled_in(sent: &PromptArguments) -> Raw {
+fn arguments_json(sent: &PromptArguments) -> RawJson {
     let empty = ObjectWriter::new();
     sent.arguments.iter().fold(empty, |writer, (name, text)| writer.string(name, text)).finish()
 }

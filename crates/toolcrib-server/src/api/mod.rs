@@ -1,23 +1,23 @@
-//! The control API: thin handlers over the library, the same fields as the command line prints.
+//! The control API: thin HTTP handlers over the library.
 //!
-//! `table.rs` lists every endpoint with its rights and shapes; `shape/` is what they take and answer; `fail.rs` is
-//! the only place where an error becomes a status.
+//! The JSON fields are those that the command line prints. `endpoint_table.rs` lists every endpoint with its
+//! permissions and schemas, `schema/` defines the bodies, and `error.rs` maps errors to statuses.
 
-mod asked;
+mod extract;
 mod calls;
 mod dialogs;
 mod endpoint;
 mod events;
-mod fail;
+mod error;
 mod host;
 mod lists;
 mod openapi;
 pub(crate) mod scope;
 mod servers;
-mod settle;
-pub mod shape;
-mod table;
-mod visits;
+mod list_wait;
+pub mod schema;
+mod endpoint_table;
+mod dialog_activity;
 
 use std::sync::Arc;
 
@@ -25,29 +25,28 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 
 use crate::front::{Front, route};
-use fail::Kind;
+use error::ApiErrorKind;
 
-pub(crate) use fail::Fail;
+pub(crate) use error::ApiError;
 pub use openapi::document as openapi;
-pub(crate) use visits::Visits;
+pub(crate) use dialog_activity::DialogActivity;
 
-/// The API by itself, for a program that has a host and needs no network: requests carry a
-/// [`Door`](crate::identity::Door) among their extensions.
+/// The API without a network listener. Requests carry an [`EntryPoint`](crate::identity::EntryPoint) extension.
 pub fn router(front: &Arc<Front>) -> Router {
-    let known = from_fn_with_state(Arc::clone(front), route::identify);
+    let known = from_fn_with_state(Arc::clone(front), route::identify_principal);
     Router::new().nest("/api/v1", routes()).layer(known).with_state(Arc::clone(front))
 }
 
-/// Everything below `/api/v1`.
+/// Routes below `/api/v1`.
 pub(crate) fn routes() -> Router<Arc<Front>> {
-    let router = table::endpoints().into_iter().fold(Router::new(), |router, it| it.add_to(router));
-    router.fallback(unknown).method_not_allowed_fallback(not_so)
+    let router = endpoint_table::endpoints().into_iter().fold(Router::new(), |router, it| it.add_to(router));
+    router.fallback(endpoint_not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
-async fn unknown() -> Fail {
-    Fail::new(Kind::NotFound, "endpoint.unknown", "there is no such endpoint")
+async fn endpoint_not_found() -> ApiError {
+    ApiError::new(ApiErrorKind::NotFound, "endpoint.unknown", "unknown endpoint")
 }
 
-async fn not_so() -> Fail {
-    Fail::new(Kind::NotAllowed, "endpoint.method", "this endpoint has no such method")
+async fn method_not_allowed() -> ApiError {
+    ApiError::new(ApiErrorKind::MethodNotAllowed, "endpoint.method", "this endpoint does not support this method")
 }

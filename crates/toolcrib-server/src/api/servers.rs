@@ -1,4 +1,4 @@
-//! Servers: how they are, and what can be done to one.
+//! Handlers for servers: status, log, and operations.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use toolcrib::ServerStatus;
-use toolcrib::host::OpError;
+use toolcrib::host::ServerOperationError;
 
-use super::asked::{At, Header, Said, Sent, Who};
-use super::fail::Fail;
+use super::extract::{PathParams, DialogHeader, QueryParams, JsonBody, Authenticated};
+use super::error::ApiError;
 use super::scope;
-use super::settle::Wait;
-use super::shape::{Log, Operated, ServerShape, Servers};
+use super::list_wait::WaitMode;
+use super::schema::{ServerLog, OperationResult, ServerView, ServerList};
 use crate::front::Front;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct ServersAsked {
-    /// `true`: until each server has told what it offers or has failed once.
+pub(crate) struct ServersQuery {
+    /// `true`: waits until each server has listed its items or has failed once.
     pub(super) wait: Option<bool>,
 }
 
-/// A native server entry, with its id.
+/// A native server entry with its id.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct NewServer {
     id: String,
@@ -35,130 +35,130 @@ pub(crate) struct NewServer {
 
 pub(crate) async fn list(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    Header(header): Header,
-    Said(asked): Said<ServersAsked>,
-) -> Result<Json<Servers>, Fail> {
-    if asked.wait == Some(true) {
-        let dialog = scope::dialog(&front, &who, None, header).await?;
-        Wait::All.turn(&dialog, |_| false).await;
+    Authenticated(principal): Authenticated,
+    DialogHeader(header): DialogHeader,
+    QueryParams(query): QueryParams<ServersQuery>,
+) -> Result<Json<ServerList>, ApiError> {
+    if query.wait == Some(true) {
+        let dialog = scope::resolve_dialog(&front, &principal, None, header).await?;
+        WaitMode::AllServers.wait_for_turn(&dialog, |_| false).await;
     }
-    let servers = scope::servers(&front, &front.visible_to(&who));
-    let servers = servers.iter().map(ServerShape::from).collect();
-    Ok(Json(Servers { version: front.host.version(), servers }))
+    let servers = scope::visible_servers(&front, &front.visibility_for(&principal));
+    let servers = servers.iter().map(ServerView::from).collect();
+    Ok(Json(ServerList { version: front.host.snapshot_version(), servers }))
 }
 
-pub(crate) async fn one(
+pub(crate) async fn get(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Json<ServerShape>, Fail> {
-    front.host.ready().await;
-    Ok(Json(ServerShape::from(&scope::server(&front, &front.visible_to(&who), &id)?)))
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<ServerView>, ApiError> {
+    front.host.wait_until_ready().await;
+    Ok(Json(ServerView::from(&scope::visible_server(&front, &front.visibility_for(&principal), &id)?)))
 }
 
 pub(crate) async fn log(
     State(front): State<Arc<Front>>,
-    At(id): At<String>,
-) -> Result<Json<Log>, Fail> {
-    let server = there(&front, &id).await?;
-    Ok(Json(Log { server: server.spec.id.clone(), log: server.stderr }))
+    PathParams(id): PathParams<String>,
+) -> Result<Json<ServerLog>, ApiError> {
+    let server = find_server(&front, &id).await?;
+    Ok(Json(ServerLog { server: server.spec.id.clone(), log: server.stderr }))
 }
 
-/// It lives until the host ends.
+/// Adds a server that exists until the host closes.
 pub(crate) async fn add(
     State(front): State<Arc<Front>>,
-    Sent(new, _held): Sent<NewServer>,
-) -> Result<Response, Fail> {
-    front.host.ready().await;
-    front.host.add(&new.id, &Value::Object(new.entry).to_string()).await?;
-    let added = ServerShape::from(&front.host.server(&new.id)?);
+    JsonBody(new, _reservation): JsonBody<NewServer>,
+) -> Result<Response, ApiError> {
+    front.host.wait_until_ready().await;
+    front.host.add_server(&new.id, &Value::Object(new.entry).to_string()).await?;
+    let added = ServerView::from(&front.host.server(&new.id)?);
     Ok((StatusCode::CREATED, Json(added)).into_response())
 }
 
 pub(crate) async fn remove(
     State(front): State<Arc<Front>>,
-    At(id): At<String>,
-) -> Result<StatusCode, Fail> {
-    let server = there(&front, &id).await?;
-    front.host.remove(&server.key).await?;
+    PathParams(id): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    let server = find_server(&front, &id).await?;
+    front.host.remove_server(&server.key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn connect(
     State(front): State<Arc<Front>>,
-    At(id): At<String>,
-) -> Result<Response, Fail> {
-    let server = there(&front, &id).await?;
-    let done = front.host.connect(&server.key).await;
-    operated(&front, &server, done)
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    let server = find_server(&front, &id).await?;
+    let done = front.host.connect_server(&server.key).await;
+    operation_response(&front, &server, done)
 }
 
 pub(crate) async fn disconnect(
     State(front): State<Arc<Front>>,
-    At(id): At<String>,
-) -> Result<Response, Fail> {
-    let server = there(&front, &id).await?;
-    let done = front.host.disconnect(&server.key).await;
-    operated(&front, &server, done)
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    let server = find_server(&front, &id).await?;
+    let done = front.host.disconnect_server(&server.key).await;
+    operation_response(&front, &server, done)
 }
 
 pub(crate) async fn restart(
     State(front): State<Arc<Front>>,
-    At(id): At<String>,
-) -> Result<Response, Fail> {
-    let server = there(&front, &id).await?;
-    let done = front.host.restart(&server.key).await;
-    operated(&front, &server, done)
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    let server = find_server(&front, &id).await?;
+    let done = front.host.restart_server(&server.key).await;
+    operation_response(&front, &server, done)
 }
 
 pub(crate) async fn refresh(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Response, Fail> {
-    front.host.ready().await;
-    let server = scope::server(&front, &front.visible_to(&who), &id)?;
-    let done = front.host.refresh(&server.key).await;
-    operated(&front, &server, done)
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    front.host.wait_until_ready().await;
+    let server = scope::visible_server(&front, &front.visibility_for(&principal), &id)?;
+    let done = front.host.refresh_server(&server.key).await;
+    operation_response(&front, &server, done)
 }
 
 pub(crate) async fn enable(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Response, Fail> {
-    let server = there(&front, &id).await?;
-    let done = front.host.enable(&server.key, &who.name).await;
-    operated(&front, &server, done)
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    let server = find_server(&front, &id).await?;
+    let done = front.host.enable_server(&server.key, &principal.name).await;
+    operation_response(&front, &server, done)
 }
 
 pub(crate) async fn disable(
     State(front): State<Arc<Front>>,
-    Who(who): Who,
-    At(id): At<String>,
-) -> Result<Response, Fail> {
-    let server = there(&front, &id).await?;
-    let done = front.host.disable(&server.key, &who.name).await;
-    operated(&front, &server, done)
+    Authenticated(principal): Authenticated,
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    let server = find_server(&front, &id).await?;
+    let done = front.host.disable_server(&server.key, &principal.name).await;
+    operation_response(&front, &server, done)
 }
 
-/// A server by its id or key, once it is known which there are.
-async fn there(front: &Front, name: &str) -> Result<ServerStatus, Fail> {
-    front.host.ready().await;
+/// Finds a server by id or key, after the first configuration is loaded.
+async fn find_server(front: &Front, name: &str) -> Result<ServerStatus, ApiError> {
+    front.host.wait_until_ready().await;
     Ok(front.host.server(name)?)
 }
 
-/// How the server is afterwards belongs to the answer, whether it was done or not.
-fn operated(
+/// The response contains the resulting status of the server, whether the operation succeeded or not.
+fn operation_response(
     front: &Front,
     before: &ServerStatus,
-    done: Result<(), OpError>,
-) -> Result<Response, Fail> {
+    done: Result<(), ServerOperationError>,
+) -> Result<Response, ApiError> {
     let now = front.host.server(&before.key);
-    let server = ServerShape::from(now.as_ref().unwrap_or(before));
-    let fail = done.err().map(Fail::from);
-    let status = fail.as_ref().map_or(StatusCode::OK, |fail| fail.status);
-    let told = Operated { ok: fail.is_none(), server, error: fail.map(|fail| *fail.fault) };
-    Ok((status, Json(told)).into_response())
+    let server = ServerView::from(now.as_ref().unwrap_or(before));
+    let api_error = done.err().map(ApiError::from);
+    let status = api_error.as_ref().map_or(StatusCode::OK, |api_error| api_error.status);
+    let result = OperationResult { ok: api_error.is_none(), server, error: api_error.map(|api_error| *api_error.body) };
+    Ok((status, Json(result)).into_response())
 }

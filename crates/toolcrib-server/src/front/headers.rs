@@ -1,32 +1,32 @@
-//! The headers of a request, however they are kept: whoever answers looks up a few of them and nothing else.
+//! Header lookup that works for hyper's header map and for the fast path's header block.
 
 use hyper::HeaderMap;
 
-/// Where headers can be looked up.
+/// Lookup of request headers.
 pub trait Headers: Sync {
-    /// What the first header of this name says, where that is text. The name is in lower case.
+    /// The first value of a header, if it is text. `name` must be lower case.
     fn text(&self, name: &str) -> Option<&str>;
 
-    /// What the only header of this name says; an error where there are several, or it is no text. For what somebody
-    /// is kept out by: who says it twice, or in a way that is passed over, has said it.
-    fn sole(&self, name: &str) -> Result<Option<&str>, Unclear>;
+    /// The only value of a header. Security checks use this: a repeated or non-text header is an error instead of
+    /// absent.
+    fn single(&self, name: &str) -> Result<Option<&str>, AmbiguousHeader>;
 }
 
-/// A header that nobody can go by.
+/// A header that is repeated or not text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unclear;
+pub struct AmbiguousHeader;
 
 impl Headers for HeaderMap {
     fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.to_str().ok()
     }
 
-    fn sole(&self, name: &str) -> Result<Option<&str>, Unclear> {
+    fn single(&self, name: &str) -> Result<Option<&str>, AmbiguousHeader> {
         let mut all = self.get_all(name).iter();
         match (all.next(), all.next()) {
             (None, _) => Ok(None),
-            (Some(only), None) => only.to_str().map(Some).map_err(|_| Unclear),
-            (Some(_), Some(_)) => Err(Unclear),
+            (Some(only), None) => only.to_str().map(Some).map_err(|_| AmbiguousHeader),
+            (Some(_), Some(_)) => Err(AmbiguousHeader),
         }
     }
 }
@@ -38,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_twice_or_unreadably_is_not_taken_for_unsaid() {
+    fn repeated_or_non_text_header_is_ambiguous() {
         let mut headers = HeaderMap::new();
-        assert_eq!(headers.sole("origin"), Ok(None));
+        assert_eq!(headers.single("origin"), Ok(None));
         headers.append(ORIGIN, HeaderValue::from_static("http://localhost"));
-        assert_eq!(headers.sole("origin"), Ok(Some("http://localhost")));
+        assert_eq!(headers.single("origin"), Ok(Some("http://localhost")));
         headers.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
-        assert_eq!(headers.sole("origin"), Err(Unclear));
+        assert_eq!(headers.single("origin"), Err(AmbiguousHeader));
         headers.insert(ORIGIN, HeaderValue::from_bytes(b"http://\xe9vil.example").unwrap());
-        assert_eq!((headers.sole("origin"), headers.text("origin")), (Err(Unclear), None));
+        assert_eq!((headers.single("origin"), headers.text("origin")), (Err(AmbiguousHeader), None));
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: so many at once, so long for the head of a request and for reading an answer, and an end in good order.
+//! Accepts connections within limits, assigns them to threads, and closes them gracefully.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,166 +20,166 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use toolcrib_upstream::burst::Outlet;
-use toolcrib_upstream::process::open_files;
+use toolcrib_upstream::write_batch::SocketWriter;
+use toolcrib_upstream::process::open_file_limit;
 
-use super::crowd::Seen;
-use super::loops::{Loops, Seat};
-use super::patient::Patient;
-use super::{Front, quick, route};
-use crate::identity::Door;
+use super::connection_limit::ConnectionState;
+use super::worker_threads::{WorkerThreads, ThreadSlot};
+use super::write_timeout::WriteTimeout;
+use super::{Front, fast_path, route};
+use crate::identity::EntryPoint;
 
-/// Connections at once. Over that, one on which nobody was admitted makes room; where there is none, more wait to be
-/// accepted.
-const CONNECTIONS: usize = 4096;
+/// Maximum number of connections per listener. Above it, an unadmitted connection is closed for a new one; without one,
+/// new connections wait to be accepted.
+const MAX_CONNECTIONS: usize = 4096;
 
-/// How long the last of an answer may take when the front closes and no call is under way any more.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time for the last responses after the front closes and all calls have ended.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// Where a connection comes from, if it has an address.
+/// Address of the peer, if it has one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) Option<IpAddr>);
+pub(super) struct PeerAddress(pub(super) Option<IpAddr>);
 
-/// Which way a connection comes, and from where.
-pub(super) type Origin = (Door, Peer);
+/// Entry point and peer address of a connection.
+pub(super) type ConnectionOrigin = (EntryPoint, PeerAddress);
 
-/// Where connections come from.
+/// A TCP or Unix listener.
 pub(super) trait Listener {
     type Stream: AsyncRead + AsyncWrite + AsRawFd + Unpin + Send + 'static;
-    /// A connection that no thread has yet.
-    type Fresh: Send + 'static;
+    /// An accepted socket that is not registered with a runtime yet.
+    type Unregistered: Send + 'static;
 
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Fresh, Peer)>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Unregistered, PeerAddress)>> + Send;
 
-    /// From now on it is this thread's.
-    fn settle(fresh: Self::Fresh) -> io::Result<Self::Stream>;
+    /// Registers the socket with the runtime of the current thread.
+    fn register(socket: Self::Unregistered) -> io::Result<Self::Stream>;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
-    type Fresh = net::TcpStream;
+    type Unregistered = net::TcpStream;
 
-    async fn accept(&self) -> io::Result<(net::TcpStream, Peer)> {
+    async fn accept(&self) -> io::Result<(net::TcpStream, PeerAddress)> {
         let (stream, peer) = TcpListener::accept(self).await?;
-        // It only costs speed.
+        // A failure only costs latency.
         let _ = stream.set_nodelay(true);
-        Ok((stream.into_std()?, Peer(Some(peer.ip()))))
+        Ok((stream.into_std()?, PeerAddress(Some(peer.ip()))))
     }
 
-    fn settle(fresh: net::TcpStream) -> io::Result<TcpStream> {
-        TcpStream::from_std(fresh)
+    fn register(socket: net::TcpStream) -> io::Result<TcpStream> {
+        TcpStream::from_std(socket)
     }
 }
 
 impl Listener for UnixListener {
     type Stream = UnixStream;
-    type Fresh = unix::net::UnixStream;
+    type Unregistered = unix::net::UnixStream;
 
-    async fn accept(&self) -> io::Result<(unix::net::UnixStream, Peer)> {
-        Ok((UnixListener::accept(self).await?.0.into_std()?, Peer(None)))
+    async fn accept(&self) -> io::Result<(unix::net::UnixStream, PeerAddress)> {
+        Ok((UnixListener::accept(self).await?.0.into_std()?, PeerAddress(None)))
     }
 
-    fn settle(fresh: unix::net::UnixStream) -> io::Result<UnixStream> {
-        UnixStream::from_std(fresh)
+    fn register(socket: unix::net::UnixStream) -> io::Result<UnixStream> {
+        UnixStream::from_std(socket)
     }
 }
 
-pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, door: Door, loops: &Loops) {
+pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, entry_point: EntryPoint, threads: &WorkerThreads) {
     let router = route::router(front);
     let mut connections = JoinSet::new();
-    let most = most_connections(door, open_files());
+    let max = max_connections(entry_point, open_file_limit());
     loop {
-        let is_full = connections.len() >= most;
+        let is_full = connections.len() >= max;
         tokio::select! {
-            accepted = listener.accept(), if !is_full || front.crowd.has_idle() => match accepted {
-                Ok((fresh, peer)) => {
+            accepted = listener.accept(), if !is_full || front.connection_limit.has_idle() => match accepted {
+                Ok((socket, peer)) => {
                     if is_full {
-                        front.crowd.close_oldest_idle();
+                        front.connection_limit.close_oldest_idle();
                     }
                     let limits = front.limits();
-                    // Whoever has too many is hung up on: left unaccepted he would hold up others.
-                    let Some(place) = front.crowd.enter(peer.0, limits.connections) else { continue };
-                    let (front, router, origin) = (Arc::clone(front), router.clone(), (door, peer));
-                    let (seen, served) = (place.seen(), place.seen());
-                    let (seat, thread) = loops.seat();
+                    // Refused connections are closed: an unaccepted one would block others.
+                    let Some(permit) = front.connection_limit.try_acquire(peer.0, limits.connections) else { continue };
+                    let (front, router, origin) = (Arc::clone(front), router.clone(), (entry_point, peer));
+                    let (state, served) = (permit.state(), permit.state());
+                    let (slot, thread) = threads.assign_connection();
                     let serving = async move {
-                        if let Ok(stream) = L::settle(fresh) {
-                            let outlet = Outlet::here(&stream);
-                            let stream = Patient::new(stream, limits.write, place);
-                            connection(stream, outlet, front, router, (origin, seen), &seat).await;
+                        if let Ok(stream) = L::register(socket) {
+                            let socket_writer = SocketWriter::for_current_batch(&stream);
+                            let stream = WriteTimeout::new(stream, limits.write, permit);
+                            serve_connection(stream, socket_writer, front, router, (origin, state), &slot).await;
                         }
                     };
-                    served.is_served_by(match thread {
+                    served.set_task(match thread {
                         Some(thread) => connections.spawn_on(serving, thread),
                         None => connections.spawn(serving),
                     });
                 }
-                // The usual reason, too many open files, passes.
+                // The usual error, too many open files, is temporary.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}
-            () = front.closing() => break,
+            () = front.wait_closing() => break,
         }
     }
     drop(listener);
-    let late = async {
-        front.calls_ended().await;
-        sleep(GRACE).await;
+    let drain_deadline = async {
+        front.wait_for_calls().await;
+        sleep(CLOSE_GRACE).await;
     };
     tokio::select! {
         () = async { while connections.join_next().await.is_some() {} } => {}
-        // Whoever is slower than that is cut off with the tasks.
-        () = late => {}
+        // Remaining connections are aborted with their tasks.
+        () = drain_deadline => {}
     }
 }
 
-/// A quarter of the files that may be open is left to servers and to the owner's socket.
-fn most_connections(door: Door, open_files: Option<u64>) -> usize {
-    let files = open_files.filter(|_| door != Door::Socket).map(|most| most - most / 4);
-    let files = files.and_then(|most| usize::try_from(most).ok());
-    files.map_or(CONNECTIONS, |most| most.clamp(1, CONNECTIONS))
+/// Leaves a quarter of the file descriptors to servers and to the owner's socket.
+fn max_connections(entry_point: EntryPoint, open_file_limit: Option<u64>) -> usize {
+    let files = open_file_limit.filter(|_| entry_point != EntryPoint::OwnerSocket).map(|max| max - max / 4);
+    let files = files.and_then(|max| usize::try_from(max).ok());
+    files.map_or(MAX_CONNECTIONS, |max| max.clamp(1, MAX_CONNECTIONS))
 }
 
-async fn connection(
+async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    outlet: Option<Outlet>,
+    socket_writer: Option<SocketWriter>,
     front: Arc<Front>,
     router: Router,
-    (origin, seen): (Origin, Arc<Seen>),
-    seat: &Seat,
+    (origin, state): (ConnectionOrigin, Arc<ConnectionState>),
+    slot: &ThreadSlot,
 ) {
-    let quick = quick::serve(&front, stream, (origin, &seen), seat.vigil.clone(), outlet);
-    if let Some(rest) = quick.await {
-        // Most connections never need the room for it.
-        Box::pin(other(rest, front, router, (origin, seen))).await;
+    let serving = fast_path::serve(&front, stream, (origin, &state), slot.busy_poll.clone(), socket_writer);
+    if let Some(rest) = serving.await {
+        // Boxed, because most connections never need it.
+        Box::pin(serve_with_hyper(rest, front, router, (origin, state))).await;
     }
 }
 
-/// Whatever else is spoken on a connection.
-async fn other(
+/// Serves a connection with hyper, including upgrades.
+async fn serve_with_hyper(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     front: Arc<Front>,
     router: Router,
-    (origin, seen): (Origin, Arc<Seen>),
+    (origin, state): (ConnectionOrigin, Arc<ConnectionState>),
 ) {
-    let (answering, connection) = (Arc::clone(&front), Arc::clone(&seen));
+    let (answering, connection) = (Arc::clone(&front), Arc::clone(&state));
     let service = service_fn(move |request: Request<Incoming>| {
         let (front, router) = (Arc::clone(&answering), router.clone());
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Arc::clone(&seen));
-        async move { Ok::<_, Infallible>(route::answer(&front, &router, request, origin).await) }
+        request.extensions_mut().insert(Arc::clone(&state));
+        async move { Ok::<_, Infallible>(route::handle_request(&front, &router, request, origin).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(front.limits().read);
     let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut serving = pin!(serving);
     tokio::select! {
-        // First, so that what was read before is begun with when the front closes.
+        // Polled first, so that requests read before the front closes are still started.
         biased;
-        // A connection that breaks is the client's matter.
+        // Connection errors are not the server's concern.
         _ = &mut serving => return,
-        () = front.closing() => serving.as_mut().graceful_shutdown(),
-        () = connection.expires() => serving.as_mut().graceful_shutdown(),
+        () = front.wait_closing() => serving.as_mut().graceful_shutdown(),
+        () = connection.wait_expired() => serving.as_mut().graceful_shutdown(),
     }
     let _ = serving.await;
 }
@@ -189,14 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_from_outside_leave_files_for_the_owner() {
-        for (door, files, most) in [
-            (Door::Tcp, Some(1024), 768),
-            (Door::Tcp, Some(1 << 20), CONNECTIONS),
-            (Door::Tcp, None, CONNECTIONS),
-            (Door::Socket, Some(64), CONNECTIONS),
+    fn tcp_connections_leave_file_descriptors_for_the_owner_socket() {
+        for (entry_point, files, max) in [
+            (EntryPoint::Loopback, Some(1024), 768),
+            (EntryPoint::Loopback, Some(1 << 20), MAX_CONNECTIONS),
+            (EntryPoint::Loopback, None, MAX_CONNECTIONS),
+            (EntryPoint::OwnerSocket, Some(64), MAX_CONNECTIONS),
         ] {
-            assert_eq!(most_connections(door, files), most, "{door:?} {files:?}");
+            assert_eq!(max_connections(entry_point, files), max, "{entry_point:?} {files:?}");
         }
     }
 }

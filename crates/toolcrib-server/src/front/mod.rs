@@ -1,22 +1,22 @@
-//! The one HTTP server in front of the gateway and the control API, on addresses and on the owner's socket.
+//! HTTP server for the gateway and the control API, on TCP addresses and on the owner's socket.
 
-mod crowd;
-mod head;
+mod connection_limit;
+mod request_head;
 pub mod headers;
-pub(crate) mod lapse;
+pub(crate) mod token_expiry;
 mod listen;
-mod loops;
-mod page;
-mod patient;
+mod worker_threads;
+mod index_page;
+mod write_timeout;
 pub mod pipe;
-pub mod posted;
-mod quick;
-mod replay;
-pub mod reply;
+pub mod request_body;
+mod fast_path;
+mod prefixed_stream;
+pub mod response;
 pub(crate) mod route;
-mod speak;
-mod vigil;
-mod wire;
+mod response_writer;
+mod busy_poll;
+mod connection_io;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,111 +29,113 @@ use tokio::time::sleep;
 use toolcrib::Host;
 use toolcrib::host::Visibility;
 
-use crate::api::Visits;
-use crate::closing::Closing;
+use crate::api::DialogActivity;
+use crate::shutdown::Shutdown;
 use crate::gateway::Gateway;
-use crate::identity::{Door, Identity, Limits, Principal};
-use crate::trace::Traces;
-use crowd::Crowd;
-pub use loops::Loops;
+use crate::identity::{EntryPoint, Identity, PrincipalLimits, Principal};
+use crate::trace::TraceSender;
+use connection_limit::ConnectionLimit;
+pub use worker_threads::WorkerThreads;
 
-/// How often is looked for those who have gone without a word.
-const SWEEP: Duration = Duration::from_secs(15);
+/// Maximum interval between checks for idle clients.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How often is looked whether the configuration was read again.
-const RELOADED: Duration = Duration::from_secs(1);
+/// Interval between checks for a new configuration.
+const RELOAD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the tokens and the configuration are compared with what they were.
-const WATCH: Duration = Duration::from_millis(250);
+/// Interval between checks of tokens and configuration.
+const PERMISSION_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-const SHORTEST: Duration = Duration::from_millis(50);
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What all connections share.
+/// The HTTP server. All connections share it.
 #[derive(Debug)]
 pub struct Front {
     pub(crate) host: Host,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Identity,
-    pub(crate) visits: Visits,
-    closing: Closing,
-    /// Told when tokens or the configuration have changed, so that streams check at once whether they may go on.
-    rights: watch::Sender<()>,
-    /// Whether the configuration was read, which is never undone.
-    configured: AtomicBool,
-    crowd: Crowd,
-    /// Clients whose connections are no HTTP any more.
+    pub(crate) dialog_activity: DialogActivity,
+    shutdown: Shutdown,
+    /// Notified when tokens or the configuration change, so that streams check their permission at once.
+    permission_changes: watch::Sender<()>,
+    /// True if the first configuration is loaded; never reset.
+    is_configured: AtomicBool,
+    connection_limit: ConnectionLimit,
+    /// Clients on upgraded connections.
     pipes: Mutex<JoinSet<()>>,
 }
 
 impl Front {
+    /// Creates a front without trace export.
     pub fn new(host: Host, identity: Identity) -> Arc<Self> {
-        Self::traced(host, identity, Traces::default())
+        Self::with_traces(host, identity, TraceSender::default())
     }
 
-    /// The same, and spans of calls go somewhere.
-    pub fn traced(host: Host, identity: Identity, traces: Traces) -> Arc<Self> {
-        let gateway = Gateway::paced(host.clone(), traces, identity.pace());
+    /// Like [`Front::new`], and exports spans of calls.
+    pub fn with_traces(host: Host, identity: Identity, traces: TraceSender) -> Arc<Self> {
+        let gateway = Gateway::with_request_rate(host.clone(), traces, identity.request_rate());
         Arc::new(Front {
             host,
             gateway,
             identity,
-            visits: Visits::default(),
-            closing: Closing::default(),
-            rights: watch::Sender::default(),
-            configured: AtomicBool::new(false),
-            crowd: Crowd::default(),
+            dialog_activity: DialogActivity::default(),
+            shutdown: Shutdown::default(),
+            permission_changes: watch::Sender::default(),
+            is_configured: AtomicBool::new(false),
+            connection_limit: ConnectionLimit::default(),
             pipes: Mutex::default(),
         })
     }
 
+    /// The authentication of this front.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Serves an address until the front closes, on these threads.
-    pub async fn serve(self: &Arc<Self>, listener: TcpListener, loops: &Loops) {
-        // Whatever cannot be told is taken for what others can reach.
-        let door = match listener.local_addr().map(|address| address.ip()) {
-            Ok(address) if address.is_loopback() => Door::Tcp,
-            Ok(address) => Door::Net(address),
-            Err(_) => Door::Net(std::net::Ipv4Addr::UNSPECIFIED.into()),
+    /// Serves a TCP address on these threads until the front closes.
+    pub async fn serve(self: &Arc<Self>, listener: TcpListener, threads: &WorkerThreads) {
+        // Unknown addresses count as public.
+        let entry_point = match listener.local_addr().map(|address| address.ip()) {
+            Ok(address) if address.is_loopback() => EntryPoint::Loopback,
+            Ok(address) => EntryPoint::Network(address),
+            Err(_) => EntryPoint::Network(std::net::Ipv4Addr::UNSPECIFIED.into()),
         };
         tokio::select! {
-            () = listen::serve(self, listener, door, loops) => {}
-            () = loops.keep() => {}
+            () = listen::serve(self, listener, entry_point, threads) => {}
+            () = threads.run_main() => {}
             () = self.sweep() => {}
-            () = self.watch_rights() => {}
+            () = self.watch_permissions() => {}
         }
     }
 
     /// Serves the owner's socket until the front closes.
     pub async fn serve_socket(self: &Arc<Self>, listener: UnixListener) {
-        let here = Loops::default();
+        let here = WorkerThreads::default();
         tokio::select! {
-            () = listen::serve(self, listener, Door::Socket, &here) => {}
+            () = listen::serve(self, listener, EntryPoint::OwnerSocket, &here) => {}
             () = self.sweep() => {}
         }
-        self.pipes_ended().await;
+        self.wait_for_pipes().await;
     }
 
-    /// Takes no more connections and lets those that are there end.
+    /// Accepts no more connections, and lets existing ones finish.
     pub fn close(&self) {
         self.gateway.close();
-        self.closing.begin();
+        self.shutdown.start();
     }
 
-    /// Ends sessions and dialogs that nobody uses, or whose principal became another agent. Never ends itself: whoever
-    /// serves does.
+    /// Ends idle sessions and dialogs, and dialogs whose principal became another agent. Never returns; the caller
+    /// drops it.
     async fn sweep(&self) {
         tokio::join!(self.sweep_idle(), self.sweep_changed_agents());
     }
 
-    /// Ends dialogs whose principal is another agent since the configuration was read again. Sessions are checked when
-    /// they are used, streams by [`lapse`].
+    /// Ends dialogs whose principal became another agent in a new configuration. Sessions are checked on use, streams
+    /// by [`token_expiry`].
     async fn sweep_changed_agents(&self) {
         let mut known = self.host.config();
         loop {
-            sleep(RELOADED).await;
+            sleep(RELOAD_CHECK_INTERVAL).await;
             let config = self.host.config();
             if Arc::ptr_eq(&known, &config) {
                 continue;
@@ -143,7 +145,7 @@ impl Front {
                 let now = dialog.principal();
                 let now = now.and_then(|it| Identity::configured_agent(&known.gateway, it));
                 if now.is_some_and(|now| now != dialog.agent()) {
-                    dialog.end().await;
+                    dialog.close().await;
                 }
             }
         }
@@ -152,62 +154,62 @@ impl Front {
     async fn sweep_idle(&self) {
         loop {
             let idle = self.limits().idle;
-            sleep(idle.map_or(SWEEP, |idle| (idle / 2).clamp(SHORTEST, SWEEP))).await;
+            sleep(idle.map_or(SWEEP_INTERVAL, |idle| (idle / 2).clamp(MIN_SWEEP_INTERVAL, SWEEP_INTERVAL))).await;
             let Some(idle) = idle else { continue };
-            self.gateway.end_idle(idle, |dialog| self.visits.is_recent(dialog, idle)).await;
-            let is_busy = |id: &str| self.host.dialog_of(id).is_some_and(|it| it.is_busy());
-            for id in self.visits.over(idle, is_busy, |id| self.gateway.has_dialog(id)) {
-                if let Some(dialog) = self.host.dialog_of(&id) {
-                    dialog.end().await;
+            self.gateway.close_idle_clients(idle, |dialog| self.dialog_activity.is_recent(dialog, idle)).await;
+            let is_busy = |id: &str| self.host.find_dialog(id).is_some_and(|it| it.has_running_calls());
+            for id in self.dialog_activity.remove_idle(idle, is_busy, |id| self.gateway.has_dialog(id)) {
+                if let Some(dialog) = self.host.find_dialog(&id) {
+                    dialog.close().await;
                 }
             }
         }
     }
 
-    /// Looks at the tokens and the configuration regularly. Streams of a token that was revoked end soon, and the host
-    /// stays protected even when the file of tokens is deleted.
-    async fn watch_rights(&self) {
-        let look = || (self.identity.issued_tokens(), self.host.config());
-        let mut known = look();
+    /// Polls tokens and configuration. Streams of a revoked token end soon, and the host stays protected even if the
+    /// token file is deleted.
+    async fn watch_permissions(&self) {
+        let read_state = || (self.identity.issued_tokens(), self.host.config());
+        let mut known = read_state();
         loop {
-            sleep(WATCH).await;
-            let now = look();
+            sleep(PERMISSION_CHECK_INTERVAL).await;
+            let now = read_state();
             if now.0 != known.0 || !Arc::ptr_eq(&now.1, &known.1) {
-                self.rights.send_replace(());
+                self.permission_changes.send_replace(());
             }
             known = now;
         }
     }
 
-    /// The servers that a principal may know of. Every surface that names servers asks here.
-    pub(crate) fn visible_to(&self, who: &Principal) -> Visibility {
-        self.visible_as(who, &who.agent)
+    /// The servers visible to a principal. Every interface that names servers uses this.
+    pub(crate) fn visibility_for(&self, principal: &Principal) -> Visibility {
+        self.visibility_as(principal, &principal.agent)
     }
 
-    /// The same where the principal asks as an agent that it chose.
-    pub(crate) fn visible_as(&self, who: &Principal, agent: &str) -> Visibility {
-        self.host.visibility((!who.is_owner).then_some(agent))
+    /// The servers visible to a principal that acts as this agent.
+    pub(crate) fn visibility_as(&self, principal: &Principal, agent: &str) -> Visibility {
+        self.host.visibility((!principal.is_owner).then_some(agent))
     }
 
-    /// What each principal may use, as the configuration says now.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits::of(&self.host.config().gateway.limits)
+    /// Limits of each principal in the current configuration.
+    pub(crate) fn limits(&self) -> PrincipalLimits {
+        PrincipalLimits::from_config(&self.host.config().gateway.limits)
     }
 
     fn is_closing(&self) -> bool {
-        self.closing.has_begun()
+        self.shutdown.has_started()
     }
 
-    /// Waits for the configuration: it says who may come in, so that nobody does before.
-    async fn configured(&self) {
-        if !self.configured.load(Ordering::Acquire) {
-            self.host.configured().await;
-            self.configured.store(true, Ordering::Release);
+    /// Waits for the first configuration, because it decides on authentication.
+    async fn wait_configured(&self) {
+        if !self.is_configured.load(Ordering::Acquire) {
+            self.host.wait_until_configured().await;
+            self.is_configured.store(true, Ordering::Release);
         }
     }
 
     /// Waits until the front closes.
-    pub(crate) async fn closing(&self) {
-        self.closing.begins().await;
+    pub(crate) async fn wait_closing(&self) {
+        self.shutdown.wait_started().await;
     }
 }

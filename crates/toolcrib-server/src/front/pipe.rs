@@ -1,4 +1,4 @@
-//! A client on a pair of byte streams, one message a line: standard streams, or a process that only passes them on.
+//! Serves clients on byte streams: standard streams, or a process that forwards them over the owner's socket.
 
 use std::io;
 use std::pin::Pin;
@@ -18,117 +18,118 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Front;
-use super::reply::{self, Reply};
-use crate::gateway::Who;
-use crate::identity::{Door, Principal};
+use super::response::{self, HttpResponse};
+use crate::gateway::ClientIdentity;
+use crate::identity::{EntryPoint, Principal};
 
-/// Where a process becomes a pipe to this host, on the owner's socket.
+/// Path on the owner's socket where a process upgrades its connection to a message stream.
 pub const PATH: &str = "/pipe";
 
-/// What the connection is used for from then on.
+/// Name of the upgraded protocol.
 pub const PROTOCOL: &str = "toolcrib-lines";
 
-/// How often is looked whether calls are still under way when the front closes.
-const TICK: Duration = Duration::from_millis(20);
+/// Interval between checks for running calls while the front closes.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) fn routes() -> Router<Arc<Front>> {
-    Router::new().route(PATH, get(open))
+    Router::new().route(PATH, get(upgrade))
 }
 
 impl Front {
-    /// Serves one client on a stream until it ends. When the front closes, calls that are under way are waited
-    /// for as long as connections are, and then the client is told the end.
+    /// Serves one client on a stream until it ends. When the front closes, running calls may finish like on other
+    /// connections; then the stream ends.
     pub async fn serve_stream(
         &self,
         agent: &str,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> io::Result<()> {
-        let input = Ending { input, end: Box::pin(self.drained()) };
-        self.gateway.serve(Who::agent(agent), input, output).await
+        let input = ReadUntil { input, until: Box::pin(self.wait_drained()) };
+        self.gateway.serve(ClientIdentity::for_agent(agent), input, output).await
     }
 
-    async fn drained(&self) {
-        self.closing().await;
-        self.calls_ended().await;
+    async fn wait_drained(&self) {
+        self.wait_closing().await;
+        self.wait_for_calls().await;
     }
 
-    /// Waits until no call is under way, as long as a server that drains has (`host.reload.drain_kill`).
-    pub(super) async fn calls_ended(&self) {
-        let quiet = async {
-            while self.calls_under_way() > 0 {
-                sleep(TICK).await;
+    /// Waits until no call is running, at most as long as a draining server may take (`host.reload.drain_kill`).
+    pub(super) async fn wait_for_calls(&self) {
+        let calls_finished = async {
+            while self.calls_in_flight() > 0 {
+                sleep(POLL_INTERVAL).await;
             }
         };
-        // What takes longer is cut off.
-        let _ = timeout(self.patience(), quiet).await;
+        // Calls that take longer are aborted.
+        let _ = timeout(self.drain_timeout(), calls_finished).await;
     }
 
-    /// How long calls that are under way may take when the front closes.
-    pub fn patience(&self) -> Duration {
-        self.gateway.patience()
+    /// Time limit for running calls when the front closes.
+    pub fn drain_timeout(&self) -> Duration {
+        self.gateway.drain_timeout()
     }
 
-    pub fn calls_under_way(&self) -> u64 {
+    /// Number of running calls.
+    pub fn calls_in_flight(&self) -> u64 {
         self.host.servers().iter().map(|server| server.calls.in_flight).sum()
     }
 
-    /// Waits for the end of all pipes.
-    pub(super) async fn pipes_ended(&self) {
+    /// Waits until all pipes have ended.
+    pub(super) async fn wait_for_pipes(&self) {
         let mut pipes =
             std::mem::take(&mut *self.pipes.lock().unwrap_or_else(PoisonError::into_inner));
-        // Each is bounded by itself.
+        // Each pipe has its own time limit.
         while pipes.join_next().await.is_some() {}
     }
 }
 
-async fn open(
+async fn upgrade(
     State(front): State<Arc<Front>>,
     Extension(principal): Extension<Principal>,
     mut request: Request,
-) -> Reply {
-    let asked = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
-    if request.extensions().get() != Some(&Door::Socket) {
-        return reply::empty(StatusCode::NOT_FOUND);
+) -> HttpResponse {
+    let protocol = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
+    if request.extensions().get() != Some(&EntryPoint::OwnerSocket) {
+        return response::empty(StatusCode::NOT_FOUND);
     }
-    if asked != Some(PROTOCOL.as_bytes()) {
-        return reply::empty(StatusCode::UPGRADE_REQUIRED);
+    if protocol != Some(PROTOCOL.as_bytes()) {
+        return response::empty(StatusCode::UPGRADE_REQUIRED);
     }
     let upgrading = hyper::upgrade::on(&mut request);
-    let carrying = carry(Arc::clone(&front), principal, upgrading);
-    add(&mut front.pipes.lock().unwrap_or_else(PoisonError::into_inner), carrying);
-    let mut reply = reply::empty(StatusCode::SWITCHING_PROTOCOLS);
-    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    reply.headers_mut().insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
-    reply
+    let serving = serve_upgraded(Arc::clone(&front), principal, upgrading);
+    spawn_pipe(&mut front.pipes.lock().unwrap_or_else(PoisonError::into_inner), serving);
+    let mut response = response::empty(StatusCode::SWITCHING_PROTOCOLS);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
+    response
 }
 
-fn add(pipes: &mut JoinSet<()>, carrying: impl Future<Output = ()> + Send + 'static) {
+fn spawn_pipe(pipes: &mut JoinSet<()>, serving: impl Future<Output = ()> + Send + 'static) {
     while pipes.try_join_next().is_some() {}
-    pipes.spawn(carrying);
+    pipes.spawn(serving);
 }
 
-async fn carry(front: Arc<Front>, principal: Principal, upgrading: OnUpgrade) {
-    // Whoever went away meanwhile needs nothing any more.
+async fn serve_upgraded(front: Arc<Front>, principal: Principal, upgrading: OnUpgrade) {
+    // An error means that the client has disconnected.
     let Ok(stream) = upgrading.await else { return };
     let (input, output) = split(TokioIo::new(stream));
-    // A stream that breaks is the client's matter.
+    // Stream errors are not the server's concern.
     let _ = front.serve_stream(&principal.agent, input, output).await;
 }
 
-/// A stream that is over when its sender ends it or something else is over.
-struct Ending<R, F> {
+/// A reader that ends when its input ends or when `until` is ready.
+struct ReadUntil<R, F> {
     input: R,
-    end: Pin<Box<F>>,
+    until: Pin<Box<F>>,
 }
 
-impl<R: AsyncRead + Unpin, F: Future<Output = ()>> AsyncRead for Ending<R, F> {
+impl<R: AsyncRead + Unpin, F: Future<Output = ()>> AsyncRead for ReadUntil<R, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.end.as_mut().poll(cx) {
+        match self.until.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Ok(())),
             Poll::Pending => Pin::new(&mut self.input).poll_read(cx, buffer),
         }

@@ -1,4 +1,4 @@
-//! Which path leads where, and who is let in.
+//! Routes requests and authenticates their senders.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,230 +10,230 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use toolcrib_config::Config;
-use toolcrib_config::model::host::{Gateway, GatewayOAuth};
-use toolcrib_config::model::security::Protection;
+use toolcrib_config::model::host::{GatewaySettings, GatewayOAuth};
+use toolcrib_config::model::security::GatewayProtection;
 use tower::Service;
 
-use super::crowd::Seen;
+use super::connection_limit::ConnectionState;
 use super::headers::Headers;
-use super::listen::{Origin, Peer};
-use super::reply::{self, Reply};
-use super::{Front, lapse, page, pipe};
-use crate::api::Fail;
-use crate::identity::gate::{self, Names};
-use crate::identity::{Door, Metadata, Principal, Refused};
+use super::listen::{ConnectionOrigin, PeerAddress};
+use super::response::{self, HttpResponse};
+use super::{Front, token_expiry, index_page, pipe};
+use crate::api::ApiError;
+use crate::identity::origin_guard::{self, AllowedNames};
+use crate::identity::{EntryPoint, ResourceMetadata, Principal, AccessDenied};
 use crate::{api, gateway, metrics};
 
-/// The paths that are answered over TCP even where the gateway's configuration is invalid.
+/// Health paths are served over TCP even if the gateway's configuration is invalid.
 const HEALTHZ: &str = "/healthz";
 const READYZ: &str = "/readyz";
 
-/// Everything that is served.
+/// The router for all paths except the gateway.
 pub(super) fn router(front: &Arc<Front>) -> Router {
-    let known = Router::new()
+    let guarded = Router::new()
         .merge(gateway::routes())
         .merge(pipe::routes())
         .merge(metrics::routes())
         .nest("/api/v1", api::routes())
-        .layer(from_fn_with_state(Arc::clone(front), identify));
+        .layer(from_fn_with_state(Arc::clone(front), identify_principal));
     let open = Router::new()
-        .route("/", get(page::show))
-        .route(HEALTHZ, get(alive))
-        .route(READYZ, get(ready))
-        .route("/.well-known/oauth-protected-resource", get(resource))
-        .route("/.well-known/oauth-protected-resource/{*path}", get(resource));
-    known.merge(open).with_state(Arc::clone(front))
+        .route("/", get(index_page::serve_index))
+        .route(HEALTHZ, get(healthz))
+        .route(READYZ, get(readyz))
+        .route("/.well-known/oauth-protected-resource", get(resource_metadata))
+        .route("/.well-known/oauth-protected-resource/{*path}", get(resource_metadata));
+    guarded.merge(open).with_state(Arc::clone(front))
 }
 
-/// Whatever is asked.
-pub(super) async fn answer(
+/// Handles one HTTP request.
+pub(super) async fn handle_request(
     front: &Arc<Front>,
     router: &Router,
     request: Request,
-    origin: Origin,
-) -> Reply {
-    let said = authorization(request.headers());
-    let expiry = request.extensions().get::<Arc<Seen>>().map(|seen| seen.expiry());
+    origin: ConnectionOrigin,
+) -> HttpResponse {
+    let credentials = authorization_header(request.headers());
+    let expiry = request.extensions().get::<Arc<ConnectionState>>().map(|state| state.expiry_sender());
     if request.uri().path() == gateway::PATH {
-        // The gateway needs nothing of the router.
-        let asked = Asked::new(request.headers(), gateway::PATH, origin);
-        return match admit(front, asked).await {
-            Ok(who) => {
-                note_admission(request.extensions());
-                let reply = gateway::serve(front, &who, origin.0, request).await;
-                lapse::bound(front, &said, origin.0, &who, expiry, reply)
+        // Requests to the gateway bypass the router.
+        let input = AuthInput::new(request.headers(), gateway::PATH, origin);
+        return match admit(front, input).await {
+            Ok(principal) => {
+                mark_connection_admitted(request.extensions());
+                let response = gateway::serve(front, &principal, origin.0, request).await;
+                token_expiry::expire_with_token(front, &credentials, origin.0, &principal, expiry, response)
             }
             Err(refused) => *refused,
         };
     }
-    let mut reply = routed(front, router, request, origin).await;
-    match reply.extensions_mut().remove::<Principal>() {
-        Some(who) => lapse::bound(front, &said, origin.0, &who, expiry, reply),
-        None => reply,
+    let mut response = route_request(front, router, request, origin).await;
+    match response.extensions_mut().remove::<Principal>() {
+        Some(principal) => token_expiry::expire_with_token(front, &credentials, origin.0, &principal, expiry, response),
+        None => response,
     }
 }
 
-/// What the router answers.
-async fn routed(front: &Front, router: &Router, mut request: Request, origin: Origin) -> Reply {
-    front.configured().await;
+/// Handles a request with the router.
+async fn route_request(front: &Front, router: &Router, mut request: Request, origin: ConnectionOrigin) -> HttpResponse {
+    front.wait_configured().await;
     let config = front.host.config();
-    if !is_meant(&config.gateway, request.headers(), origin.0) {
-        return not_meant();
+    if !is_allowed_origin(&config.gateway, request.headers(), origin.0) {
+        return origin_rejection();
     }
-    let (door, peer) = origin;
-    let is_closed = door != Door::Socket && config.security.protection == Protection::Invalid;
+    let (entry_point, peer) = origin;
+    let is_closed = entry_point != EntryPoint::OwnerSocket && config.security.protection == GatewayProtection::Invalid;
     if is_closed && !matches!(request.uri().path(), HEALTHZ | READYZ) {
-        let asked = Asked::new(request.headers(), request.uri().path(), origin);
-        return refuse(&config.gateway.oauth, &asked, &Refused::Closed);
+        let input = AuthInput::new(request.headers(), request.uri().path(), origin);
+        return auth_rejection(&config.gateway.oauth, &input, &AccessDenied::GatewayClosed);
     }
-    request.extensions_mut().insert(door);
+    request.extensions_mut().insert(entry_point);
     request.extensions_mut().insert(peer);
     match router.clone().call(request).await {
-        Ok(reply) => reply,
+        Ok(response) => response,
         Err(never) => match never {},
     }
 }
 
-/// All that is needed of a head when its request has gone.
-fn authorization(headers: &HeaderMap) -> HeaderMap {
-    let said = headers.get(header::AUTHORIZATION).cloned();
-    said.map(|said| (header::AUTHORIZATION, said)).into_iter().collect()
+/// Copies the authorization header, which is needed after the request is consumed.
+fn authorization_header(headers: &HeaderMap) -> HeaderMap {
+    let value = headers.get(header::AUTHORIZATION).cloned();
+    value.map(|value| (header::AUTHORIZATION, value)).into_iter().collect()
 }
 
-/// Who asks the gateway something, or why nobody may.
-pub(super) async fn admit(front: &Front, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
-    front.configured().await;
+/// Authenticates the sender of a request to the gateway.
+pub(super) async fn admit(front: &Front, input: AuthInput<'_>) -> Result<Principal, Box<HttpResponse>> {
+    front.wait_configured().await;
     let config = front.host.config();
-    match is_meant(&config.gateway, asked.headers, asked.door) {
-        true => known(front, &config, asked).await,
-        false => Err(Box::new(not_meant())),
+    match is_allowed_origin(&config.gateway, input.headers, input.entry_point) {
+        true => authenticate(front, &config, input).await,
+        false => Err(Box::new(origin_rejection())),
     }
 }
 
-/// Pages of elsewhere are kept out, whoever shows them.
-fn is_meant(gateway: &Gateway, headers: &dyn Headers, door: Door) -> bool {
-    let address = match door {
-        Door::Socket => return true,
-        Door::Tcp => None,
-        Door::Net(address) => Some(address),
+/// Returns whether the origin guard accepts a request. The owner's socket needs no guard.
+fn is_allowed_origin(gateway: &GatewaySettings, headers: &dyn Headers, entry_point: EntryPoint) -> bool {
+    let address = match entry_point {
+        EntryPoint::OwnerSocket => return true,
+        EntryPoint::Loopback => None,
+        EntryPoint::Network(address) => Some(address),
     };
-    let names = Names { address, hosts: &gateway.hosts, origins: &gateway.origins };
-    gate::lets_in(names, headers)
+    let names = AllowedNames { address, hosts: &gateway.hosts, origins: &gateway.origins };
+    origin_guard::is_allowed(names, headers)
 }
 
-fn not_meant() -> Reply {
+fn origin_rejection() -> HttpResponse {
     let reason =
-        "this server answers only to its own names (gateway.hosts) and pages (gateway.origins)";
-    reply::refuse(StatusCode::FORBIDDEN, reason)
+        "this host name or page origin is not allowed; add it to gateway.hosts or gateway.origins";
+    response::error(StatusCode::FORBIDDEN, reason)
 }
 
-/// From here on it is known who asks.
-pub(crate) async fn identify(
+/// Middleware that authenticates the sender and adds the principal to the request.
+pub(crate) async fn identify_principal(
     State(front): State<Arc<Front>>,
     mut request: Request,
     next: Next,
-) -> Reply {
-    match known(&front, &front.host.config(), Asked::of(&request)).await {
+) -> HttpResponse {
+    match authenticate(&front, &front.host.config(), AuthInput::from_request(&request)).await {
         Ok(principal) => {
-            note_admission(request.extensions());
+            mark_connection_admitted(request.extensions());
             request.extensions_mut().insert(principal.clone());
-            let mut reply = next.run(request).await;
-            reply.extensions_mut().insert(principal);
-            reply
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(principal);
+            response
         }
         Err(refused) => *refused,
     }
 }
 
-/// What of a request says who asks.
-pub(super) struct Asked<'a> {
+/// The parts of a request that authentication needs.
+pub(super) struct AuthInput<'a> {
     headers: &'a dyn Headers,
     path: &'a str,
-    door: Door,
+    entry_point: EntryPoint,
     peer: Option<IpAddr>,
 }
 
-impl<'a> Asked<'a> {
-    pub(super) fn new(headers: &'a dyn Headers, path: &'a str, (door, Peer(peer)): Origin) -> Self {
-        Asked { headers, path, door, peer }
+impl<'a> AuthInput<'a> {
+    pub(super) fn new(headers: &'a dyn Headers, path: &'a str, (entry_point, PeerAddress(peer)): ConnectionOrigin) -> Self {
+        AuthInput { headers, path, entry_point, peer }
     }
 
-    fn of(request: &'a Request) -> Self {
-        let peer = request.extensions().get().copied().unwrap_or(Peer(None));
-        let origin = (door(request.extensions()), peer);
-        Asked::new(request.headers(), request.uri().path(), origin)
-    }
-}
-
-async fn known(front: &Front, config: &Config, asked: Asked<'_>) -> Result<Principal, Box<Reply>> {
-    let who = front.identity.who(config, asked.headers, asked.door, asked.peer).await;
-    who.map_err(|refused| Box::new(refuse(&config.gateway.oauth, &asked, &refused)))
-}
-
-/// The connection of a request is not closed any more to make room for others.
-fn note_admission(said: &Extensions) {
-    if let Some(seen) = said.get::<Arc<Seen>>() {
-        seen.admit();
+    fn from_request(request: &'a Request) -> Self {
+        let peer = request.extensions().get().copied().unwrap_or(PeerAddress(None));
+        let origin = (entry_point(request.extensions()), peer);
+        AuthInput::new(request.headers(), request.uri().path(), origin)
     }
 }
 
-pub(crate) fn door(said: &Extensions) -> Door {
-    let unknown = Door::Net(std::net::Ipv4Addr::UNSPECIFIED.into());
-    said.get().copied().unwrap_or(unknown)
+async fn authenticate(front: &Front, config: &Config, input: AuthInput<'_>) -> Result<Principal, Box<HttpResponse>> {
+    let principal = front.identity.authenticate(config, input.headers, input.entry_point, input.peer).await;
+    principal.map_err(|refused| Box::new(auth_rejection(&config.gateway.oauth, &input, &refused)))
 }
 
-/// In the words of what was asked; with the way in, where there is one.
-fn refuse(oauth: &GatewayOAuth, asked: &Asked<'_>, refused: &Refused) -> Reply {
-    let is_api = asked.path.starts_with("/api/");
-    let status = Fail::from(refused.clone()).status;
-    let mut reply = match is_api {
-        true => Fail::from(refused.clone()).into_response(),
-        false => reply::refuse(status, &refused.to_string()),
+/// Protects the connection from being closed to make room for others.
+fn mark_connection_admitted(extensions: &Extensions) {
+    if let Some(state) = extensions.get::<Arc<ConnectionState>>() {
+        state.mark_admitted();
+    }
+}
+
+pub(crate) fn entry_point(extensions: &Extensions) -> EntryPoint {
+    let unknown = EntryPoint::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
+    extensions.get().copied().unwrap_or(unknown)
+}
+
+/// The error response in the format of the requested path, with `WWW-Authenticate` or `Retry-After`.
+fn auth_rejection(oauth: &GatewayOAuth, input: &AuthInput<'_>, refused: &AccessDenied) -> HttpResponse {
+    let is_api = input.path.starts_with("/api/");
+    let status = ApiError::from(refused.clone()).status;
+    let mut response = match is_api {
+        true => ApiError::from(refused.clone()).into_response(),
+        false => response::error(status, &refused.to_string()),
     };
     let (name, value) = match refused {
-        Refused::Closed => return reply,
-        // Whoever may ask once in a second may ask again within one.
-        Refused::TooFast { .. } => (header::RETRY_AFTER, "1".to_owned()),
-        Refused::TooManyWrong(most) => {
-            let seconds = 60_u32.div_ceil((*most).max(1));
+        AccessDenied::GatewayClosed => return response,
+        // A rate of at least one per second allows a retry after one second.
+        AccessDenied::RateLimited { .. } => (header::RETRY_AFTER, "1".to_owned()),
+        AccessDenied::TooManyFailures(limit) => {
+            let seconds = 60_u32.div_ceil((*limit).max(1));
             (header::RETRY_AFTER, seconds.to_string())
         }
         _ => {
-            let host = asked.headers.text(header::HOST.as_str()).unwrap_or("localhost");
+            let host = input.headers.text(header::HOST.as_str()).unwrap_or("localhost");
             (header::WWW_AUTHENTICATE, challenge(oauth, host, refused))
         }
     };
     if let Ok(value) = HeaderValue::from_str(&value) {
-        reply.headers_mut().insert(name, value);
+        response.headers_mut().insert(name, value);
     }
-    reply
+    response
 }
 
-fn challenge(oauth: &GatewayOAuth, host: &str, refused: &Refused) -> String {
+fn challenge(oauth: &GatewayOAuth, host: &str, refused: &AccessDenied) -> String {
     let mut challenge = "Bearer realm=\"toolcrib\"".to_owned();
-    if *refused == Refused::BadToken {
+    if *refused == AccessDenied::UnknownToken {
         challenge += ", error=\"invalid_token\"";
     }
-    if let Some(address) = Metadata::address(oauth, host) {
+    if let Some(address) = ResourceMetadata::metadata_url(oauth, host) {
         challenge += &format!(", resource_metadata=\"{address}\"");
     }
     challenge
 }
 
-/// Whose tokens are taken.
-async fn resource(State(front): State<Arc<Front>>, headers: HeaderMap) -> Reply {
+/// Serves the OAuth metadata of this protected resource.
+async fn resource_metadata(State(front): State<Arc<Front>>, headers: HeaderMap) -> HttpResponse {
     let host = headers.text(header::HOST.as_str()).unwrap_or("localhost");
-    match Metadata::of(&front.host.config().gateway.oauth, host) {
+    match ResourceMetadata::for_host(&front.host.config().gateway.oauth, host) {
         Some(metadata) => Json(metadata).into_response(),
-        None => reply::empty(StatusCode::NOT_FOUND),
+        None => response::empty(StatusCode::NOT_FOUND),
     }
 }
 
-async fn alive() -> StatusCode {
+async fn healthz() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-async fn ready(State(front): State<Arc<Front>>) -> StatusCode {
+async fn readyz(State(front): State<Arc<Front>>) -> StatusCode {
     match front.host.is_ready() {
         true => StatusCode::NO_CONTENT,
         false => StatusCode::SERVICE_UNAVAILABLE,

@@ -1,44 +1,44 @@
-//! Several messages at once, as an early version of the protocol had it.
+//! Handles JSON-RPC batches of early protocol versions.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_wire::{Message, Packet, Raw, build};
+use toolcrib_wire::{Message, Packet, RawJson, build};
 
-use super::QUEUE;
+use super::QUEUE_CAPACITY;
 use super::client::Client;
-use super::respond::{Work, respond};
-use super::stream::too_many;
-use crate::front::reply::Answered;
-use crate::lines::refusal;
+use super::post_response::{PendingResponse, respond};
+use super::stream_client::too_many_requests_error;
+use crate::front::response::GatewayResponse;
+use crate::message_stream::malformed_error;
 
-/// What comes of them; nothing where nothing was asked.
-pub(super) async fn together(
+/// Handles all messages of a batch. Returns `None` if it contains no request.
+pub(super) async fn respond_to_batch(
     client: &Arc<Client>,
-    streams: bool,
+    accepts_events: bool,
     batch: Packet,
-) -> Option<Answered> {
-    let (out, queue) = mpsc::channel(QUEUE);
+) -> Option<GatewayResponse> {
+    let (out, queue) = mpsc::channel(QUEUE_CAPACITY);
     let mut tasks = JoinSet::new();
     for message in batch.into_messages() {
         match message {
-            Ok(Message::Request(request)) if !client.has_room() => {
-                let (said, out) = (build::error(Some(&request.id), &too_many()), out.clone());
-                tasks.spawn(async move { say(&out, Some(said)).await });
+            Ok(Message::Request(request)) if !client.has_capacity() => {
+                let (error, out) = (build::error(Some(&request.id), &too_many_requests_error()), out.clone());
+                tasks.spawn(async move { send_if_some(&out, Some(error)).await });
             }
             Ok(Message::Request(request)) => {
-                let (answering, out) = (client.answering(request, out.clone().into()), out.clone());
-                tasks.spawn(async move { say(&out, answering.await).await });
+                let (answering, out) = (client.response_future(request, out.clone().into()), out.clone());
+                tasks.spawn(async move { send_if_some(&out, answering.await).await });
             }
-            Ok(Message::Notification(told)) => client.heed(&told),
-            // Nothing can be said to an answer that nobody waits for.
+            Ok(Message::Notification(notification)) => client.handle_notification(&notification),
+            // A response without a waiting request needs no error.
             Ok(Message::Response(response)) => {
-                client.answered(response);
+                client.deliver_response(response);
             }
             Err(malformed) => {
-                let (said, out) = (refusal(&malformed), out.clone());
-                tasks.spawn(async move { say(&out, said).await });
+                let (error, out) = (malformed_error(&malformed), out.clone());
+                tasks.spawn(async move { send_if_some(&out, error).await });
             }
         }
     }
@@ -51,14 +51,14 @@ pub(super) async fn together(
         None
     });
     Some(
-        respond(Work { answer, heard: queue.into(), streams, open: client.busy(), outlives: true })
+        respond(PendingResponse { answer, notifications: queue.into(), accepts_events, activity: client.activity_guard(), continues_detached: true })
             .await,
     )
 }
 
-async fn say(out: &mpsc::Sender<Raw>, message: Option<Raw>) {
+async fn send_if_some(out: &mpsc::Sender<RawJson>, message: Option<RawJson>) {
     if let Some(message) = message {
-        // A client that has gone ends this elsewhere.
+        // A failure means that the client has disconnected, which ends this task elsewhere.
         let _ = out.send(message).await;
     }
 }

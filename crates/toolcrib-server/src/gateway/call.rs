@@ -1,5 +1,4 @@
-//! A request of a client that a server answers, first of all a tool call: remarks and questions on the way, and the
-//! result as the server gave it.
+//! Forwards tool calls and other requests of a client to a server, with notifications and server requests on the way.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,112 +10,112 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use toolcrib::host::{Answers, Besides, Question};
+use toolcrib::host::{DialogCapabilities, CallContext, PendingRequest};
 use toolcrib::lease::Reminder;
 use toolcrib::{CallRequest, Dialog, Turn};
-use toolcrib_upstream::conn::peer::{CallOff, Receiver, Remark, mailbox};
+use toolcrib_upstream::conn::peer::{Cancellation, MailboxReceiver, CallNotification, mailbox};
 use toolcrib_wire::meta::PROGRESS_TOKEN;
-use toolcrib_wire::notice::LogMessage;
-use toolcrib_wire::param_header::{check_params, param_headers};
+use toolcrib_wire::notification::LogMessage;
+use toolcrib_wire::param_header::{check_param_headers, param_headers};
 use toolcrib_wire::view::{CallToolResult, InputRequired, ResultType};
 use toolcrib_wire::{
-    Body, Era, Json, ObjectWriter, ProgressToken, Raw, Request, RpcError, build, method,
+    Body, Era, Json, ObjectWriter, ProgressToken, RawJson, Request, RpcError, build, method,
 };
 
-use super::answer::{empty, refusal, unknown_state};
-use super::caller::Caller;
+use super::dispatch::{call_error, empty_result, unknown_state_error};
+use super::request_context::RequestContext;
 use super::client::Client;
-use super::outlet::Course;
-use super::parked::Parked;
+use super::response_channel::ResponseHandle;
+use super::parked_calls::ParkedEntry;
 use super::reminder::with_reminder;
 
-/// Remarks that wait for a client; then the oldest are dropped.
-const REMARKS: usize = 4096;
+/// Capacity of the notification queue of one call. The oldest notifications are dropped when it is full.
+const MAX_NOTIFICATIONS: usize = 4096;
 
-/// How long a client may take to read what it is told.
-const SLOWEST: Duration = Duration::from_secs(60);
+/// Maximum time for a client to accept one notification.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A call that is under way. Dropped, it is cancelled.
-pub(super) struct Underway {
+/// A running call. Dropping it cancels the call.
+pub(super) struct RunningCall {
     method: &'static str,
     call: u64,
-    running: Running,
-    /// Until there can be no more.
-    remarks: Option<Receiver<Remark>>,
-    /// Questions that the client has been asked.
-    asked: HashSet<u64>,
-    /// Whether there can be any.
-    may_be_asked: bool,
-    /// What the server is told if the client calls it off.
-    call_off: CallOff,
+    running: CallFuture,
+    /// `None` when no more notifications can come.
+    notifications: Option<MailboxReceiver<CallNotification>>,
+    /// Ids of the server requests that were forwarded to the client.
+    forwarded: HashSet<u64>,
+    /// True if server requests can be forwarded at all.
+    can_forward: bool,
+    /// Cancellation of the call by the client.
+    cancellation: Cancellation,
 }
 
-pub(super) type Running = Pin<Box<dyn Future<Output = Result<Said, RpcError>> + Send>>;
+pub(super) type CallFuture = Pin<Box<dyn Future<Output = Result<CallOutcome, RpcError>> + Send>>;
 
-/// What a server says in the end.
-pub(super) enum Said {
-    Result(Raw),
-    /// A result that may be kept as long as it says.
-    Keepable(Raw),
-    /// What a server of the modern era wants to know first.
-    Question(Raw),
+/// Final result of a call.
+pub(super) enum CallOutcome {
+    Result(RawJson),
+    /// A result with cache hints.
+    Cacheable(RawJson),
+    /// A server of the modern era needs input from the client first.
+    InputRequired(RawJson),
 }
 
-/// Whom a call is made for, and where that client hears of it.
-pub(super) struct Conduct<'a> {
+/// One request of a client, with its dialog and response channel.
+pub(super) struct ClientCall<'a> {
     client: &'a Client,
-    caller: &'a Caller,
+    context: &'a RequestContext,
     pub(super) dialog: &'a Dialog,
     params: &'a Body,
     token: Option<ProgressToken>,
-    course: &'a Course,
-    /// What this request says that can be asked; what an earlier one said does not count.
-    answers: Answers,
+    handle: &'a ResponseHandle,
+    /// Capabilities of this request only; those of earlier requests do not count.
+    capabilities: DialogCapabilities,
 }
 
 impl Client {
-    pub(super) async fn call(
+    pub(super) async fn call_tool(
         self: &Arc<Self>,
-        caller: &Caller,
+        context: &RequestContext,
         params: &Body,
-        course: &Course,
-    ) -> Result<Raw, RpcError> {
-        let conduct = self.conduct(caller, params, course).await?;
-        let begin = |besides: Besides| -> Running {
+        handle: &ResponseHandle,
+    ) -> Result<RawJson, RpcError> {
+        let client_call = self.prepare_call(context, params, handle).await?;
+        let begin = |call_context: CallContext| -> CallFuture {
             let name = params.name().map(|name| name.into_owned());
-            let arguments = params.arguments().map_or_else(empty, |it| params.message().part(it));
-            let (dialog, traces) = (conduct.dialog.clone(), self.gateway.traces.clone());
-            let (agent, server) = (Arc::clone(&self.who.agent), self.who.server.clone());
+            let arguments = params.arguments().map_or_else(empty_result, |it| params.message().part(it));
+            let (dialog, traces) = (client_call.dialog.clone(), self.gateway.traces.clone());
+            let (agent, server) = (Arc::clone(&self.identity.agent), self.identity.server.clone());
             Box::pin(async move {
                 let name = name.ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
                 let tool = tool_name(&dialog, server.as_deref(), &name).await?;
-                let (span, meta) = traces.begin(&agent, &name, besides.meta);
-                let besides = Besides { meta, ..besides };
-                let request = CallRequest { besides, ..CallRequest::new(tool, arguments) };
+                let (span, meta) = traces.start_span(&agent, &name, call_context.meta);
+                let call_context = CallContext { meta, ..call_context };
+                let request = CallRequest { context: call_context, ..CallRequest::new(tool, arguments) };
                 let ended = dialog.execute(request).await;
                 if let Some(span) = span {
-                    span.end(&ended);
+                    span.finish(&ended);
                 }
-                let result = ended.outcome.map_err(|error| refusal(&error))?;
-                Ok(Said::of_call(&result, ended.reminder.as_deref()))
+                let result = ended.outcome.map_err(|error| call_error(&error))?;
+                Ok(CallOutcome::from_tool_result(&result, ended.reminder.as_deref()))
             })
         };
-        conduct.see_through(method::TOOLS_CALL, begin).await
+        client_call.execute(method::TOOLS_CALL, begin).await
     }
 
-    /// How a request is made for a client.
-    pub(super) async fn conduct<'a>(
+    /// Prepares a forwarded request.
+    pub(super) async fn prepare_call<'a>(
         &'a self,
-        caller: &'a Caller,
+        context: &'a RequestContext,
         params: &'a Body,
-        course: &'a Course,
-    ) -> Result<Conduct<'a>, RpcError> {
-        let (dialog, token) = (self.dialog(caller).await?, params.progress_token());
-        let answers = caller.answers();
-        Ok(Conduct { client: self, caller, dialog, params, token, course, answers })
+        handle: &'a ResponseHandle,
+    ) -> Result<ClientCall<'a>, RpcError> {
+        let (dialog, token) = (self.dialog(context).await?, params.progress_token());
+        let capabilities = context.capabilities();
+        Ok(ClientCall { client: self, context, dialog, params, token, handle, capabilities })
     }
 
-    /// Whether arguments that travel in headers too say the same there.
+    /// Checks that header copies of arguments match the arguments.
     pub(super) async fn check_headers<'h>(
         &self,
         request: &Request,
@@ -126,288 +125,288 @@ impl Client {
         else {
             return Ok(());
         };
-        let dialog = self.dialog(&Caller::of(request, None)?).await?;
+        let dialog = self.dialog(&RequestContext::from_request(request, None)?).await?;
         let turn = dialog.turn_now();
-        let tool = match &self.who.server {
+        let tool = match &self.identity.server {
             Some(server) => turn.tool_of(server, &name),
             None => turn.tool(&name),
         };
-        // A tool that is not known is refused by whoever is asked to call it.
+        // The call itself rejects an unknown tool.
         let headers = tool.and_then(|tool| param_headers(tool.input_schema().json()).ok());
         let arguments = request.params.arguments().unwrap_or(Json::EMPTY);
-        check_params(&headers.unwrap_or_default(), arguments, look_up)
+        check_param_headers(&headers.unwrap_or_default(), arguments, look_up)
             .map_err(|mismatch| RpcError::header_mismatch(mismatch.to_string()))
     }
 }
 
-impl Said {
-    /// A result that is only known by its text.
-    pub(super) fn of(result: Raw, is_keepable: bool) -> Self {
+impl CallOutcome {
+    /// Classifies a result by its JSON text.
+    pub(super) fn from_result(result: RawJson, is_cacheable: bool) -> Self {
         let kind = result.json().get("resultType").and_then(|kind| kind.as_str());
         match kind.as_deref() {
-            Some("input_required") => Said::Question(result),
-            _ if is_keepable => Said::Keepable(result),
-            _ => Said::Result(result),
+            Some("input_required") => CallOutcome::InputRequired(result),
+            _ if is_cacheable => CallOutcome::Cacheable(result),
+            _ => CallOutcome::Result(result),
         }
     }
 
-    fn of_call(result: &CallToolResult, reminder: Option<&Reminder>) -> Self {
+    fn from_tool_result(result: &CallToolResult, reminder: Option<&Reminder>) -> Self {
         let raw = match reminder {
             Some(reminder) => with_reminder(result.raw(), reminder),
             None => result.raw().clone(),
         };
         match result.result_type() {
-            ResultType::InputRequired => Said::Question(raw),
-            _ => Said::Result(raw),
+            ResultType::InputRequired => CallOutcome::InputRequired(raw),
+            _ => CallOutcome::Result(raw),
         }
     }
 }
 
-impl Conduct<'_> {
-    /// Goes on with what the client comes back for, or begins.
-    pub(super) async fn see_through(
+impl ClientCall<'_> {
+    /// Resumes the parked call that the client returns to, or starts a new one.
+    pub(super) async fn execute(
         &self,
         method: &'static str,
-        begin: impl FnOnce(Besides) -> Running,
-    ) -> Result<Raw, RpcError> {
-        let state = match self.parked()? {
-            Some(Parked::Call(underway, away)) if underway.method == method => {
-                drop(away);
-                self.course.call_off.lead_to(&underway.call_off);
-                self.answer_questions();
-                return self.run(underway).await;
+        begin: impl FnOnce(CallContext) -> CallFuture,
+    ) -> Result<RawJson, RpcError> {
+        let state = match self.take_parked()? {
+            Some(ParkedEntry::Call(running_call, unattended)) if running_call.method == method => {
+                drop(unattended);
+                self.handle.cancellation.forward_to(&running_call.cancellation);
+                self.deliver_responses();
+                return self.drive(running_call).await;
             }
-            Some(Parked::Call(..)) => return Err(unknown_state()),
-            Some(Parked::State(state)) => Some(state),
+            Some(ParkedEntry::Call(..)) => return Err(unknown_state_error()),
+            Some(ParkedEntry::State(state)) => Some(state),
             None => None,
         };
-        let wants_remarks = self.token.is_some() || self.caller.wants_log();
-        let (told, remarks) = wants_remarks.then(|| mailbox(REMARKS)).unzip();
-        self.dialog.declare(self.answers);
-        let call = self.dialog.number();
-        let call_off = self.course.call_off.clone();
-        let besides = Besides {
-            meta: handed_on(self.params),
-            more: further(method, self.params),
-            remarks: told,
+        let wants_notifications = self.token.is_some() || self.context.wants_log();
+        let (notification_sender, notifications) = wants_notifications.then(|| mailbox(MAX_NOTIFICATIONS)).unzip();
+        self.dialog.declare_capabilities(self.capabilities);
+        let call = self.dialog.next_call_number();
+        let cancellation = self.handle.cancellation.clone();
+        let call_context = CallContext {
+            meta: forwarded_meta(self.params),
+            extra_params: forwarded_params(method, self.params),
+            notifications: notification_sender,
             call: Some(call),
-            call_off: Some(call_off.clone()),
-            answers: Some(self.answers),
-            rounds: self.caller.rounds(self.params, state),
+            cancellation: Some(cancellation.clone()),
+            capabilities: Some(self.capabilities),
+            input_rounds: self.context.input_rounds(self.params, state),
             request_id: None,
-            reminds: method == method::TOOLS_CALL,
+            wants_reminder: method == method::TOOLS_CALL,
         };
-        let (running, may_be_asked) = (begin(besides), self.answers != Answers::default());
-        let asked = HashSet::new();
-        self.run(Underway { method, call, running, remarks, asked, may_be_asked, call_off }).await
+        let (running, can_forward) = (begin(call_context), self.capabilities != DialogCapabilities::default());
+        let forwarded = HashSet::new();
+        self.drive(RunningCall { method, call, running, notifications, forwarded, can_forward, cancellation }).await
     }
 
-    fn parked(&self) -> Result<Option<Parked>, RpcError> {
+    fn take_parked(&self) -> Result<Option<ParkedEntry>, RpcError> {
         let state = self.params.request_state();
-        let parked = state.map(|state| self.client.parked(&state).ok_or_else(unknown_state));
+        let parked = state.map(|state| self.client.take_parked(&state).ok_or_else(unknown_state_error));
         parked.transpose()
     }
 
-    /// Until there is a result, or something that only the client can answer.
-    async fn run(&self, underway: Underway) -> Result<Raw, RpcError> {
-        // Hardly any call asks something.
-        let mut asking = None;
-        // Declared after `asking`, so that a call that is dropped ends before its questions: those that another call
-        // may have caused are then that call's.
-        let mut underway = underway;
-        let mut asks = underway.may_be_asked.then(|| self.dialog.asked());
+    /// Drives the call until it has a result or needs input from the client.
+    async fn drive(&self, running_call: RunningCall) -> Result<RawJson, RpcError> {
+        // Created lazily, because few calls cause server requests.
+        let mut forwarding = None;
+        // Declared after `forwarding`, so that a dropped call ends before its forwarded requests. Requests that another
+        // call may have caused then pass to that call.
+        let mut running_call = running_call;
+        let mut changes = running_call.can_forward.then(|| self.dialog.watch_requests());
         loop {
-            let questions = match &mut asks {
-                Some(asks) => {
-                    asks.mark_unchanged();
-                    self.questions(&underway)
+            let pending_requests = match &mut changes {
+                Some(changes) => {
+                    changes.mark_unchanged();
+                    self.new_requests(&running_call)
                 }
                 None => Vec::new(),
             };
-            let is_modern = self.caller.era() == Era::Modern;
-            if is_modern && !questions.is_empty() && underway.method != method::COMPLETE {
-                return self.require(&questions, underway);
+            let is_modern = self.context.era() == Era::Modern;
+            if is_modern && !pending_requests.is_empty() && running_call.method != method::COMPLETE {
+                return self.require_input(&pending_requests, running_call);
             }
-            for question in questions {
-                underway.asked.insert(question.id);
+            for pending in pending_requests {
+                running_call.forwarded.insert(pending.id);
                 match is_modern {
-                    // That may have no question for an answer.
-                    true => self.refuse(&question),
-                    false => asking
+                    // A completion must not return `input_required`.
+                    true => self.reject_request(&pending),
+                    false => forwarding
                         .get_or_insert_with(FuturesUnordered::new)
-                        .push(self.pass_on(underway.call, question)),
+                        .push(self.forward_request(running_call.call, pending)),
                 }
             }
             tokio::select! {
                 biased;
-                // Boxed, so that calls do not carry the room for it.
-                remark = next(&mut underway.remarks) => Box::pin(self.tell(&remark)).await?,
-                ended = &mut underway.running => {
-                    while let Some(remark) = underway.remarks.as_mut().and_then(Receiver::try_next) {
-                        Box::pin(self.tell(&remark)).await?;
+                // Boxed, so that the common future stays small.
+                notification = next_notification(&mut running_call.notifications) => Box::pin(self.forward_notification(&notification)).await?,
+                outcome = &mut running_call.running => {
+                    while let Some(notification) = running_call.notifications.as_mut().and_then(MailboxReceiver::try_next) {
+                        Box::pin(self.forward_notification(&notification)).await?;
                     }
-                    return self.client.finish(self.caller, &ended?);
+                    return self.client.finish_call(self.context, &outcome?);
                 }
-                () = one_of(&mut asking), if asking.is_some() => {}
-                () = changed(&mut asks), if asks.is_some() => {}
+                () = next_forwarded(&mut forwarding), if forwarding.is_some() => {}
+                () = wait_changed(&mut changes), if changes.is_some() => {}
             }
         }
     }
 
-    /// What is to be asked of the client for this call, and has not been.
-    fn questions(&self, underway: &Underway) -> Vec<Question> {
-        let mut questions = self.dialog.questions();
-        let carries = |it: &Question| it.carrier == Some(underway.call);
-        questions.retain(|it| carries(it) && !underway.asked.contains(&it.id));
-        // Whoever comes back may say less than he said in the beginning.
-        questions.retain(|it| match self.answers.refusal(&it.method, it.params.json()) {
+    /// Server requests for this call that were not forwarded yet.
+    fn new_requests(&self, running_call: &RunningCall) -> Vec<PendingRequest> {
+        let mut pending_requests = self.dialog.pending_requests();
+        let carries = |it: &PendingRequest| it.carrier == Some(running_call.call);
+        pending_requests.retain(|it| carries(it) && !running_call.forwarded.contains(&it.id));
+        // A resumed call may declare fewer capabilities than the original one.
+        pending_requests.retain(|it| match self.capabilities.refusal(&it.method, it.params.json()) {
             Some(refusal) => {
-                self.dialog.answer(it.id, Err(refusal));
+                self.dialog.answer_request(it.id, Err(refusal));
                 false
             }
             None => true,
         });
-        questions
+        pending_requests
     }
 
-    /// A question as a request of its own, until it ends.
-    async fn pass_on(&self, call: u64, question: Question) {
-        let asked = self.client.ask(self.dialog, &question, &self.course.out).await;
-        match asked {
-            Some(_asked) => self.closed(question.id).await,
-            None if self.dialog.pass_over(question.id, call) => {}
+    /// Forwards a server request as a JSON-RPC request and waits until it is closed.
+    async fn forward_request(&self, call: u64, pending: PendingRequest) {
+        let forwarded = self.client.forward_request(self.dialog, &pending, &self.handle.out).await;
+        match forwarded {
+            Some(_forwarded) => self.wait_closed(pending.id).await,
+            None if self.dialog.reroute_request(pending.id, call) => {}
             None => {
-                let gone = RpcError::internal("the client has gone");
-                self.dialog.answer(question.id, Err(gone));
+                let error = RpcError::internal("the client has disconnected");
+                self.dialog.answer_request(pending.id, Err(error));
             }
         }
     }
 
-    /// Waits until a question is answered or its server does not want to know it any more.
-    async fn closed(&self, question: u64) {
-        let mut asks = self.dialog.asked();
-        while self.dialog.is_asked(question) {
-            if asks.changed().await.is_err() {
+    /// Waits until a server request is answered or withdrawn.
+    async fn wait_closed(&self, pending: u64) {
+        let mut changes = self.dialog.watch_requests();
+        while self.dialog.is_request_pending(pending) {
+            if changes.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    fn refuse(&self, question: &Question) {
-        let refused = RpcError::invalid_params("nobody can be asked while a word is completed");
-        self.dialog.answer(question.id, Err(refused));
+    fn reject_request(&self, pending: &PendingRequest) {
+        let refused = RpcError::invalid_params("the client cannot be asked during a completion");
+        self.dialog.answer_request(pending.id, Err(refused));
     }
 
-    /// Questions inside of an answer; the call stays open until the client comes back.
-    fn require(&self, questions: &[Question], underway: Underway) -> Result<Raw, RpcError> {
+    /// Returns server requests as an `input_required` result. The call stays parked until the client returns.
+    fn require_input(&self, pending_requests: &[PendingRequest], running_call: RunningCall) -> Result<RawJson, RpcError> {
         let mut requests = ObjectWriter::new();
-        for question in questions {
+        for pending in pending_requests {
             let request = ObjectWriter::new()
-                .string("method", &question.method)
-                .json("params", question.params.json())
+                .string("method", &pending.method)
+                .json("params", pending.params.json())
                 .finish();
-            requests = requests.json(&question.id.to_string(), request.json());
+            requests = requests.json(&pending.id.to_string(), request.json());
         }
-        let away = self.dialog.away(underway.call);
-        let state = self.client.park(Parked::Call(underway, away))?;
+        let unattended = self.dialog.mark_call_unattended(running_call.call);
+        let state = self.client.park(ParkedEntry::Call(running_call, unattended))?;
         let required = InputRequired::build(Some(requests.finish().json()), Some(&state));
-        Ok(self.client.seal(self.caller, &required, false))
+        Ok(self.client.complete_result(self.context, &required, false))
     }
 
-    /// What the client comes back with.
-    fn answer_questions(&self) {
+    /// Delivers the input responses of a resumed call.
+    fn deliver_responses(&self) {
         let Some(answers) = self.params.get("inputResponses") else { return };
         for (key, answer) in answers.members() {
-            if let Ok(question) = key.parse() {
-                // Nobody may wait for it any more.
-                self.dialog.answer(question, Ok(Raw::from(answer)));
+            if let Ok(pending) = key.parse() {
+                // The server may have withdrawn the request.
+                self.dialog.answer_request(pending, Ok(RawJson::from(answer)));
             }
         }
     }
 
-    /// Whoever does not read for long is gone: what the call holds is for others.
-    async fn tell(&self, remark: &Remark) -> Result<(), RpcError> {
-        let message = match (remark, &self.token) {
-            (Remark::Progress(params), Some(token)) => {
+    /// Forwards a notification. A client that reads nothing for too long loses the call, which frees its session.
+    async fn forward_notification(&self, notification: &CallNotification) -> Result<(), RpcError> {
+        let message = match (notification, &self.token) {
+            (CallNotification::Progress(params), Some(token)) => {
                 let own = ObjectWriter::new().id(PROGRESS_TOKEN, token).finish();
                 let params = params.with_members([(PROGRESS_TOKEN, own.get(PROGRESS_TOKEN))]);
                 build::notification(method::PROGRESS, Some(params.json()))
             }
-            (Remark::Log(params), _) if self.wants_log(params) => {
+            (CallNotification::Log(params), _) if self.wants_log(params) => {
                 build::notification(method::LOG_MESSAGE, Some(params.json()))
             }
             _ => return Ok(()),
         };
-        match timeout(SLOWEST, self.course.out.send(message)).await {
+        match timeout(SEND_TIMEOUT, self.handle.out.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            _ => Err(RpcError::internal("the client does not read")),
+            _ => Err(RpcError::internal("the client has stopped reading")),
         }
     }
 
-    fn wants_log(&self, params: &Raw) -> bool {
-        let least = match self.caller.era() {
-            Era::Modern => self.caller.log_level(),
+    fn wants_log(&self, params: &RawJson) -> bool {
+        let minimum = match self.context.era() {
+            Era::Modern => self.context.log_level(),
             Era::Legacy => self.client.log_level(),
         };
         let level = LogMessage::read(params.json()).level;
-        self.caller.wants_log() && least.is_none_or(|least| level >= Some(least))
+        self.context.wants_log() && minimum.is_none_or(|minimum| level >= Some(minimum))
     }
 }
 
-impl fmt::Debug for Underway {
+impl fmt::Debug for RunningCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Underway").field("call", &self.call).finish_non_exhaustive()
+        f.debug_struct("RunningCall").field("call", &self.call).finish_non_exhaustive()
     }
 }
 
-/// Until there is a new question, or one is gone.
-async fn changed(asks: &mut Option<watch::Receiver<u64>>) {
-    if let Some(asks) = asks {
-        // Its sender is in the dialog, which is held.
-        let _ = asks.changed().await;
+/// Waits until a server request is added or removed.
+async fn wait_changed(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(changes) = changes {
+        // `dialog` holds the sender, so this wait cannot fail.
+        let _ = changes.changed().await;
     }
 }
 
-/// Until one of them is done, if there are any.
-async fn one_of<F: Future<Output = ()>>(asking: &mut Option<FuturesUnordered<F>>) {
-    if let Some(all) = asking
+/// Waits for the next forwarded request, if there is one.
+async fn next_forwarded<F: Future<Output = ()>>(forwarding: &mut Option<FuturesUnordered<F>>) {
+    if let Some(all) = forwarding
         && all.next().await.is_none()
     {
-        *asking = None;
+        *forwarding = None;
     }
 }
 
-/// The name that the host knows a tool by.
+/// The host's name of a tool.
 async fn tool_name(dialog: &Dialog, server: Option<&str>, name: &str) -> Result<String, RpcError> {
     let Some(server) = server else { return Ok(name.to_owned()) };
     let find = |turn: Turn| match turn.tool_of(server, name) {
         Some(tool) => Some(tool.name().to_owned()),
-        // The call starts its server again.
-        None => turn.away_tool_of(server, name),
+        // The call starts the server again.
+        None => turn.find_away_tool(server, name),
     };
     let mut tool = find(dialog.turn_now());
     if tool.is_none() {
-        // It may be one of a server that has not been asked yet.
+        // The tool may belong to a server that is not listed yet.
         tool = find(Box::pin(dialog.turn()).await);
     }
     tool.ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {name}")))
 }
 
-async fn next(remarks: &mut Option<Receiver<Remark>>) -> Remark {
-    if let Some(receiver) = remarks {
-        if let Some(remark) = receiver.next().await {
-            return remark;
+async fn next_notification(notifications: &mut Option<MailboxReceiver<CallNotification>>) -> CallNotification {
+    if let Some(receiver) = notifications {
+        if let Some(notification) = receiver.next().await {
+            return notification;
         }
-        *remarks = None;
+        *notifications = None;
     }
     std::future::pending().await
 }
 
-/// What the client says besides, without what is between it and us alone.
-pub(super) fn handed_on(params: &Body) -> Option<Raw> {
+/// The `_meta` members to forward, without those between the client and the gateway.
+pub(super) fn forwarded_meta(params: &Body) -> Option<RawJson> {
     let meta = params.meta()?;
     let own = |key: &str| {
-        key == PROGRESS_TOKEN || key == super::DIALOG || key.starts_with("io.modelcontextprotocol/")
+        key == PROGRESS_TOKEN || key == super::DIALOG_META_KEY || key.starts_with("io.modelcontextprotocol/")
     };
     let mut rest = ObjectWriter::new();
     for (key, value) in meta.members().filter(|(key, _)| !own(key)) {
@@ -416,12 +415,12 @@ pub(super) fn handed_on(params: &Body) -> Option<Raw> {
     Some(rest.finish()).filter(|rest| rest.text() != "{}")
 }
 
-/// Params that are between the client and us alone, whatever is requested. There are no tasks here.
-pub(super) const OURS: [&str; 4] = ["_meta", "task", "inputResponses", "requestState"];
+/// Params between the client and the gateway, for any method. The gateway has no tasks.
+pub(super) const OWN_PARAMS: [&str; 4] = ["_meta", "task", "inputResponses", "requestState"];
 
-/// The params that are only the server's business.
-pub(super) fn further(called: &str, params: &Body) -> Option<Raw> {
-    let [meta, task, responses, state] = OURS;
+/// Params that only the server understands.
+pub(super) fn forwarded_params(called: &str, params: &Body) -> Option<RawJson> {
+    let [meta, task, responses, state] = OWN_PARAMS;
     match called {
         method::TOOLS_CALL | method::PROMPTS_GET => {
             params.without(&["name", "arguments", meta, task, responses, state])
@@ -429,7 +428,7 @@ pub(super) fn further(called: &str, params: &Body) -> Option<Raw> {
         method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE => {
             params.without(&["uri", meta, task, responses, state])
         }
-        // Those of a completion are handed on as a whole.
+        // Completion params are forwarded as a whole.
         _ => None,
     }
 }

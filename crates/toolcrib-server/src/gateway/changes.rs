@@ -1,95 +1,95 @@
-//! Telling a client what has changed, on a stream that it has open for that.
+//! Notifies clients of list changes, resource updates and log messages.
 
 use std::sync::Arc;
 
 use toolcrib::Dialog;
-use toolcrib::host::{Event, Listening};
-use toolcrib_wire::notice::LogMessage;
+use toolcrib::host::{HostEvent, EventListener};
+use toolcrib_wire::notification::LogMessage;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
-use toolcrib_wire::{Id, ObjectWriter, Raw, build, method};
+use toolcrib_wire::{Id, ObjectWriter, RawJson, build, method};
 
 use super::client::Client;
-use super::lists::{List, Prints};
-use super::outlet::Outlet;
+use super::list_cache::{ListKind, ListFingerprints};
+use super::response_channel::ResponseSender;
 
-/// What somebody wants to be told.
+/// Changes that a client wants to be notified of.
 #[derive(Clone, Debug)]
-pub(super) enum Wants {
-    /// What the legacy era tells unasked: all lists, log messages, and the resources that are subscribed to.
+pub(super) enum ChangeFilter {
+    /// Legacy era, without subscription: all lists, log messages, and subscribed resources.
     All,
-    /// What a request of the modern era asks for, under its id.
-    Of(Id, SubscriptionFilter),
+    /// Modern era: the filter of a `subscriptions/listen` request and its id.
+    Subscribed(Id, SubscriptionFilter),
 }
 
-/// One who listens.
-struct Ear<'a> {
+/// Forwards changes to one client.
+struct ChangeListener<'a> {
     client: &'a Client,
     dialog: &'a Dialog,
-    wants: Wants,
-    out: Outlet,
+    filter: ChangeFilter,
+    out: ResponseSender,
 }
 
-/// Tells until the client or the host has ended. What it saw before its first request is nothing.
-pub(super) async fn tell(client: Arc<Client>, wants: Wants, out: Outlet) {
-    let dialog = client.begins().await;
-    let mut events = dialog.host().listen();
-    let ear = Ear { client: &client, dialog, wants, out };
-    let mut known = client.seen();
+/// Forwards changes until the client or the host ends. Changes before the client's first request are not sent.
+pub(super) async fn forward_changes(client: Arc<Client>, filter: ChangeFilter, out: ResponseSender) {
+    let dialog = client.wait_for_dialog().await;
+    let mut events = dialog.host().subscribe();
+    let listener = ChangeListener { client: &client, dialog, filter, out };
+    let mut listed = client.listed_fingerprints();
     loop {
-        ear.announce(&mut known).await;
-        if !ear.changed(&mut events).await {
+        listener.announce_lists(&mut listed).await;
+        if !listener.wait_change(&mut events).await {
             return;
         }
     }
 }
 
-impl Ear<'_> {
-    /// Waits until something else may be offered; false where the host has ended.
-    async fn changed(&self, events: &mut Listening) -> bool {
+impl ChangeListener<'_> {
+    /// Waits until the lists may have changed. Returns `false` when the host has closed.
+    async fn wait_change(&self, events: &mut EventListener) -> bool {
         loop {
             match events.next().await.as_deref() {
-                Some(Event::Published { .. }) => return true,
-                Some(Event::Offered { dialog }) if **dialog == *self.dialog.id() => return true,
-                Some(Event::Told { dialog, method, params, in_call: false, .. }) => {
-                    self.heed(dialog.as_deref(), method, params.as_ref()).await;
+                Some(HostEvent::SnapshotPublished { .. }) => return true,
+                Some(HostEvent::DialogListsChanged { dialog }) if **dialog == *self.dialog.id() => return true,
+                Some(HostEvent::ServerNotification { dialog, method, params, in_call: false, .. }) => {
+                    self.forward_notification(dialog.as_deref(), method, params.as_ref()).await;
                 }
                 Some(_) => {}
-                // Too slow to hear all, and then anything may have changed; or the host has ended.
+                // The listener has missed events, so anything may have changed, or the host has closed.
                 None => {
-                    *events = self.dialog.host().listen();
-                    return !events.is_over();
+                    *events = self.dialog.host().subscribe();
+                    return !events.is_closed();
                 }
             }
         }
     }
 
-    /// What differs from what the client knows is told, and it knows that then.
-    async fn announce(&self, known: &mut Prints) {
+    /// Notifies the client of lists that differ from their last known state, and records the new state.
+    async fn announce_lists(&self, listed: &mut ListFingerprints) {
         let turn = self.dialog.turn_now();
-        let (lists, server) = (&self.client.gateway.lists, self.client.who.server.as_ref());
-        let mut told = None;
-        for list in List::ALL {
-            let now = lists.get(&turn, server, list).print;
-            let is_new = known.get(list).is_some_and(|before| before != now);
-            known.set(list, now);
+        let (lists, server) = (&self.client.gateway.lists, self.client.identity.server.as_ref());
+        let mut announced = None;
+        for list in ListKind::ALL {
+            let now = lists.get(&turn, server, list).fingerprint;
+            let is_new = listed.get(list).is_some_and(|before| before != now);
+            listed.set(list, now);
             let notification = list.notification();
-            // Resources and their templates are one to the client.
-            if is_new && self.wants_change(list) && told.replace(notification) != Some(notification)
+            // Resources and templates share one notification.
+            if is_new && self.wants_change(list) && announced.replace(notification) != Some(notification)
             {
                 self.send(notification, None).await;
             }
         }
     }
 
-    /// What a server told besides: in whose session, and what.
-    async fn heed(&self, dialog: Option<&str>, called: &str, params: Option<&Raw>) {
+    /// Forwards a notification of a server, if this client wants it. `dialog` is the dialog of the session.
+    async fn forward_notification(&self, dialog: Option<&str>, called: &str, params: Option<&RawJson>) {
         let is_own = dialog == Some(self.dialog.id());
-        // Nobody's session is everybody's who sees the server.
+        // A notification of a shared session concerns all clients that see the server.
         let is_for_all = dialog.is_none() || is_own;
         let is_wanted = match called {
-            method::TOOLS_CHANGED => is_for_all && self.wants_change(List::Tools),
-            method::PROMPTS_CHANGED => is_for_all && self.wants_change(List::Prompts),
-            method::RESOURCES_CHANGED => is_for_all && self.wants_change(List::Resources),
+            method::TOOLS_CHANGED => is_for_all && self.wants_change(ListKind::Tools),
+            method::PROMPTS_CHANGED => is_for_all && self.wants_change(ListKind::Prompts),
+            method::RESOURCES_CHANGED => is_for_all && self.wants_change(ListKind::Resources),
             method::RESOURCE_UPDATED => self.wants_resource(params),
             method::LOG_MESSAGE => is_own && self.wants_log(params),
             method::ELICITATION_COMPLETE => is_own,
@@ -100,45 +100,45 @@ impl Ear<'_> {
         }
     }
 
-    fn wants_change(&self, list: List) -> bool {
-        match (&self.wants, list) {
-            (Wants::All, _) => true,
-            (Wants::Of(_, filter), List::Tools) => filter.tools,
-            (Wants::Of(_, filter), List::Prompts) => filter.prompts,
-            (Wants::Of(_, filter), List::Resources | List::Templates) => filter.resources,
+    fn wants_change(&self, list: ListKind) -> bool {
+        match (&self.filter, list) {
+            (ChangeFilter::All, _) => true,
+            (ChangeFilter::Subscribed(_, filter), ListKind::Tools) => filter.tools,
+            (ChangeFilter::Subscribed(_, filter), ListKind::Prompts) => filter.prompts,
+            (ChangeFilter::Subscribed(_, filter), ListKind::Resources | ListKind::Templates) => filter.resources,
         }
     }
 
-    fn wants_resource(&self, params: Option<&Raw>) -> bool {
+    fn wants_resource(&self, params: Option<&RawJson>) -> bool {
         let Some(uri) = params.and_then(|params| params.json().get("uri")?.as_str()) else {
             return false;
         };
-        match &self.wants {
-            Wants::All => self.client.is_subscribed(&uri),
-            Wants::Of(_, filter) => filter.uris.iter().any(|wanted| *wanted == uri),
+        match &self.filter {
+            ChangeFilter::All => self.client.is_subscribed(&uri),
+            ChangeFilter::Subscribed(_, filter) => filter.uris.iter().any(|wanted| *wanted == uri),
         }
     }
 
-    fn wants_log(&self, params: Option<&Raw>) -> bool {
+    fn wants_log(&self, params: Option<&RawJson>) -> bool {
         let level = params.and_then(|params| LogMessage::read(params.json()).level);
-        matches!(self.wants, Wants::All)
-            && self.client.log_level().is_none_or(|least| level >= Some(least))
+        matches!(self.filter, ChangeFilter::All)
+            && self.client.log_level().is_none_or(|minimum| level >= Some(minimum))
     }
 
-    async fn send(&self, method: &str, params: Option<&Raw>) {
-        let params = match &self.wants {
-            Wants::All => params.cloned(),
-            Wants::Of(id, _) => {
+    async fn send(&self, method: &str, params: Option<&RawJson>) {
+        let params = match &self.filter {
+            ChangeFilter::All => params.cloned(),
+            ChangeFilter::Subscribed(id, _) => {
                 let params = params.cloned().unwrap_or_else(|| ObjectWriter::new().finish());
                 let meta = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
                 let own = subscription_meta(id);
-                let own = own.json().members().map(|(key, value)| (key, Raw::from(value)));
+                let own = own.json().members().map(|(key, value)| (key, RawJson::from(value)));
                 let own: Vec<_> = own.collect();
                 let own = own.iter().map(|(key, value)| (&**key, Some(value.clone())));
                 Some(params.with_members([("_meta", Some(meta.with_members(own)))]))
             }
         };
-        // A client that has gone ends this elsewhere.
-        let _ = self.out.send(build::notification(method, params.as_ref().map(Raw::json))).await;
+        // A failure means that the client has disconnected, which ends this task elsewhere.
+        let _ = self.out.send(build::notification(method, params.as_ref().map(RawJson::json))).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What belongs to one client: its dialog, what it was asked, and what is being done for it.
+//! State of one gateway client: dialog, session, running requests, and forwarded server requests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,148 +9,148 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OnceCell, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use toolcrib::Dialog;
-use toolcrib::host::{DialogRequest, Question, Subscription};
-use toolcrib_upstream::conn::peer::CallOff;
+use toolcrib::host::{DialogRequest, PendingRequest, ResourceSubscription};
+use toolcrib_upstream::conn::peer::Cancellation;
 use toolcrib_wire::view::LogLevel;
-use toolcrib_wire::{Id, Malformed, Message, Raw, Response, RpcError, build};
+use toolcrib_wire::{Id, MalformedMessage, Message, RawJson, Response, RpcError, build};
 
 use super::Gateway;
-use super::caller::{Caller, Opened};
-use super::lists::{List, Listed, Prints};
-use super::outlet::{Course, Outlet};
-use super::parked::{Parked, Parking};
+use super::request_context::{RequestContext, LegacySession};
+use super::list_cache::{ListKind, CachedList, ListFingerprints};
+use super::response_channel::{ResponseHandle, ResponseSender};
+use super::parked_calls::{ParkedEntry, ParkedCalls};
 use crate::identity::namespace::dialog_id;
 
-/// Requests of one client that are under way at once; more are refused.
-const AT_ONCE: usize = 256;
+/// Maximum number of concurrent requests of one client; more are refused.
+const MAX_REQUESTS: usize = 256;
 
-/// How long a first list waits for servers that are just starting.
-const FIRST_LIST: Duration = Duration::from_secs(3);
+/// Time limit for starting servers before the first list of a client.
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whose client it is, and what it came for.
+/// Principal, agent, server and dialog of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
-    /// Whoever lets people in knows them by that.
+pub struct ClientIdentity {
+    /// Id of the authenticated principal.
     pub principal: Option<Arc<str>>,
     pub agent: Arc<str>,
-    /// Whether the principal may be any agent.
-    pub chooses: bool,
-    /// The one server that it sees, under the server's own names; all where nothing is said.
+    /// True if the principal may act as any agent.
+    pub may_choose_agent: bool,
+    /// The only server that the client sees, under its original names; all servers if `None`.
     pub server: Option<Arc<str>>,
-    /// The dialog that it goes on with or begins; one of its own where nothing is said.
+    /// Name of the dialog to open or resume; a new dialog if `None`.
     pub dialog: Option<Arc<str>>,
 }
 
-impl Who {
-    /// One who sees everything that an agent may see.
-    pub fn agent(agent: &str) -> Self {
-        Who { principal: None, agent: agent.into(), chooses: true, server: None, dialog: None }
+impl ClientIdentity {
+    /// A local client that sees everything visible to an agent.
+    pub fn for_agent(agent: &str) -> Self {
+        ClientIdentity { principal: None, agent: agent.into(), may_choose_agent: true, server: None, dialog: None }
     }
 
-    /// Whether what this one began may be used by another: by the same principal, of the same address, with the same
-    /// agent unless the principal may choose it.
-    pub(super) fn is_open_to(&self, other: &Who) -> bool {
+    /// Returns whether another client may use this client's session: it must have the same principal, the same server
+    /// endpoint, and the same agent unless the principal may choose it.
+    pub(super) fn is_usable_by(&self, other: &ClientIdentity) -> bool {
         self.principal == other.principal
             && self.server == other.server
-            && (other.chooses || self.agent == other.agent)
+            && (other.may_choose_agent || self.agent == other.agent)
     }
 
-    /// The id of the dialog that it names.
+    /// Id of the named dialog.
     fn dialog_id(&self) -> Option<String> {
         let name = self.dialog.as_deref()?;
         let principal = self.principal.as_deref().unwrap_or_default();
-        Some(dialog_id(principal, &self.agent, self.chooses, name))
+        Some(dialog_id(principal, &self.agent, self.may_choose_agent, name))
     }
 }
 
-/// One client.
+/// One client of the gateway.
 #[derive(Debug)]
 pub struct Client {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) who: Who,
+    pub(super) identity: ClientIdentity,
     dialog: OnceCell<Dialog>,
-    /// Told when there is a dialog.
-    began: Notify,
-    /// Told when it has opened a session.
-    opening: Notify,
-    settled: OnceCell<()>,
-    parking: Parking,
+    /// Notified when the dialog exists.
+    dialog_begun: Notify,
+    /// Notified when a session is opened.
+    session_opened: Notify,
+    servers_awaited: OnceCell<()>,
+    parked_calls: ParkedCalls,
     ended: watch::Sender<bool>,
-    inner: Mutex<Inner>,
+    state: Mutex<ClientState>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    opened: Option<Opened>,
+struct ClientState {
+    legacy_session: Option<LegacySession>,
     log_level: Option<LogLevel>,
-    last_question: i64,
-    /// Questions of the dialog that it was asked and has not answered, by the ids of the requests.
-    questions: HashMap<Id, u64>,
-    /// What may be called off: a client may use an id twice, and then it is the newer one.
-    running: BTreeMap<Id, Run>,
-    last_run: u64,
-    /// Requests that are under way, whatever their ids are.
-    underway: usize,
-    subscriptions: HashMap<String, Subscription>,
-    /// Where messages go that come on another way than the stream they are answered on.
+    last_request_id: i64,
+    /// Pending server requests that were forwarded, by JSON-RPC id.
+    forwarded: HashMap<Id, u64>,
+    /// Requests that can be cancelled. If a client uses an id twice, the entry is the newer request.
+    active: BTreeMap<Id, ActiveRequest>,
+    last_request: u64,
+    /// Number of running requests, whatever their ids are.
+    in_flight: usize,
+    subscriptions: HashMap<String, ResourceSubscription>,
+    /// Receives messages that are posted beside the stream of the client.
     inbox: Option<Inbox>,
-    seen: Prints,
-    /// When the last of what it had open was closed.
-    used: Instant,
-    /// Requests and streams that it has open.
-    open: usize,
+    listed: ListFingerprints,
+    /// When the last open request or stream ended.
+    idle_since: Instant,
+    /// Number of open requests and streams.
+    open_count: usize,
 }
 
-/// A request that is being answered.
+/// A running request.
 #[derive(Debug)]
-struct Run {
+struct ActiveRequest {
     number: u64,
     task: AbortHandle,
-    call_off: CallOff,
+    cancellation: Cancellation,
 }
 
-type Inbox = mpsc::Sender<Result<Message, Malformed>>;
+type Inbox = mpsc::Sender<Result<Message, MalformedMessage>>;
 
-/// While it lives, the client is not idle.
+/// Marks the client as active until it is dropped.
 #[derive(Debug)]
-pub(super) struct Open(Arc<Client>);
+pub(super) struct ActivityGuard(Arc<Client>);
 
-/// A question that the client was asked. If the question ends without an answer the client is told.
-pub(super) struct AskedQuestion<'a> {
+/// A server request that was forwarded to the client. Dropping it while it is unanswered sends a cancellation.
+pub(super) struct ForwardedRequest<'a> {
     client: &'a Client,
     dialog: &'a Dialog,
-    question: &'a Question,
+    pending: &'a PendingRequest,
     id: Id,
-    out: &'a Outlet,
+    out: &'a ResponseSender,
     is_sent: bool,
 }
 
-impl Drop for AskedQuestion<'_> {
+impl Drop for ForwardedRequest<'_> {
     fn drop(&mut self) {
-        // Only its carrier has ended: the client may still answer it, and another call may carry it.
-        if self.is_sent && self.dialog.is_asked(self.question.id) {
+        // Only the carrying call has ended: the client may still answer, and another call may carry the request.
+        if self.is_sent && self.dialog.is_request_pending(self.pending.id) {
             return;
         }
-        let is_unanswered = self.client.inner().questions.remove(&self.id).is_some();
+        let is_unanswered = self.client.state().forwarded.remove(&self.id).is_some();
         if self.is_sent && is_unanswered {
             let id = self.id.clone();
-            self.out.offer(self.question.call_off.notification(id, "it is asked no more"));
+            self.out.try_send(self.pending.cancellation.notification(id, "the request was withdrawn"));
         }
     }
 }
 
-impl Open {
-    /// Goes on with something, for as long as the gateway is open.
-    pub(super) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) {
+impl ActivityGuard {
+    /// Runs `work` in the background until the client or the gateway closes.
+    pub(super) fn continue_detached(&self, work: impl Future<Output = ()> + Send + 'static) {
         let client = Arc::clone(&self.0);
-        let is_over = Handle::try_current().is_err() || client.gateway.is_closing();
-        if !is_over {
-            let open = client.busy();
+        let is_closing = Handle::try_current().is_err() || client.gateway.is_closing();
+        if !is_closing {
+            let open = client.activity_guard();
             client.gateway.spawn(async move {
                 tokio::select! {
                     () = work => {}
-                    () = open.0.gone() => {}
-                    () = open.0.gateway.closing() => {}
+                    () = open.0.wait_ended() => {}
+                    () = open.0.gateway.wait_closing() => {}
                 }
             });
         }
@@ -158,67 +158,67 @@ impl Open {
 }
 
 impl Client {
-    pub(super) fn new(gateway: &Arc<Gateway>, who: Who) -> Arc<Self> {
+    pub(super) fn new(gateway: &Arc<Gateway>, identity: ClientIdentity) -> Arc<Self> {
         Arc::new(Client {
             gateway: Arc::clone(gateway),
-            who,
+            identity,
             dialog: OnceCell::new(),
-            began: Notify::new(),
-            opening: Notify::new(),
-            settled: OnceCell::new(),
-            parking: Parking::default(),
+            dialog_begun: Notify::new(),
+            session_opened: Notify::new(),
+            servers_awaited: OnceCell::new(),
+            parked_calls: ParkedCalls::default(),
             ended: watch::Sender::new(false),
-            inner: Mutex::new(Inner {
-                opened: None,
+            state: Mutex::new(ClientState {
+                legacy_session: None,
                 log_level: None,
-                last_question: 0,
-                questions: HashMap::new(),
-                running: BTreeMap::new(),
-                last_run: 0,
-                underway: 0,
+                last_request_id: 0,
+                forwarded: HashMap::new(),
+                active: BTreeMap::new(),
+                last_request: 0,
+                in_flight: 0,
                 subscriptions: HashMap::new(),
                 inbox: None,
-                seen: Prints::default(),
-                used: Instant::now(),
-                open: 0,
+                listed: ListFingerprints::default(),
+                idle_since: Instant::now(),
+                open_count: 0,
             }),
         })
     }
 
-    /// The client's dialog; it begins with the first request that needs one.
-    pub(super) async fn dialog(&self, caller: &Caller) -> Result<&Dialog, RpcError> {
+    /// The dialog of the client, opened with the first request that needs it.
+    pub(super) async fn dialog(&self, context: &RequestContext) -> Result<&Dialog, RpcError> {
         let begin = || async {
             let request = DialogRequest {
-                id: self.who.dialog_id(),
-                agent: Some(self.who.agent.to_string()),
-                principal: self.who.principal.as_deref().map(str::to_owned),
-                era: Some(caller.era()),
-                answers: Some(caller.answers()),
+                id: self.identity.dialog_id(),
+                agent: Some(self.identity.agent.to_string()),
+                principal: self.identity.principal.as_deref().map(str::to_owned),
+                era: Some(context.era()),
+                capabilities: Some(context.capabilities()),
                 ..DialogRequest::default()
             };
-            self.gateway.host.dialog(request).await
+            self.gateway.host.open_dialog(request).await
         };
         if let Some(dialog) = self.dialog.get() {
             return Ok(dialog);
         }
         let dialog = Box::pin(self.dialog.get_or_try_init(begin)).await;
-        self.began.notify_waiters();
+        self.dialog_begun.notify_waiters();
         dialog.map_err(|error| RpcError::internal(toolcrib_upstream::signals::chain(&error)))
     }
 
-    /// A client's first list waits a moment for servers that are just starting: many clients list but once.
-    pub(super) async fn settle(&self) {
+    /// Delays the first list of a client for starting servers, because many clients list only once.
+    pub(super) async fn wait_for_servers(&self) {
         let settled = || async {
-            // Whoever comes later is told as a change.
-            let _ = timeout(FIRST_LIST, self.gateway.host.settled()).await;
+            // Servers that start later cause a change notification.
+            let _ = timeout(FIRST_LIST_TIMEOUT, self.gateway.host.wait_until_settled()).await;
         };
-        self.settled.get_or_init(settled).await;
+        self.servers_awaited.get_or_init(settled).await;
     }
 
-    /// The dialog, once there is one. For any number who wait.
-    pub(super) async fn begins(&self) -> &Dialog {
+    /// Waits for the dialog. Any number of tasks may wait.
+    pub(super) async fn wait_for_dialog(&self) -> &Dialog {
         loop {
-            let begins = self.began.notified();
+            let begins = self.dialog_begun.notified();
             if let Some(dialog) = self.dialog.get() {
                 return dialog;
             }
@@ -226,215 +226,215 @@ impl Client {
         }
     }
 
-    /// The dialog, if there is one already.
-    pub(super) fn begun(&self) -> Option<&Dialog> {
+    /// The dialog, if it is open.
+    pub(super) fn begun_dialog(&self) -> Option<&Dialog> {
         self.dialog.get()
     }
 
-    /// Whether its dialog was ended by somebody else.
-    pub(super) fn is_over(&self) -> bool {
-        self.begun().is_some_and(Dialog::has_ended)
+    /// Returns whether the dialog was ended from elsewhere.
+    pub(super) fn dialog_has_ended(&self) -> bool {
+        self.begun_dialog().is_some_and(Dialog::is_closed)
     }
 
-    pub(super) fn opened(&self) -> Option<Opened> {
-        self.inner().opened.clone()
+    pub(super) fn legacy_session(&self) -> Option<LegacySession> {
+        self.state().legacy_session.clone()
     }
 
-    pub(super) fn open(&self, opened: Opened) {
-        self.inner().opened = Some(opened);
-        self.opening.notify_waiters();
+    pub(super) fn open_session(&self, opened: LegacySession) {
+        self.state().legacy_session = Some(opened);
+        self.session_opened.notify_waiters();
     }
 
-    /// Waits until it has opened a session of the legacy era.
-    pub(super) async fn opens(&self) {
+    /// Waits until the client opens a legacy session.
+    pub(super) async fn wait_for_session(&self) {
         loop {
-            let opens = self.opening.notified();
-            if self.opened().is_some() {
+            let opens = self.session_opened.notified();
+            if self.legacy_session().is_some() {
                 return;
             }
             opens.await;
         }
     }
 
-    pub(super) fn hears(&self, inbox: Inbox) {
-        self.inner().inbox = Some(inbox);
+    pub(super) fn set_inbox(&self, inbox: Inbox) {
+        self.state().inbox = Some(inbox);
     }
 
-    /// A message that came on another way; false if nobody takes it.
-    pub(super) async fn put(&self, message: Result<Message, Malformed>) -> bool {
-        let inbox = self.inner().inbox.clone();
+    /// Delivers a posted message. Returns `false` if the client has no stream.
+    pub(super) async fn deliver(&self, message: Result<Message, MalformedMessage>) -> bool {
+        let inbox = self.state().inbox.clone();
         match inbox {
             Some(inbox) => inbox.send(message).await.is_ok(),
             None => false,
         }
     }
 
-    /// The least severe log messages that it wants, if it said so.
+    /// The minimum log level, if the client has set one.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
-        self.inner().log_level
+        self.state().log_level
     }
 
     pub(super) fn set_log_level(&self, level: LogLevel) {
-        self.inner().log_level = Some(level);
+        self.state().log_level = Some(level);
     }
 
-    /// Something is under way for it.
-    pub(super) fn busy(self: &Arc<Self>) -> Open {
-        self.inner().open += 1;
-        Open(Arc::clone(self))
+    /// Marks the client as active.
+    pub(super) fn activity_guard(self: &Arc<Self>) -> ActivityGuard {
+        self.state().open_count += 1;
+        ActivityGuard(Arc::clone(self))
     }
 
-    /// How long nothing was under way for it.
-    pub(super) fn idle(&self) -> Duration {
-        let inner = self.inner();
-        match inner.open {
-            0 => inner.used.elapsed(),
+    /// Time since the client became idle.
+    pub(super) fn idle_time(&self) -> Duration {
+        let state = self.state();
+        match state.open_count {
+            0 => state.idle_since.elapsed(),
             _ => Duration::ZERO,
         }
     }
 
-    /// Whether one more request may be under way.
-    pub(super) fn has_room(&self) -> bool {
-        self.inner().underway < AT_ONCE
+    /// Returns whether one more request is allowed.
+    pub(super) fn has_capacity(&self) -> bool {
+        self.state().in_flight < MAX_REQUESTS
     }
 
-    /// The number that it has to be finished with.
-    pub(super) fn started(&self, id: Id, task: AbortHandle, course: &Course) -> u64 {
-        let mut inner = self.inner();
-        inner.underway += 1;
-        inner.last_run += 1;
-        let (number, call_off) = (inner.last_run, course.call_off.clone());
-        inner.running.insert(id, Run { number, task, call_off });
+    /// Registers a request and returns its number for `unregister_request`.
+    pub(super) fn register_request(&self, id: Id, task: AbortHandle, handle: &ResponseHandle) -> u64 {
+        let mut state = self.state();
+        state.in_flight += 1;
+        state.last_request += 1;
+        let (number, cancellation) = (state.last_request, handle.cancellation.clone());
+        state.active.insert(id, ActiveRequest { number, task, cancellation });
         number
     }
 
-    pub(super) fn finished(&self, id: &Id, run: u64) {
-        let mut inner = self.inner();
-        inner.underway = inner.underway.saturating_sub(1);
-        if inner.running.get(id).is_some_and(|newest| newest.number == run) {
-            inner.running.remove(id);
+    pub(super) fn unregister_request(&self, id: &Id, run: u64) {
+        let mut state = self.state();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        if state.active.get(id).is_some_and(|newest| newest.number == run) {
+            state.active.remove(id);
         }
     }
 
-    /// Calls off a request; the words are for whoever works on it.
-    pub(super) fn cancel(&self, id: &Id, words: Option<Raw>) {
-        let Some(run) = self.inner().running.remove(id) else { return };
-        if let Some(words) = words {
-            run.call_off.say(words);
+    /// Cancels a request. `params` are those of the cancel notification and go to the server.
+    pub(super) fn cancel(&self, id: &Id, params: Option<RawJson>) {
+        let Some(run) = self.state().active.remove(id) else { return };
+        if let Some(params) = params {
+            run.cancellation.set_params(params);
         }
         run.task.abort();
     }
 
-    /// Asks the client a question on the stream of one of its requests, once: a question that was asked on the stream
-    /// of another request keeps its id. `None` where the client has gone.
-    pub(super) async fn ask<'a>(
+    /// Forwards a server request on the stream of one of the client's requests. A request that was already forwarded on
+    /// another stream keeps its id. Returns `None` if the client has disconnected.
+    pub(super) async fn forward_request<'a>(
         &'a self,
         dialog: &'a Dialog,
-        question: &'a Question,
-        out: &'a Outlet,
-    ) -> Option<AskedQuestion<'a>> {
+        pending: &'a PendingRequest,
+        out: &'a ResponseSender,
+    ) -> Option<ForwardedRequest<'a>> {
         let (id, is_sent) = {
-            let mut inner = self.inner();
-            inner.questions.retain(|_, asked| dialog.is_asked(*asked));
-            let known = inner.questions.iter().find(|(_, asked)| **asked == question.id);
+            let mut state = self.state();
+            state.forwarded.retain(|_, forwarded| dialog.is_request_pending(*forwarded));
+            let known = state.forwarded.iter().find(|(_, forwarded)| **forwarded == pending.id);
             match known.map(|(id, _)| id.clone()) {
                 Some(id) => (id, true),
                 None => {
-                    inner.last_question += 1;
-                    let id = Id::Number(inner.last_question);
-                    inner.questions.insert(id.clone(), question.id);
+                    state.last_request_id += 1;
+                    let id = Id::Number(state.last_request_id);
+                    state.forwarded.insert(id.clone(), pending.id);
                     (id, false)
                 }
             }
         };
-        let mut asked = AskedQuestion { client: self, dialog, question, id, out, is_sent };
-        if !asked.is_sent {
-            let message = build::request(&asked.id, &question.method, Some(question.params.json()));
+        let mut forwarded = ForwardedRequest { client: self, dialog, pending, id, out, is_sent };
+        if !forwarded.is_sent {
+            let message = build::request(&forwarded.id, &pending.method, Some(pending.params.json()));
             out.send(message).await.ok()?;
-            asked.is_sent = true;
+            forwarded.is_sent = true;
         }
-        Some(asked)
+        Some(forwarded)
     }
 
-    /// Delivers the client's answer to the server that asked. False if nobody waits for it any more.
-    pub(super) fn answered(&self, response: Response) -> bool {
-        let asked = response.id.as_ref().and_then(|id| self.inner().questions.remove(id));
-        let asked = asked.zip(self.begun());
-        asked.is_some_and(|(question, dialog)| dialog.answer(question, response.into_answer()))
+    /// Delivers the client's response to the server. Returns `false` if no server waits for it.
+    pub(super) fn deliver_response(&self, response: Response) -> bool {
+        let forwarded = response.id.as_ref().and_then(|id| self.state().forwarded.remove(id));
+        let forwarded = forwarded.zip(self.begun_dialog());
+        forwarded.is_some_and(|(pending, dialog)| dialog.answer_request(pending, response.into_result()))
     }
 
-    pub(super) fn subscribe(&self, uri: &str, subscription: Subscription) {
-        self.inner().subscriptions.insert(uri.to_owned(), subscription);
+    pub(super) fn subscribe(&self, uri: &str, subscription: ResourceSubscription) {
+        self.state().subscriptions.insert(uri.to_owned(), subscription);
     }
 
-    pub(super) fn unsubscribe(&self, uri: &str) -> Option<Subscription> {
-        self.inner().subscriptions.remove(uri)
+    pub(super) fn unsubscribe(&self, uri: &str) -> Option<ResourceSubscription> {
+        self.state().subscriptions.remove(uri)
     }
 
     pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        self.inner().subscriptions.contains_key(uri)
+        self.state().subscriptions.contains_key(uri)
     }
 
-    /// What it was last given of its lists.
-    pub(super) fn seen(&self) -> Prints {
-        self.inner().seen
+    /// Fingerprints of the lists that the client has seen.
+    pub(super) fn listed_fingerprints(&self) -> ListFingerprints {
+        self.state().listed
     }
 
-    pub(super) fn saw(&self, list: List, listed: &Listed) {
-        self.inner().seen.set(list, listed.print);
+    pub(super) fn record_listed(&self, list: ListKind, listed: &CachedList) {
+        self.state().listed.set(list, listed.fingerprint);
     }
 
-    /// Keeps what the client is to come back for; the state that it can be had with.
-    pub(super) fn park(&self, what: Parked) -> Result<String, RpcError> {
-        self.gateway.parkings.add(&self.parking);
-        let state = self.parking.park(what)?;
+    /// Parks an entry for the client to return to. Returns its state.
+    pub(super) fn park(&self, entry: ParkedEntry) -> Result<String, RpcError> {
+        self.gateway.parked_calls.register(&self.parked_calls);
+        let state = self.parked_calls.park(entry)?;
         if self.gateway.is_closing() {
-            self.parking.end_calls();
+            self.parked_calls.cancel_calls();
         }
         Ok(state)
     }
 
-    /// What was parked with this state; once.
-    pub(super) fn parked(&self, state: &str) -> Option<Parked> {
-        self.parking.take(state)
+    /// Removes and returns the entry parked under this state.
+    pub(super) fn take_parked(&self, state: &str) -> Option<ParkedEntry> {
+        self.parked_calls.remove(state)
     }
 
-    /// Waits until the client has ended.
-    pub(super) async fn gone(&self) {
+    /// Waits until the client is closed.
+    pub(super) async fn wait_ended(&self) {
         let mut ended = self.ended.subscribe();
-        // The sender is in the client itself.
+        // `self` holds the sender, so this wait cannot fail.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    /// Ends all that is the client's.
-    pub(super) async fn end(&self) {
+    /// Closes the client and cancels its requests.
+    pub(super) async fn close(&self) {
         self.ended.send_replace(true);
-        self.let_go();
-        self.parking.clear();
+        self.release_all();
+        self.parked_calls.clear();
         if let Some(dialog) = self.dialog.get() {
-            dialog.end().await;
+            dialog.close().await;
         }
     }
 
-    fn let_go(&self) {
-        let mut inner = self.inner();
-        inner.inbox = None;
-        let running = std::mem::take(&mut inner.running);
-        let left = (std::mem::take(&mut inner.questions), std::mem::take(&mut inner.subscriptions));
-        drop(inner);
-        running.into_values().for_each(|run| run.task.abort());
+    fn release_all(&self) {
+        let mut state = self.state();
+        state.inbox = None;
+        let active = std::mem::take(&mut state.active);
+        let left = (std::mem::take(&mut state.forwarded), std::mem::take(&mut state.subscriptions));
+        drop(state);
+        active.into_values().for_each(|run| run.task.abort());
         drop(left);
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ClientState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Open {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        let mut inner = self.0.inner();
-        inner.open = inner.open.saturating_sub(1);
-        inner.used = Instant::now();
+        let mut state = self.0.state();
+        state.open_count = state.open_count.saturating_sub(1);
+        state.idle_since = Instant::now();
     }
 }

@@ -1,112 +1,112 @@
-//! Resources, prompts and completions for a client, on the same way as calls.
+//! Forwards resource, prompt and completion requests of a client.
 
 use toolcrib::Turn;
-use toolcrib::host::Besides;
-use toolcrib::shape::CallError;
-use toolcrib_wire::{Body, Era, ObjectWriter, Raw, RpcError, code, method};
+use toolcrib::host::CallContext;
+use toolcrib::results::CallError;
+use toolcrib_wire::{Body, Era, ObjectWriter, RawJson, RpcError, code, method};
 
-use super::answer::{empty, refusal, uri};
-use super::call::{OURS, Running, Said, further, handed_on};
-use super::caller::Caller;
+use super::dispatch::{call_error, empty_result, uri_param};
+use super::call::{OWN_PARAMS, CallFuture, CallOutcome, forwarded_params, forwarded_meta};
+use super::request_context::RequestContext;
 use super::client::Client;
-use super::outlet::Course;
+use super::response_channel::ResponseHandle;
 
 impl Client {
-    pub(super) async fn read(
+    pub(super) async fn read_resource(
         &self,
-        caller: &Caller,
+        context: &RequestContext,
         params: &Body,
-        course: &Course,
-    ) -> Result<Raw, RpcError> {
-        let (uri, server, era) = (uri(params)?, self.who.server.clone(), caller.era());
-        let conduct = self.conduct(caller, params, course).await?;
-        let dialog = conduct.dialog.clone();
-        let begin = |besides: Besides| -> Running {
+        handle: &ResponseHandle,
+    ) -> Result<RawJson, RpcError> {
+        let (uri, server, era) = (uri_param(params)?, self.identity.server.clone(), context.era());
+        let client_call = self.prepare_call(context, params, handle).await?;
+        let dialog = client_call.dialog.clone();
+        let begin = |call_context: CallContext| -> CallFuture {
             Box::pin(async move {
-                let read = dialog.turn().await.read_by(&uri, server.as_deref(), &besides).await;
-                read.map(|read| Said::of(read, true)).map_err(|error| unread(era, &uri, &error))
+                let read = dialog.turn().await.read_resource_with(&uri, server.as_deref(), &call_context).await;
+                read.map(|read| CallOutcome::from_result(read, true)).map_err(|error| read_error(era, &uri, &error))
             })
         };
-        conduct.see_through(method::RESOURCES_READ, begin).await
+        client_call.execute(method::RESOURCES_READ, begin).await
     }
 
-    pub(super) async fn prompt(
+    pub(super) async fn get_prompt(
         &self,
-        caller: &Caller,
+        context: &RequestContext,
         params: &Body,
-        course: &Course,
-    ) -> Result<Raw, RpcError> {
+        handle: &ResponseHandle,
+    ) -> Result<RawJson, RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
-        let (name, server) = (name.into_owned(), self.who.server.clone());
-        let arguments = params.arguments().map_or_else(empty, |it| params.message().part(it));
-        let conduct = self.conduct(caller, params, course).await?;
-        let dialog = conduct.dialog.clone();
-        let begin = |besides: Besides| -> Running {
+        let (name, server) = (name.into_owned(), self.identity.server.clone());
+        let arguments = params.arguments().map_or_else(empty_result, |it| params.message().part(it));
+        let client_call = self.prepare_call(context, params, handle).await?;
+        let dialog = client_call.dialog.clone();
+        let begin = |call_context: CallContext| -> CallFuture {
             Box::pin(async move {
                 let turn = dialog.turn().await;
                 let name = prompt_name(&turn, server.as_deref(), &name)?;
-                let got = turn.prompt_by(&name, arguments, &besides).await;
-                got.map(|got| Said::of(got, false)).map_err(|error| refusal(&error))
+                let got = turn.get_prompt_with(&name, arguments, &call_context).await;
+                got.map(|got| CallOutcome::from_result(got, false)).map_err(|error| call_error(&error))
             })
         };
-        conduct.see_through(method::PROMPTS_GET, begin).await
+        client_call.execute(method::PROMPTS_GET, begin).await
     }
 
-    pub(super) async fn complete(
+    pub(super) async fn complete_argument(
         &self,
-        caller: &Caller,
+        context: &RequestContext,
         params: &Body,
-        course: &Course,
-    ) -> Result<Raw, RpcError> {
-        let (asked, server) = (params.raw().unwrap_or_else(empty), self.who.server.clone());
-        let conduct = self.conduct(caller, params, course).await?;
-        let dialog = conduct.dialog.clone();
-        let begin = |besides: Besides| -> Running {
+        handle: &ResponseHandle,
+    ) -> Result<RawJson, RpcError> {
+        let (completion, server) = (params.raw().unwrap_or_else(empty_result), self.identity.server.clone());
+        let client_call = self.prepare_call(context, params, handle).await?;
+        let dialog = client_call.dialog.clone();
+        let begin = |call_context: CallContext| -> CallFuture {
             Box::pin(async move {
                 let turn = dialog.turn().await;
-                let asked = to_complete(&turn, server.as_deref(), &asked)?;
-                let completed = turn.complete_by(asked, &besides).await;
-                completed.map(Said::Result).map_err(|error| refusal(&error))
+                let completion = completion_params(&turn, server.as_deref(), &completion)?;
+                let completed = turn.complete_with(completion, &call_context).await;
+                completed.map(CallOutcome::Result).map_err(|error| call_error(&error))
             })
         };
-        conduct.see_through(method::COMPLETE, begin).await
+        client_call.execute(method::COMPLETE, begin).await
     }
 
-    pub(super) async fn follow(&self, caller: &Caller, params: &Body) -> Result<Raw, RpcError> {
-        let uri = uri(params)?;
-        let turn = self.dialog(caller).await?.turn().await;
-        let more = further(method::RESOURCES_SUBSCRIBE, params);
-        let besides = Besides { meta: handed_on(params), more, ..Besides::default() };
-        let followed = turn.subscribe_by(&uri, self.who.server.as_deref(), &besides).await;
-        self.subscribe(&uri, followed.map_err(|error| refusal(&error))?);
-        Ok(empty())
+    pub(super) async fn subscribe_resource(&self, context: &RequestContext, params: &Body) -> Result<RawJson, RpcError> {
+        let uri = uri_param(params)?;
+        let turn = self.dialog(context).await?.turn().await;
+        let extra_params = forwarded_params(method::RESOURCES_SUBSCRIBE, params);
+        let call_context = CallContext { meta: forwarded_meta(params), extra_params, ..CallContext::default() };
+        let followed = turn.subscribe_with(&uri, self.identity.server.as_deref(), &call_context).await;
+        self.subscribe(&uri, followed.map_err(|error| call_error(&error))?);
+        Ok(empty_result())
     }
 }
 
-/// What is to be completed, in the names of the host and without what is between the client and us alone.
-fn to_complete(turn: &Turn, server: Option<&str>, params: &Raw) -> Result<Raw, RpcError> {
-    let asked = params.with_members(OURS.map(|name| (name, None)));
-    let reference = asked.get("ref").unwrap_or_else(empty);
-    let Some(name) = reference.get("name") else { return Ok(asked) };
+/// Completion params with the host's names, without members between the client and the gateway.
+fn completion_params(turn: &Turn, server: Option<&str>, params: &RawJson) -> Result<RawJson, RpcError> {
+    let completion = params.with_members(OWN_PARAMS.map(|name| (name, None)));
+    let reference = completion.get("ref").unwrap_or_else(empty_result);
+    let Some(name) = reference.get("name") else { return Ok(completion) };
     let name = name.json().as_str().unwrap_or_default().into_owned();
-    let own = Raw::string(&prompt_name(turn, server, &name)?);
+    let own = RawJson::string(&prompt_name(turn, server, &name)?);
     let reference = reference.with_members([("name", Some(own))]);
-    Ok(asked.with_members([("ref", Some(reference))]))
+    Ok(completion.with_members([("ref", Some(reference))]))
 }
 
-/// The name that the host knows a prompt by.
+/// The host's name of a prompt.
 fn prompt_name(turn: &Turn, server: Option<&str>, name: &str) -> Result<String, RpcError> {
     let Some(server) = server else { return Ok(name.to_owned()) };
     let unknown = || RpcError::invalid_params(format!("prompt not found: {name}"));
     let prompts = turn.prompts();
-    let mut own = prompts.iter().filter(|it| it.server().is_called(server));
+    let mut own = prompts.iter().filter(|it| it.server().matches_name(server));
     let prompt = own.find(|it| it.original_name() == name).ok_or_else(unknown)?;
     Ok(prompt.name().to_owned())
 }
 
-/// What is said of a resource that nobody has differs by era.
-fn unread(era: Era, uri: &str, error: &CallError) -> RpcError {
-    let refused = refusal(error);
+/// Error for an unknown resource, whose code differs by era.
+fn read_error(era: Era, uri: &str, error: &CallError) -> RpcError {
+    let refused = call_error(error);
     if refused.code != code::RESOURCE_NOT_FOUND || error.rpc().is_some() {
         return refused;
     }

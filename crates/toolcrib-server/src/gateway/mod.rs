@@ -1,29 +1,29 @@
-//! One MCP server in front of all others: what a client sees is what its dialog sees.
+//! The MCP gateway: the host as one MCP server in front of all others.
 //!
-//! [`Gateway`] is the same for every client. A client is a [`Client`], which is a dialog of the host; its requests
-//! are answered side by side, each on the stream that it came on. What a server asks within a call goes to the
-//! client that made the call: as a request of its own in the legacy era, inside of an `input_required` result in the
-//! modern one. Where client and server are both of the modern era that result is the server's own; where only the
-//! client is, the call stays open in the host until the client comes back.
+//! All clients share one [`Gateway`]. Each [`Client`] is a dialog of the host and sees what its dialog sees. Its
+//! requests run concurrently, each on the stream on which it arrived. A server request within a call goes to the client
+//! that made the call: as a JSON-RPC request in the legacy era, inside an `input_required` result in the modern one. If
+//! client and server are both of the modern era, the `input_required` result is the server's own. If only the client
+//! is, the call stays open in the host until the client returns.
 
-mod answer;
+mod dispatch;
 mod batch;
 mod call;
-mod caller;
+mod request_context;
 mod changes;
 mod client;
 mod clients;
 mod documents;
-mod http;
-mod lists;
-mod metered;
-mod outlet;
-mod parked;
+mod streamable_http;
+mod list_cache;
+mod metered_stream;
+mod response_channel;
+mod parked_calls;
 mod reminder;
-mod respond;
+mod post_response;
 mod sse;
-mod stream;
-mod traced;
+mod stream_client;
+mod trace_context;
 mod websocket;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,153 +35,152 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use toolcrib::Host;
 use toolcrib_upstream::process::memory_limit;
-use toolcrib_wire::Limits;
+use toolcrib_wire::MessageLimits;
 use toolcrib_wire::handshake::Implementation;
 
-pub use client::{Client, Who};
-pub(crate) use http::{all as serve, whole as serve_whole};
+pub use client::{Client, ClientIdentity};
+pub(crate) use streamable_http::{serve, serve_whole};
 
 use crate::body_budget::{self, BodyBudget, BodyShare, Reservation};
-use crate::closing::Closing;
+use crate::shutdown::Shutdown;
 use crate::front::Front;
-use crate::identity::{Limits as Share, Pace, Refused};
-use crate::lines::LIMITS;
-use crate::trace::Traces;
-use clients::Clients;
-use lists::Lists;
-use parked::Parkings;
+use crate::identity::{PrincipalLimits, RequestRate, AccessDenied};
+use crate::message_stream::LIMITS;
+use crate::trace::TraceSender;
+use clients::ClientTable;
+use list_cache::ListCache;
+use parked_calls::ParkedCallsRegistry;
 
-/// Messages that wait for a client; whoever has more waits, and only he.
-const QUEUE: usize = 64;
+/// Capacity of a client's message queue. A full queue blocks only the messages of that client.
+const QUEUE_CAPACITY: usize = 64;
 
-/// Where a request of the modern era says which dialog it is of: in `_meta`, and as a header.
-const DIALOG: &str = "toolcrib/dialog";
+/// Names the dialog of a modern request in `_meta`.
+const DIALOG_META_KEY: &str = "toolcrib/dialog";
 const DIALOG_HEADER: &str = "toolcrib-dialog";
 
-/// The host as one server.
+/// The host as one MCP server.
 #[derive(Debug)]
 pub struct Gateway {
     host: Host,
     server: Implementation,
-    traces: Traces,
-    pace: Pace,
+    traces: TraceSender,
+    request_rate: RequestRate,
     bodies: BodyBudget,
-    /// The memory that this process may use, as it was when it began.
+    /// Memory limit of this process, read at the start.
     memory: Option<u64>,
-    lists: Lists,
-    clients: Clients,
-    closing: Closing,
-    parkings: Parkings,
-    /// Conversations that outlive the request that began them.
+    lists: ListCache,
+    clients: ClientTable,
+    shutdown: Shutdown,
+    parked_calls: ParkedCallsRegistry,
+    /// Background tasks that outlive their request.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Gateway {
+    /// Creates a gateway without trace export.
     pub fn new(host: Host) -> Arc<Self> {
-        Self::traced(host, Traces::default())
+        Self::with_traces(host, TraceSender::default())
     }
 
-    /// The same, and spans of calls go somewhere.
-    pub fn traced(host: Host, traces: Traces) -> Arc<Self> {
-        Self::paced(host, traces, Pace::default())
+    /// Like [`Gateway::new`], and exports spans of calls.
+    pub fn with_traces(host: Host, traces: TraceSender) -> Arc<Self> {
+        Self::with_request_rate(host, traces, RequestRate::default())
     }
 
-    /// The same, and its clients' requests are counted together with others of theirs.
-    pub(crate) fn paced(host: Host, traces: Traces, pace: Pace) -> Arc<Self> {
+    /// Like [`Gateway::with_traces`], and counts requests together with those on other interfaces.
+    pub(crate) fn with_request_rate(host: Host, traces: TraceSender, request_rate: RequestRate) -> Arc<Self> {
         let server = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
         Arc::new(Gateway {
             host,
             server,
             traces,
-            pace,
+            request_rate,
             bodies: BodyBudget::default(),
             memory: memory_limit(),
-            lists: Lists::default(),
-            clients: Clients::default(),
-            closing: Closing::default(),
-            parkings: Parkings::default(),
+            lists: ListCache::default(),
+            clients: ClientTable::default(),
+            shutdown: Shutdown::default(),
+            parked_calls: ParkedCallsRegistry::default(),
             tasks: Mutex::default(),
         })
     }
 
-    /// Serves one client on a stream, one message a line, until its end.
+    /// Serves one client on a stream, one message per line, until the stream ends.
     pub async fn serve(
         self: &Arc<Self>,
-        who: Who,
+        identity: ClientIdentity,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) -> std::io::Result<()> {
-        stream::serve(self, who, input, output).await
+        stream_client::serve(self, identity, input, output).await
     }
 
-    /// Sessions that are open over HTTP.
+    /// Number of open HTTP sessions.
     pub fn sessions(&self) -> usize {
         self.clients.count()
     }
 
-    /// Ends clients that have gone without a word, but for those whose dialog is used otherwise.
-    pub(crate) async fn end_idle(&self, longest: Duration, is_used: impl Fn(&str) -> bool) {
-        for client in self.clients.idle(longest, is_used) {
-            client.end().await;
+    /// Closes clients that are idle, except those whose dialog is in use elsewhere.
+    pub(crate) async fn close_idle_clients(&self, max_idle: Duration, is_used: impl Fn(&str) -> bool) {
+        for client in self.clients.remove_idle(max_idle, is_used) {
+            client.close().await;
         }
     }
 
-    /// Whether a client has this dialog.
+    /// Returns whether a client uses this dialog.
     pub(crate) fn has_dialog(&self, id: &str) -> bool {
         self.clients.has_dialog(id)
     }
 
-    /// Ends the streams on which clients only wait to be told something, and calls that nobody may come back for any
-    /// more; what was asked is still answered.
+    /// Ends change streams and parked calls. Running requests are still answered.
     pub(crate) fn close(&self) {
-        // First: whoever parks a call after the others have ended sees it.
-        self.closing.begin();
-        self.parkings.end_calls();
+        // Set first, so that a call parked after `cancel_calls` sees the shutdown.
+        self.shutdown.start();
+        self.parked_calls.cancel_calls();
     }
 
     fn is_closing(&self) -> bool {
-        self.closing.has_begun()
+        self.shutdown.has_started()
     }
 
-    async fn closing(&self) {
-        self.closing.begins().await;
+    async fn wait_closing(&self) {
+        self.shutdown.wait_started().await;
     }
 
-    /// How long calls that are under way may take when nothing more is to come: as long as those of a server that
-    /// drains.
-    pub(crate) fn patience(&self) -> Duration {
+    /// Time limit for running calls during shutdown, the same as for a draining server.
+    pub(crate) fn drain_timeout(&self) -> Duration {
         self.host.config().host.reload.shutdown_limit()
     }
 
-    /// What each principal may use.
-    fn limits(&self) -> Share {
-        Share::of(&self.host.config().gateway.limits)
+    /// Limits of each principal.
+    fn limits(&self) -> PrincipalLimits {
+        PrincipalLimits::from_config(&self.host.config().gateway.limits)
     }
 
-    /// What may be posted, and how long it may take to come.
-    pub(crate) fn bounds(&self) -> (Limits, Duration) {
+    /// Message limits, and the time limit for a body.
+    pub(crate) fn message_limits(&self) -> (MessageLimits, Duration) {
         let own = self.limits();
-        (Limits { size: own.body.min(LIMITS.size), ..LIMITS }, own.read)
+        (MessageLimits { size: own.body.min(LIMITS.size), ..LIMITS }, own.read)
     }
 
-    /// Counts the memory of a body. Whoever may be any agent has grants.
-    pub(crate) fn reservation(&self, chooses: bool, agent: &str) -> Reservation {
+    /// Opens a reservation for a body. A principal that may choose its agent counts as having grants.
+    pub(crate) fn reservation(&self, may_choose_agent: bool, agent: &str) -> Reservation {
         let config = self.host.config();
-        let most = body_budget::most(config.gateway.limits.bodies.map(|it| it.0), self.memory);
-        let has_grants = chooses || self.host.has_grants(agent);
-        self.bodies.open(BodyShare::new(most, has_grants))
+        let max = body_budget::budget_bytes(config.gateway.limits.bodies.map(|it| it.0), self.memory);
+        let has_grants = may_choose_agent || self.host.has_grants(agent);
+        self.bodies.reserve(BodyShare::new(max, has_grants))
     }
 
-    /// The memory that bodies take now.
+    /// Memory used by request bodies now.
     pub(crate) fn body_bytes(&self) -> usize {
         self.bodies.used()
     }
 
-    /// Counts a request that is no request of HTTP by itself. Whoever is no principal is the person at this machine,
-    /// on streams of a process of his own: the limit is his.
-    fn count(&self, who: &Who) -> Result<(), Refused> {
-        let Some(principal) = &who.principal else { return Ok(()) };
-        self.pace.count(principal, &self.host.config().gateway.limits)
+    /// Counts a request that is not an HTTP request of its own. A client without a principal is the local user on a
+    /// process's streams, and is not limited.
+    fn count_request(&self, identity: &ClientIdentity) -> Result<(), AccessDenied> {
+        let Some(principal) = &identity.principal else { return Ok(()) };
+        self.request_rate.count_request(principal, &self.host.config().gateway.limits)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -191,13 +190,13 @@ impl Gateway {
     }
 }
 
-/// Where the host is one server over Streamable HTTP; [`serve`] answers there.
+/// Path of Streamable HTTP; [`serve`] handles it.
 pub(crate) const PATH: &str = "/mcp";
 
-/// What else clients may speak.
+/// Routes of the other transports.
 pub(crate) fn routes() -> Router<Arc<Front>> {
     Router::new()
-        .route("/mcp/{server}", any(http::one))
+        .route("/mcp/{server}", any(streamable_http::serve_one_server))
         .route("/sse", any(sse::serve))
         .route("/ws", any(websocket::serve))
 }

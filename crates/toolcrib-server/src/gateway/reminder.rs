@@ -1,16 +1,16 @@
-//! The reminder of a lease in the result of the call that began it.
+//! Adds the reminder of a new lease to the result of the call that acquired it.
 
 use serde_json::json;
 use toolcrib::lease::Reminder;
-use toolcrib_wire::{ObjectWriter, Raw};
+use toolcrib_wire::{ObjectWriter, RawJson};
 
-/// The member of a result's `_meta`: a list as `GET dialogs/{id}/reminders` has it.
+/// Key in the `_meta` of a result; the list has the format of `GET dialogs/{id}/reminders`.
 const REMINDERS: &str = "toolcrib/reminders";
 
-/// The result with the reminder in its `_meta`; everything else stays as the server wrote it.
-pub(super) fn with_reminder(result: &Raw, reminder: &Reminder) -> Raw {
+/// Adds the reminder to the `_meta` of a result and leaves everything else unchanged.
+pub(super) fn with_reminder(result: &RawJson, reminder: &Reminder) -> RawJson {
     let list = json!([{"server": reminder.server, "text": reminder.text}]);
-    let Ok(list) = Raw::of(&list) else { return result.clone() };
+    let Ok(list) = RawJson::from_value(&list) else { return result.clone() };
     let given = result.get("_meta").filter(|meta| meta.json().is_object());
     let meta = given.unwrap_or_else(|| ObjectWriter::new().finish());
     let meta = meta.with_members([(REMINDERS, Some(list))]);
@@ -19,12 +19,12 @@ pub(super) fn with_reminder(result: &Raw, reminder: &Reminder) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_wire::Limits;
+    use toolcrib_wire::MessageLimits;
 
     use super::*;
 
     #[test]
-    fn dom_62_a_reminder_joins_what_the_server_wrote() {
+    fn dom_62_reminder_is_added_to_the_server_meta() {
         let reminder = Reminder { server: "s".into(), text: "give it back".into() };
         let added = r#""toolcrib/reminders":[{"server":"s","text":"give it back"}]"#;
         for (result, expected) in [
@@ -34,7 +34,7 @@ mod tests {
                 format!(r#"{{"_meta":{{{added},"a":1.0}},"content":[]}}"#),
             ),
         ] {
-            let raw = Raw::parse(result, &Limits::default()).unwrap();
+            let raw = RawJson::parse(result, &MessageLimits::default()).unwrap();
             assert_eq!(with_reminder(&raw, &reminder).text(), expected);
         }
     }

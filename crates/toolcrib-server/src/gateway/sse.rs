@@ -1,4 +1,4 @@
-//! The old HTTP+SSE: one stream for everything that is said, and messages posted beside it.
+//! The deprecated HTTP+SSE transport: one event stream, and messages that are posted beside it.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_wire::{Malformed, Message};
+use toolcrib_wire::{MalformedMessage, Message};
 
 use super::client::Client;
-use super::clients::{Clients, Held};
-use super::http::{Asked, read, who};
-use super::stream::Talk;
-use super::{Gateway, QUEUE, Who};
+use super::clients::{ClientTable, StreamSession};
+use super::streamable_http::{AgentQuery, client_identity, read_message};
+use super::stream_client::StreamClient;
+use super::{Gateway, QUEUE_CAPACITY, ClientIdentity};
 use crate::front::Front;
-use crate::front::reply::{self, Reply};
-use crate::front::route::door;
+use crate::front::response::{self, HttpResponse};
+use crate::front::route::entry_point;
 use crate::identity::Principal;
-use crate::lines::refusal;
+use crate::message_stream::malformed_error;
 
-/// Where messages of one stream are posted.
+/// Query of a posted message.
 #[derive(Debug, Deserialize)]
-pub(super) struct Posted {
+pub(super) struct SessionQuery {
     #[serde(rename = "sessionId")]
     session: Option<String>,
 }
@@ -31,76 +31,76 @@ pub(super) struct Posted {
 pub(super) async fn serve(
     State(front): State<Arc<Front>>,
     Extension(principal): Extension<Principal>,
-    Query(asked): Query<Asked>,
-    Query(posted): Query<Posted>,
+    Query(query): Query<AgentQuery>,
+    Query(posted): Query<SessionQuery>,
     request: HttpRequest,
-) -> Reply {
-    let who = match who(&principal, &asked, None) {
-        Ok(who) => who,
+) -> HttpResponse {
+    let identity = match client_identity(&principal, &query, None) {
+        Ok(identity) => identity,
         Err(refused) => return *refused,
     };
     match (request.method(), posted.session) {
-        (&Method::GET, _) => open(&front.gateway, who),
-        (&Method::POST, Some(session)) => post(&front.gateway, &who, &session, request).await,
+        (&Method::GET, _) => open_stream(&front.gateway, identity),
+        (&Method::POST, Some(session)) => post_message(&front.gateway, &identity, &session, request).await,
         (&Method::POST, None) => {
-            reply::refuse(StatusCode::BAD_REQUEST, "the session's id is missing in the address")
+            response::error(StatusCode::BAD_REQUEST, "the query parameter `sessionId` is missing")
         }
-        _ => reply::not_allowed("GET, POST"),
+        _ => response::not_allowed("GET, POST"),
     }
 }
 
-/// Opens the stream, and says on it where messages are to be posted.
-fn open(gateway: &Arc<Gateway>, who: Who) -> Reply {
-    let client = Client::new(gateway, who);
-    let Ok(held) = Clients::hold(gateway, &client) else {
-        return reply::refuse(StatusCode::TOO_MANY_REQUESTS, "too many sessions");
+/// Opens the stream, and sends the address for messages as its first event.
+fn open_stream(gateway: &Arc<Gateway>, identity: ClientIdentity) -> HttpResponse {
+    let client = Client::new(gateway, identity);
+    let Ok(session) = ClientTable::register_stream(gateway, &client) else {
+        return response::error(StatusCode::TOO_MANY_REQUESTS, "too many sessions");
     };
-    let (out, queue) = mpsc::channel(QUEUE);
-    let (inbox, posted) = mpsc::channel(QUEUE);
-    client.hears(inbox);
+    let (out, queue) = mpsc::channel(QUEUE_CAPACITY);
+    let (inbox, posted) = mpsc::channel(QUEUE_CAPACITY);
+    client.set_inbox(inbox);
     let mut tasks = JoinSet::new();
-    let endpoint = format!("/sse?sessionId={}", held.session);
-    tasks.spawn(converse(Talk::new(client, out), posted, Arc::clone(gateway), held));
-    reply::events(Some(reply::named("endpoint", endpoint.as_bytes())), queue, tasks)
+    let endpoint = format!("/sse?sessionId={}", session.session);
+    tasks.spawn(run_session(StreamClient::new(client, out), posted, Arc::clone(gateway), session));
+    response::events(Some(response::named_event("endpoint", endpoint.as_bytes())), queue, tasks)
 }
 
-async fn converse(
-    mut talk: Talk,
-    mut posted: mpsc::Receiver<Result<Message, Malformed>>,
+async fn run_session(
+    mut stream_client: StreamClient,
+    mut posted: mpsc::Receiver<Result<Message, MalformedMessage>>,
     gateway: Arc<Gateway>,
-    _held: Held,
+    _held: StreamSession,
 ) {
     loop {
         tokio::select! {
-            came = posted.recv() => match came {
-                Some(Ok(message)) => talk.hear(Ok(message)).await,
+            message = posted.recv() => match message {
+                Some(Ok(message)) => stream_client.handle_message(Ok(message)).await,
                 Some(Err(malformed)) => {
-                    if let Some(said) = refusal(&malformed) {
-                        talk.hear(Err(said)).await;
+                    if let Some(error) = malformed_error(&malformed) {
+                        stream_client.handle_message(Err(error)).await;
                     }
                 }
                 None => break,
             },
-            () = talk.client.gone() => break,
-            () = gateway.closing() => break,
+            () = stream_client.client.wait_ended() => break,
+            () = gateway.wait_closing() => break,
         }
     }
-    talk.end().await;
+    stream_client.close().await;
 }
 
-async fn post(gateway: &Arc<Gateway>, who: &Who, session: &str, request: HttpRequest) -> Reply {
-    let Some(client) = gateway.clients.session(session, who) else {
-        return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
+async fn post_message(gateway: &Arc<Gateway>, identity: &ClientIdentity, session: &str, request: HttpRequest) -> HttpResponse {
+    let Some(client) = gateway.clients.session(session, identity) else {
+        return response::error(StatusCode::NOT_FOUND, "unknown session: it has ended or never existed");
     };
     let (head, body) = request.into_parts();
-    let packet = match read(gateway, who, door(&head.extensions), &head.headers, body).await {
+    let packet = match read_message(gateway, identity, entry_point(&head.extensions), &head.headers, body).await {
         Ok(packet) => packet,
         Err(refused) => return *refused,
     };
     for message in packet.into_messages() {
-        if !client.put(message).await {
-            return reply::refuse(StatusCode::NOT_FOUND, "there is no such session any more");
+        if !client.deliver(message).await {
+            return response::error(StatusCode::NOT_FOUND, "unknown session: it has ended or never existed");
         }
     }
-    reply::empty(StatusCode::ACCEPTED)
+    response::empty(StatusCode::ACCEPTED)
 }

@@ -1,4 +1,4 @@
-//! WebSocket: one message a frame, both ways.
+//! The WebSocket transport: one message per frame.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -22,78 +22,78 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
-use toolcrib_wire::{Raw, parse_holding};
+use toolcrib_wire::{RawJson, parse_with_guard};
 
 use super::client::Client;
-use super::clients::{Clients, Held};
-use super::http::{Asked, who};
-use super::metered::{Meter, Metered};
-use super::stream::Talk;
-use super::{Gateway, LIMITS, QUEUE};
+use super::clients::{ClientTable, StreamSession};
+use super::streamable_http::{AgentQuery, client_identity};
+use super::metered_stream::{StreamMeter, MeteredStream};
+use super::stream_client::StreamClient;
+use super::{Gateway, LIMITS, QUEUE_CAPACITY};
 use crate::front::Front;
 use crate::front::headers::Headers;
-use crate::front::lapse::Lapse;
-use crate::front::posted::NO_ROOM;
-use crate::front::reply::{self, Reply};
-use crate::front::route::door;
+use crate::front::token_expiry::TokenExpiry;
+use crate::front::request_body::BODY_BUDGET_EXCEEDED;
+use crate::front::response::{self, HttpResponse};
+use crate::front::route::entry_point;
 use crate::identity::Principal;
-use crate::lines::refusal;
+use crate::message_stream::malformed_error;
 
-/// What the protocol is called among others on a socket.
+/// Subprotocol name of MCP.
 const SUBPROTOCOL: &str = "mcp";
 
-/// A silent client is asked this often whether it is alive.
-const ALIVE: Duration = Duration::from_secs(30);
+/// Interval of pings to the client.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the last words may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Time for the last frames.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Sink = SplitSink<WebSocketStream<Metered<TokioIo<Upgraded>>>, Frame>;
+type Sink = SplitSink<WebSocketStream<MeteredStream<TokioIo<Upgraded>>>, Frame>;
 
-/// How long a client may take to read one message.
-const SLOWEST: Duration = Duration::from_secs(60);
+/// Maximum time for a client to accept one message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) async fn serve(
     State(front): State<Arc<Front>>,
     Extension(principal): Extension<Principal>,
-    Query(asked): Query<Asked>,
+    Query(query): Query<AgentQuery>,
     mut request: HttpRequest,
-) -> Reply {
-    let who = match who(&principal, &asked, None) {
-        Ok(who) => who,
+) -> HttpResponse {
+    let identity = match client_identity(&principal, &query, None) {
+        Ok(identity) => identity,
         Err(refused) => return *refused,
     };
-    let Some(accepted) = accept(request.headers()) else {
-        let reason = "a WebSocket is spoken here: `Upgrade: websocket`, version 13";
-        return reply::refuse(StatusCode::UPGRADE_REQUIRED, reason);
+    let Some(accepted) = accept_handshake(request.headers()) else {
+        let reason = "expected a WebSocket handshake: `Upgrade: websocket`, version 13";
+        return response::error(StatusCode::UPGRADE_REQUIRED, reason);
     };
-    let client = Client::new(&front.gateway, who);
-    let Ok(held) = Clients::hold(&front.gateway, &client) else {
-        return reply::refuse(StatusCode::TOO_MANY_REQUESTS, "too many sessions");
+    let client = Client::new(&front.gateway, identity);
+    let Ok(session) = ClientTable::register_stream(&front.gateway, &client) else {
+        return response::error(StatusCode::TOO_MANY_REQUESTS, "too many sessions");
     };
     let upgrade = hyper::upgrade::on(&mut request);
     let gateway = Arc::clone(&front.gateway);
-    let door = door(request.extensions());
-    let lapse = front.lapse(request.headers(), door, &principal);
-    let lapse = lapse.unwrap_or_else(|| Box::pin(pending()));
-    front.gateway.spawn(converse(gateway, (client, held), upgrade, door.is_paced(), lapse));
+    let entry_point = entry_point(request.extensions());
+    let token_expiry = front.token_expiry(request.headers(), entry_point, &principal);
+    let token_expiry = token_expiry.unwrap_or_else(|| Box::pin(pending()));
+    front.gateway.spawn(run_session(gateway, (client, session), upgrade, entry_point.is_rate_limited(), token_expiry));
     accepted
 }
 
-/// The answer to a handshake; nothing to what is none.
-fn accept(headers: &HeaderMap) -> Option<Reply> {
-    let said = |name: HeaderName| headers.text(name.as_str());
+/// The response to a WebSocket handshake; `None` if the request is none.
+fn accept_handshake(headers: &HeaderMap) -> Option<HttpResponse> {
+    let header = |name: HeaderName| headers.text(name.as_str());
     let has = |name, word: &str| {
-        let words = said(name).unwrap_or_default().split(',');
+        let words = header(name).unwrap_or_default().split(',');
         words.map(str::trim).any(|it| it.eq_ignore_ascii_case(word))
     };
     let is_handshake = has(CONNECTION, "upgrade")
         && has(UPGRADE, "websocket")
-        && said(SEC_WEBSOCKET_VERSION) == Some("13");
+        && header(SEC_WEBSOCKET_VERSION) == Some("13");
     let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| is_handshake)?;
-    let mut reply = Response::new(Body::empty());
-    *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let own = reply.headers_mut();
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let own = response.headers_mut();
     own.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     own.insert(UPGRADE, HeaderValue::from_static("websocket"));
     let accepted = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()?;
@@ -101,51 +101,51 @@ fn accept(headers: &HeaderMap) -> Option<Reply> {
     if has(SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
         own.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     }
-    Some(reply)
+    Some(response)
 }
 
-/// Until either side ends it, or its token does.
-async fn converse(
+/// Runs a session until either side ends it or its token expires.
+async fn run_session(
     gateway: Arc<Gateway>,
-    (client, _held): (Arc<Client>, Held),
+    (client, _session): (Arc<Client>, StreamSession),
     upgrade: OnUpgrade,
-    is_paced: bool,
-    mut lapse: Lapse,
+    is_rate_limited: bool,
+    mut token_expiry: TokenExpiry,
 ) {
     let Ok(upgraded) = upgrade.await else { return };
-    let most = gateway.limits().body.min(LIMITS.size);
-    let config = WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most));
-    let meter = Meter::new(gateway.reservation(client.who.chooses, &client.who.agent));
-    let socket = meter.stream(TokioIo::new(upgraded));
+    let max_size = gateway.limits().body.min(LIMITS.size);
+    let config = WebSocketConfig::default().max_message_size(Some(max_size)).max_frame_size(Some(max_size));
+    let meter = StreamMeter::new(gateway.reservation(client.identity.may_choose_agent, &client.identity.agent));
+    let socket = meter.wrap(TokioIo::new(upgraded));
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (sink, mut frames) = socket.split();
-    let (out, queue) = mpsc::channel::<Raw>(QUEUE);
+    let (out, queue) = mpsc::channel::<RawJson>(QUEUE_CAPACITY);
     let mut writer = JoinSet::new();
-    writer.spawn(write(sink, queue, meter.clone()));
-    let talk = Talk::new(client, out);
-    let mut talk = if is_paced { talk.paced() } else { talk };
+    writer.spawn(write_frames(sink, queue, meter.clone()));
+    let stream_client = StreamClient::new(client, out);
+    let mut stream_client = if is_rate_limited { stream_client.rate_limited() } else { stream_client };
     loop {
         let goes_on = tokio::select! {
             frame = frames.next() => match frame {
-                Some(Ok(frame)) => take(&mut talk, frame, &meter).await,
+                Some(Ok(frame)) => handle_frame(&mut stream_client, frame, &meter).await,
                 _ => false,
             },
             _ = writer.join_next() => false,
-            () = gateway.closing() => false,
-            () = &mut lapse => false,
+            () = gateway.wait_closing() => false,
+            () = &mut token_expiry => false,
         };
         if !goes_on {
             break;
         }
     }
-    talk.end().await;
-    // Whoever does not read the farewell has gone.
-    let _ = timeout(FAREWELL, writer.join_next()).await;
+    stream_client.close().await;
+    // A client that does not read the close frame has disconnected.
+    let _ = timeout(CLOSE_TIMEOUT, writer.join_next()).await;
 }
 
-/// Until there is nothing more to write, or nobody who reads it.
-async fn write(mut sink: Sink, mut queue: mpsc::Receiver<Raw>, meter: Meter) {
-    let mut alive = interval(ALIVE);
+/// Writes frames until the queue closes or the client stops reading.
+async fn write_frames(mut sink: Sink, mut queue: mpsc::Receiver<RawJson>, meter: StreamMeter) {
+    let mut alive = interval(PING_INTERVAL);
     loop {
         let frame = tokio::select! {
             message = queue.recv() => match message {
@@ -154,39 +154,39 @@ async fn write(mut sink: Sink, mut queue: mpsc::Receiver<Raw>, meter: Meter) {
             },
             _ = alive.tick() => Frame::Ping(tungstenite::Bytes::new()),
         };
-        if !matches!(timeout(SLOWEST, sink.send(frame)).await, Ok(Ok(()))) {
+        if !matches!(timeout(SEND_TIMEOUT, sink.send(frame)).await, Ok(Ok(()))) {
             return;
         }
     }
-    // Only politeness is lost.
-    if meter.is_over() {
-        let again = CloseFrame { code: CloseCode::Again, reason: NO_ROOM.into() };
+    // A lost close frame does no harm.
+    if meter.is_exhausted() {
+        let again = CloseFrame { code: CloseCode::Again, reason: BODY_BUDGET_EXCEEDED.into() };
         let _ = sink.send(Frame::Close(Some(again))).await;
     }
     let _ = sink.close().await;
 }
 
-/// Whether the conversation goes on.
-async fn take(talk: &mut Talk, frame: Frame, meter: &Meter) -> bool {
+/// Handles one frame. Returns `false` when the session has to end.
+async fn handle_frame(stream_client: &mut StreamClient, frame: Frame, meter: &StreamMeter) -> bool {
     let bytes = match frame {
         Frame::Text(text) => tungstenite::Bytes::from(text),
         Frame::Binary(bytes) => bytes,
         Frame::Close(_) => return false,
         Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_) => return true,
     };
-    match parse_holding(bytes, &LIMITS, meter.take()) {
+    match parse_with_guard(bytes, &LIMITS, meter.take_reservation()) {
         Ok(packet) => {
             for message in packet.into_messages() {
-                match message.map_err(|malformed| refusal(&malformed)) {
-                    Ok(message) => talk.hear(Ok(message)).await,
-                    Err(Some(said)) => talk.hear(Err(said)).await,
+                match message.map_err(|malformed| malformed_error(&malformed)) {
+                    Ok(message) => stream_client.handle_message(Ok(message)).await,
+                    Err(Some(error)) => stream_client.handle_message(Err(error)).await,
                     Err(None) => {}
                 }
             }
         }
         Err(malformed) => {
-            if let Some(said) = refusal(&malformed) {
-                talk.hear(Err(said)).await;
+            if let Some(error) = malformed_error(&malformed) {
+                stream_client.handle_message(Err(error)).await;
             }
         }
     }

@@ -1,48 +1,49 @@
-//! What one principal may use.
+//! Limits of one principal.
 
 use std::time::Duration;
 
 use toolcrib_config::model::host::GatewayLimits;
 
-/// Limits for each principal; what is not limited is as large as can be.
+/// Limits of each principal. Unlimited values are set to their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest request, in bytes.
+pub struct PrincipalLimits {
+    /// Maximum request size in bytes.
     pub body: usize,
-    /// The most sessions, and the most dialogs of the control API.
+    /// Maximum number of sessions, and of dialogs of the control API.
     pub sessions: usize,
-    /// The most connections that come from one address.
+    /// Maximum number of connections from one address.
     pub connections: usize,
-    /// The most requests in a second, where there is a limit.
+    /// Maximum number of requests per second, if limited.
     pub rate: Option<u32>,
-    /// A session or a dialog that is not used ends after this time, where there is a limit.
+    /// Time after which unused sessions and dialogs end, if limited.
     pub idle: Option<Duration>,
-    /// How long the head of a request may take, and its body.
+    /// Timeout for a request head and for a request body.
     pub read: Duration,
-    /// How long a client may read nothing of what it is sent.
+    /// Timeout for a client that reads nothing of its response.
     pub write: Duration,
 }
 
-impl Limits {
-    pub fn of(keys: &GatewayLimits) -> Self {
+impl PrincipalLimits {
+    /// Reads the limits from the configuration.
+    pub fn from_config(keys: &GatewayLimits) -> Self {
         let most = |number: u64| match number {
             0 => usize::MAX,
             number => usize::try_from(number).unwrap_or(usize::MAX),
         };
-        Limits {
+        PrincipalLimits {
             body: most(keys.body.0),
             sessions: most(keys.sessions.into()),
             connections: most(keys.connections.into()),
             rate: Some(keys.rate).filter(|rate| *rate > 0),
             idle: Some(keys.idle.0).filter(|idle| !idle.is_zero()),
-            read: longest(keys.read.0),
-            write: longest(keys.write.0),
+            read: or_unlimited(keys.read.0),
+            write: or_unlimited(keys.write.0),
         }
     }
 }
 
-/// Zero is without limit; a year is as long, and can be counted with.
-fn longest(time: Duration) -> Duration {
+/// Zero means unlimited. A year is long enough, and adding it to a time cannot overflow.
+fn or_unlimited(time: Duration) -> Duration {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     match time.is_zero() {
         true => YEAR,

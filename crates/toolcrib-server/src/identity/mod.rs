@@ -1,18 +1,18 @@
-//! Who is asking. Nothing outside of this module decides that.
+//! Authenticates the senders of requests.
 //!
-//! The socket in the state folder is the owner's. Over an address, a bearer token says who it is: one of the
-//! configuration, one that was made with `toolcrib token new`, or one of an issuer (`oauth/`). Where there are none
-//! of these and only this machine can reach the address, everybody is the agent `default`.
+//! The socket in the state folder belongs to the owner. On a network address, a bearer token identifies the sender: one
+//! from the configuration, one made with `toolcrib token new`, or one of an OAuth issuer (`oauth/`). Without any of
+//! these, everyone on a loopback address is the agent `default`.
 
-pub mod gate;
+pub mod origin_guard;
 mod limits;
-mod listen;
+mod listen_check;
 pub(crate) mod namespace;
 mod oauth;
-mod pace;
-mod rate;
+mod request_rate;
+mod rate_limiter;
 mod secret;
-mod strikes;
+mod auth_failures;
 mod tokens;
 
 use std::net::IpAddr;
@@ -23,243 +23,243 @@ use std::time::Duration;
 use axum::http::header;
 use toolcrib::access::DEFAULT_AGENT;
 use toolcrib_config::Config;
-use toolcrib_config::model::host::{Gateway, Token};
-use toolcrib_config::model::security::Protection;
+use toolcrib_config::model::host::{GatewaySettings, GatewayToken};
+use toolcrib_config::model::security::GatewayProtection;
 use toolcrib_upstream::signals::chain;
 
-pub use limits::Limits;
-pub use listen::{Unsafe, check_listen};
-pub use oauth::{Metadata, NotVerified};
-pub(crate) use pace::Pace;
-pub use secret::random_name;
-pub(crate) use strikes::block;
-pub use tokens::{Issued, Tokens, TokensError};
+pub use limits::PrincipalLimits;
+pub use listen_check::{UnprotectedAddress, check_listen};
+pub use oauth::{ResourceMetadata, VerificationError};
+pub(crate) use request_rate::RequestRate;
+pub use secret::random_id;
+pub(crate) use auth_failures::address_block;
+pub use tokens::{IssuedToken, TokenStore, TokenStoreError};
 
 use crate::front::headers::Headers;
-use oauth::Issuers;
-use secret::Hash;
-use strikes::Strikes;
+use oauth::IssuerKeyCache;
+use secret::TokenHash;
+use auth_failures::AuthFailures;
 
-/// Where a request came in.
+/// Entry point of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    /// An address that only this machine can reach.
-    Tcp,
-    /// An address that others can reach, too.
-    Net(IpAddr),
+pub enum EntryPoint {
+    /// A loopback address.
+    Loopback,
+    /// An address that other machines can reach.
+    Network(IpAddr),
     /// The socket in the state folder, which only the owner can open.
-    Socket,
+    OwnerSocket,
 }
 
-impl Door {
-    /// Whether what comes in there is counted. The owner is on his own machine, and the limit is his.
-    pub(crate) fn is_paced(self) -> bool {
-        self != Door::Socket
+impl EntryPoint {
+    /// Returns whether requests from here are rate limited. The owner's are not, because the limit is the owner's own.
+    pub(crate) fn is_rate_limited(self) -> bool {
+        self != EntryPoint::OwnerSocket
     }
 }
 
-/// Whoever sends a request.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// What tells one from all others; sessions and dialogs are bound to it.
+    /// Unique id; sessions and dialogs are bound to it.
     pub id: Arc<str>,
-    /// How others are told of what it did.
+    /// Name in logs and records.
     pub name: Arc<str>,
-    /// The agent that it is where it chooses none.
+    /// The default agent.
     pub agent: Arc<str>,
     pub is_owner: bool,
-    /// Whether it may be any agent.
-    pub chooses: bool,
+    /// True if the principal may act as any agent.
+    pub may_choose_agent: bool,
 }
 
-/// Why somebody is not let in.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum AccessDenied {
     #[error(
-        "the gateway's configuration is invalid, so nothing is served here; `toolcrib check` on its machine tells why"
+        "the gateway's configuration is invalid, so all requests are refused; run `toolcrib check` on its machine"
     )]
-    Closed,
-    #[error("a bearer token is wanted")]
-    NoToken,
-    #[error("this token is not known here")]
-    BadToken,
-    #[error("nobody can tell now whose token this is: the issuer's keys cannot be found")]
+    GatewayClosed,
+    #[error("a bearer token is required")]
+    MissingToken,
+    #[error("unknown or revoked token")]
+    UnknownToken,
+    #[error("cannot verify the token: the issuer's keys are unavailable")]
     Unverified,
-    #[error("the agent's name is empty: leave it out, or name one")]
-    NoAgent,
-    #[error("this principal may not be the agent `{0}`")]
-    NotThatAgent(String),
-    #[error("more requests than {most} in a second (gateway.limits.rate); try again in {wait:.3?}")]
-    TooFast { most: u32, wait: Duration },
-    #[error("more than {0} wrong tokens in a minute come from there (gateway.limits.wrong_tokens)")]
-    TooManyWrong(u32),
+    #[error("the agent name is empty; omit it or name an agent")]
+    EmptyAgentName,
+    #[error("this principal may not act as the agent `{0}`")]
+    AgentNotAllowed(String),
+    #[error("more than {limit} requests per second (gateway.limits.rate); try again in {wait:.3?}")]
+    RateLimited { limit: u32, wait: Duration },
+    #[error("more than {0} wrong tokens per minute from this address (gateway.limits.wrong_tokens)")]
+    TooManyFailures(u32),
 }
 
-/// What is known of those who may ask.
+/// All sources of authentication.
 #[derive(Debug, Default)]
 pub struct Identity {
-    tokens: Option<Tokens>,
-    /// Tokens of the owner that end with this process.
-    fresh: Mutex<Vec<Hash>>,
-    issuers: Issuers,
-    pace: Pace,
-    strikes: Strikes,
-    /// Whoever asks where nobody is told apart; made once, not for each request.
-    everybody: Principal,
+    tokens: Option<TokenStore>,
+    /// Owner tokens that are valid until this process ends.
+    owner_tokens: Mutex<Vec<TokenHash>>,
+    issuer_keys: IssuerKeyCache,
+    request_rate: RequestRate,
+    auth_failures: AuthFailures,
+    /// The principal of unauthenticated requests; created once instead of per request.
+    anonymous: Principal,
 }
 
 impl Identity {
-    /// Of a state folder, where tokens are kept.
-    pub fn of(state: &Path) -> Self {
-        Identity { tokens: Some(Tokens::of(state)), ..Identity::default() }
+    /// Uses the tokens of a state folder.
+    pub fn with_tokens_in(state: &Path) -> Self {
+        Identity { tokens: Some(TokenStore::in_folder(state)), ..Identity::default() }
     }
 
-    /// A token of the owner that nobody can know before and that ends with this process.
-    pub fn fresh_owner_token(&self) -> Result<String, TokensError> {
-        let token = secret::fresh().map_err(TokensError::Random)?;
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).push(Hash::of(&token));
+    /// Creates an owner token that is valid until this process ends.
+    pub fn new_owner_token(&self) -> Result<String, TokenStoreError> {
+        let token = secret::new_token().map_err(TokenStoreError::Random)?;
+        self.owner_tokens.lock().unwrap_or_else(PoisonError::into_inner).push(TokenHash::digest(&token));
         Ok(token)
     }
 
-    /// Who may come in over TCP, by the configuration and by the tokens that were made.
-    pub fn protection(&self, config: &Config) -> Protection {
+    /// Which TCP clients may connect, according to the configuration and the issued tokens.
+    pub fn protection(&self, config: &Config) -> GatewayProtection {
         match config.security.protection {
-            Protection::Open if self.tokens.as_ref().is_some_and(Tokens::is_protected) => {
-                Protection::Protected
+            GatewayProtection::Open if self.tokens.as_ref().is_some_and(TokenStore::is_protected) => {
+                GatewayProtection::Protected
             }
             protection => protection,
         }
     }
 
-    /// Who sends a request with these headers, from an address where there is one.
-    pub async fn who(
+    /// Authenticates a request. `peer` is the address of the sender, if it has one.
+    pub async fn authenticate(
         &self,
         config: &Config,
         headers: &dyn Headers,
-        door: Door,
+        entry_point: EntryPoint,
         peer: Option<IpAddr>,
-    ) -> Result<Principal, Refused> {
+    ) -> Result<Principal, AccessDenied> {
         let gateway = &config.gateway;
-        let who = match (door, bearer(headers)) {
-            (Door::Socket, _) => Ok(Principal::owner("the command line")),
-            _ if config.security.protection == Protection::Invalid => Err(Refused::Closed),
-            (_, Some(token)) => self.bearer_from(gateway, token, peer).await,
-            (Door::Tcp, None) if self.protection(config) == Protection::Open => {
-                Ok(self.everybody.clone())
+        let principal = match (entry_point, bearer_token(headers)) {
+            (EntryPoint::OwnerSocket, _) => Ok(Principal::owner("the command line")),
+            _ if config.security.protection == GatewayProtection::Invalid => Err(AccessDenied::GatewayClosed),
+            (_, Some(token)) => self.authenticate_bearer(gateway, token, peer).await,
+            (EntryPoint::Loopback, None) if self.protection(config) == GatewayProtection::Open => {
+                Ok(self.anonymous.clone())
             }
-            (_, None) => Err(Refused::NoToken),
+            (_, None) => Err(AccessDenied::MissingToken),
         }?;
-        if door.is_paced() {
-            self.pace.count(&who.id, &gateway.limits)?;
+        if entry_point.is_rate_limited() {
+            self.request_rate.count_request(&principal.id, &gateway.limits)?;
         }
-        Ok(who)
+        Ok(principal)
     }
 
-    /// The tokens that were made; `None` where they cannot be read. Reading them also notes that the host is protected:
-    /// the state folder may be deleted later.
-    pub(crate) fn issued_tokens(&self) -> Option<Arc<Vec<Issued>>> {
+    /// The issued tokens; `None` if they cannot be read. Reading also records that the host is protected, because the
+    /// state folder may be deleted later.
+    pub(crate) fn issued_tokens(&self) -> Option<Arc<Vec<IssuedToken>>> {
         self.tokens.as_ref()?.list().ok()
     }
 
-    /// Counts requests that come on another way than one at a time.
-    pub(crate) fn pace(&self) -> Pace {
-        self.pace.clone()
+    /// The request counter, for requests that do not arrive one by one over HTTP.
+    pub(crate) fn request_rate(&self) -> RequestRate {
+        self.request_rate.clone()
     }
 
-    /// Validates first, then counts: wrong tokens from an address never lock out a valid one from there.
-    async fn bearer_from(
+    /// Validates before counting, so that wrong tokens never lock out a valid one from the same address.
+    async fn authenticate_bearer(
         &self,
-        gateway: &Gateway,
+        gateway: &GatewaySettings,
         token: &str,
         peer: Option<IpAddr>,
-    ) -> Result<Principal, Refused> {
-        let who = self.bearer_of(gateway, token, &Hash::of(token)).await;
-        let most = gateway.limits.wrong_tokens;
-        match (&who, peer) {
-            (Err(Refused::BadToken), Some(peer))
-                if most > 0 && !self.strikes.count_wrong(peer, most) =>
+    ) -> Result<Principal, AccessDenied> {
+        let result = self.resolve_bearer(gateway, token, &TokenHash::digest(token)).await;
+        let limit = gateway.limits.wrong_tokens;
+        match (&result, peer) {
+            (Err(AccessDenied::UnknownToken), Some(peer))
+                if limit > 0 && !self.auth_failures.record(peer, limit) =>
             {
-                Err(Refused::TooManyWrong(most))
+                Err(AccessDenied::TooManyFailures(limit))
             }
-            _ => who,
+            _ => result,
         }
     }
 
-    async fn bearer_of(
+    async fn resolve_bearer(
         &self,
-        gateway: &Gateway,
+        gateway: &GatewaySettings,
         token: &str,
-        hash: &Hash,
-    ) -> Result<Principal, Refused> {
-        if self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(hash) {
+        hash: &TokenHash,
+    ) -> Result<Principal, AccessDenied> {
+        if self.owner_tokens.lock().unwrap_or_else(PoisonError::into_inner).contains(hash) {
             return Ok(Principal::owner("the console"));
         }
-        let mut written = gateway.tokens.iter().flatten();
-        let written = written.find(|it| Hash::read(&it.sha256) == Some(*hash));
-        if let Some(token) = written {
-            return Ok(Principal::of_token(
+        let mut configured = gateway.tokens.iter().flatten();
+        let configured = configured.find(|it| TokenHash::parse_hex(&it.sha256) == Some(*hash));
+        if let Some(token) = configured {
+            return Ok(Principal::from_token(
                 &token_id(hash),
                 &token.agent,
                 &token.agent,
                 token.owner,
             ));
         }
-        if let Some(issued) = self.issued(hash) {
+        if let Some(issued) = self.find_issued(hash) {
             let id = format!("token:{}", issued.id);
-            return Ok(Principal::of_token(&id, &issued.name, &issued.agent, issued.owner));
+            return Ok(Principal::from_token(&id, &issued.name, &issued.agent, issued.owner));
         }
-        match self.issuers.agent_of(&gateway.oauth, token).await {
+        match self.issuer_keys.verify(&gateway.oauth, token).await {
             Ok((subject, agent)) => {
-                Ok(Principal::of_token(&format!("oauth:{subject}"), &subject, &agent, false))
+                Ok(Principal::from_token(&format!("oauth:{subject}"), &subject, &agent, false))
             }
             Err(error) => {
-                tracing::debug!("a token was refused: {}", chain(&error));
+                tracing::debug!("token refused: {}", chain(&error));
                 Err(match error {
-                    NotVerified::Keys(_) => Refused::Unverified,
-                    _ => Refused::BadToken,
+                    VerificationError::Keys(_) => AccessDenied::Unverified,
+                    _ => AccessDenied::UnknownToken,
                 })
             }
         }
     }
 
-    /// Whether a token does not stand any more for whom it stood for. While nobody can tell, it does.
-    pub(crate) async fn has_lapsed(&self, config: &Config, token: &str, who: &Principal) -> bool {
-        if config.security.protection == Protection::Invalid {
+    /// Returns whether a token is no longer valid for this principal. An unreachable issuer does not expire a token.
+    pub(crate) async fn has_expired(&self, config: &Config, token: &str, principal: &Principal) -> bool {
+        if config.security.protection == GatewayProtection::Invalid {
             return true;
         }
-        match self.bearer_of(&config.gateway, token, &Hash::of(token)).await {
-            Ok(now) => now != *who,
-            Err(refused) => refused == Refused::BadToken,
+        match self.resolve_bearer(&config.gateway, token, &TokenHash::digest(token)).await {
+            Ok(now) => now != *principal,
+            Err(refused) => refused == AccessDenied::UnknownToken,
         }
     }
 
-    /// The agent that a principal with a token of the configuration is now; none for any other principal, and for one
-    /// that may choose its agent.
-    pub(crate) fn configured_agent<'a>(gateway: &'a Gateway, principal: &str) -> Option<&'a str> {
-        let is = |token: &&Token| {
+    /// The current agent of a principal with a configured token; `None` for other principals and for those that may
+    /// choose their agent.
+    pub(crate) fn configured_agent<'a>(gateway: &'a GatewaySettings, principal: &str) -> Option<&'a str> {
+        let is = |token: &&GatewayToken| {
             !token.owner
-                && Hash::read(&token.sha256).is_some_and(|hash| token_id(&hash) == principal)
+                && TokenHash::parse_hex(&token.sha256).is_some_and(|hash| token_id(&hash) == principal)
         };
         gateway.tokens.iter().flatten().find(is).map(|token| token.agent.as_str())
     }
 
-    fn issued(&self, hash: &Hash) -> Option<Issued> {
-        self.tokens.as_ref()?.find(hash).unwrap_or_else(|error| {
-            tracing::warn!("tokens cannot be read: {}", chain(&error));
+    fn find_issued(&self, hash: &TokenHash) -> Option<IssuedToken> {
+        self.tokens.as_ref()?.find_by_hash(hash).unwrap_or_else(|error| {
+            tracing::warn!("cannot read the token file: {}", chain(&error));
             None
         })
     }
 }
 
 impl Principal {
-    /// The agent that it asks as.
-    pub fn agent(&self, asked: Option<&str>) -> Result<Arc<str>, Refused> {
-        match asked {
+    /// The agent to act as.
+    pub fn choose_agent(&self, requested: Option<&str>) -> Result<Arc<str>, AccessDenied> {
+        match requested {
             None => Ok(Arc::clone(&self.agent)),
-            // Whoever may be anybody is still somebody.
-            Some(asked) if asked.trim().is_empty() => Err(Refused::NoAgent),
-            Some(asked) if self.chooses || asked == &*self.agent => Ok(asked.into()),
-            Some(asked) => Err(Refused::NotThatAgent(asked.to_owned())),
+            // An empty agent name is refused even if any agent is allowed.
+            Some(requested) if requested.trim().is_empty() => Err(AccessDenied::EmptyAgentName),
+            Some(requested) if self.may_choose_agent || requested == &*self.agent => Ok(requested.into()),
+            Some(requested) => Err(AccessDenied::AgentNotAllowed(requested.to_owned())),
         }
     }
 
@@ -268,29 +268,29 @@ impl Principal {
         Principal { is_owner: true, id, name: name.into(), ..Principal::default() }
     }
 
-    /// Whether this principal may use what was begun by a principal of this id as this agent. Rights are those of
-    /// now: a principal whose agent has changed is another one.
+    /// Returns whether this principal may use what this id created as this agent. A principal whose agent has changed
+    /// counts as another one.
     pub(crate) fn may_use(&self, id: &str, agent: &str) -> bool {
-        *self.id == *id && (self.chooses || *self.agent == *agent)
+        *self.id == *id && (self.may_choose_agent || *self.agent == *agent)
     }
 
-    fn of_token(id: &str, name: &str, agent: &str, is_owner: bool) -> Self {
+    fn from_token(id: &str, name: &str, agent: &str, is_owner: bool) -> Self {
         Principal {
             id: id.into(),
             name: name.into(),
             agent: agent.into(),
             is_owner,
-            chooses: is_owner,
+            may_choose_agent: is_owner,
         }
     }
 }
 
-/// The id of the principal behind a token of the configuration.
-fn token_id(hash: &Hash) -> String {
+/// The principal id of a configured token.
+fn token_id(hash: &TokenHash) -> String {
     format!("token:{}", hash.hex().get(..16).unwrap_or_default())
 }
 
-/// Everybody, where nobody is told apart.
+/// The principal of unauthenticated requests.
 impl Default for Principal {
     fn default() -> Self {
         Principal {
@@ -298,13 +298,13 @@ impl Default for Principal {
             name: DEFAULT_AGENT.into(),
             agent: DEFAULT_AGENT.into(),
             is_owner: false,
-            chooses: true,
+            may_choose_agent: true,
         }
     }
 }
 
-/// What a request says whose it is.
-pub(crate) fn bearer(headers: &dyn Headers) -> Option<&str> {
+/// The bearer token of a request.
+pub(crate) fn bearer_token(headers: &dyn Headers) -> Option<&str> {
     let (scheme, token) = headers.text(header::AUTHORIZATION.as_str())?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

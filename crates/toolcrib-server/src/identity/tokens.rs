@@ -1,4 +1,4 @@
-//! Tokens that were made with `toolcrib token new`: a file in the state folder that only its owner can read.
+//! Stores tokens made with `toolcrib token new` in a private file of the state folder.
 
 use std::fs;
 use std::io;
@@ -9,180 +9,181 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use toolcrib_upstream::disk::PrivateFile;
-use toolcrib_upstream::signals::timestamp;
+use toolcrib_upstream::signals::format_timestamp;
 
-use super::secret::{Hash, fresh, random};
+use super::secret::{TokenHash, new_token, random_hex};
 
-/// The file's name in the state folder.
-const FILE: &str = "tokens.json";
+/// File name in the state folder.
+const FILE_NAME: &str = "tokens.json";
 
-/// A change within this time may leave the file's time as it was.
-const COARSE: Duration = Duration::from_secs(2);
+/// Changes within this time may not change the file's timestamp.
+const TIMESTAMP_GRANULARITY: Duration = Duration::from_secs(2);
 
-/// The file is looked at no more often than that, however many ask.
-const LOOK: Duration = Duration::from_millis(100);
+/// Minimum interval between checks of the file.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A token that was made. What it is, only its hash tells.
+/// A stored token. Only its hash is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Issued {
+pub struct IssuedToken {
     pub id: String,
-    /// What somebody calls it.
+    /// Name chosen by the user.
     pub name: String,
     pub sha256: String,
-    /// Whom it stands for.
+    /// Agent of the token.
     pub agent: String,
-    /// Whether it has the owner's rights.
+    /// True if the token has the owner's rights.
     #[serde(default)]
     pub owner: bool,
     pub created: String,
 }
 
-/// The file of tokens. What is read is read again when the file has changed, so that a token that was revoked
-/// ends within a moment; at once, where it was revoked here.
+/// The token file, cached until the file changes. A token revoked by another process expires after the check interval,
+/// one revoked here at once.
 #[derive(Debug)]
-pub struct Tokens {
+pub struct TokenStore {
     file: PrivateFile,
-    known: Mutex<Option<Known>>,
-    /// Whether the file last said that nobody comes in without a token. A file that is gone says nothing.
+    cached: Mutex<Option<CachedTokens>>,
+    /// True if the last file required a token. A missing file does not change this.
     was_protected: AtomicBool,
 }
 
-/// The content of the file. A host is protected from its first token until somebody opens it: the list alone does
-/// not tell, since the last token may be revoked.
+/// Content of the file. The first token protects the host until anonymous access is allowed explicitly. An empty list
+/// does not mean open access, because the last token may have been revoked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Content {
-    Protected(Vec<Issued>),
-    Opened { open: bool, tokens: Vec<Issued> },
+enum FileContent {
+    Protected(Vec<IssuedToken>),
+    Open { open: bool, tokens: Vec<IssuedToken> },
 }
 
-/// Whether the file lets everybody in.
+/// True if the file allows anonymous access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// There is no file.
+enum AccessState {
+    /// The file does not exist.
     Missing,
     Protected,
     Open,
 }
 
-/// What was in the file when it was looked at.
+/// Cached content of the file.
 #[derive(Debug)]
-struct Known {
-    looked: Instant,
-    /// Where a later state of the file has another one for sure.
-    stamp: Option<Stamp>,
-    state: State,
-    all: Arc<Vec<Issued>>,
+struct CachedTokens {
+    checked: Instant,
+    /// Set if any later change also changes the stamp.
+    stamp: Option<FileStamp>,
+    state: AccessState,
+    all: Arc<Vec<IssuedToken>>,
 }
 
-/// Why the file could not be used.
+/// Error of the token file.
 #[derive(Debug, thiserror::Error)]
-pub enum TokensError {
-    #[error("cannot {what} `{}`", path.display())]
+pub enum TokenStoreError {
+    #[error("cannot {operation} `{}`", path.display())]
     File {
-        what: &'static str,
+        operation: &'static str,
         path: PathBuf,
         #[source]
         cause: io::Error,
     },
-    #[error("`{}` cannot be understood", path.display())]
+    #[error("cannot parse `{}`", path.display())]
     Content {
         path: PathBuf,
         #[source]
         cause: serde_json::Error,
     },
-    #[error("there is no randomness")]
+    #[error("the system random number generator failed")]
     Random(#[source] getrandom::Error),
 }
 
-/// What tells one state of the file from the next.
-type Stamp = Option<(SystemTime, u64)>;
+/// Modification time and size of the file.
+type FileStamp = Option<(SystemTime, u64)>;
 
-impl Tokens {
-    /// The tokens of a state folder, whether there are any or not.
-    pub fn of(state: &Path) -> Self {
-        Tokens {
-            file: PrivateFile::new(state.join(FILE)),
-            known: Mutex::default(),
+impl TokenStore {
+    /// Uses the token file of a state folder, which need not exist.
+    pub fn in_folder(state: &Path) -> Self {
+        TokenStore {
+            file: PrivateFile::new(state.join(FILE_NAME)),
+            cached: Mutex::default(),
             was_protected: AtomicBool::new(false),
         }
     }
 
-    /// Makes a token: the secret, which is nowhere kept, and what is kept of it.
+    /// Creates a token. Returns the secret, which is not stored, and the stored record.
     pub fn issue(
         &self,
         name: &str,
         agent: &str,
         owner: bool,
-    ) -> Result<(String, Issued), TokensError> {
-        let secret = fresh().map_err(TokensError::Random)?;
-        let issued = Issued {
-            id: random::<4>().map_err(TokensError::Random)?,
+    ) -> Result<(String, IssuedToken), TokenStoreError> {
+        let secret = new_token().map_err(TokenStoreError::Random)?;
+        let issued = IssuedToken {
+            id: random_hex::<4>().map_err(TokenStoreError::Random)?,
             name: name.to_owned(),
-            sha256: Hash::of(&secret).hex(),
+            sha256: TokenHash::digest(&secret).hex(),
             agent: agent.to_owned(),
             owner,
-            created: timestamp(SystemTime::now()),
+            created: format_timestamp(SystemTime::now()),
         };
-        self.change(|state, all| {
-            *state = State::Protected;
+        self.update(|state, all| {
+            *state = AccessState::Protected;
             all.push(issued.clone());
         })?;
         Ok((secret, issued))
     }
 
-    /// What is kept of a token that was made here, by the token itself.
-    pub fn known(&self, secret: &str) -> Result<Option<Issued>, TokensError> {
-        self.find(&Hash::of(secret))
+    /// Finds the record of a token by its secret.
+    pub fn find_by_secret(&self, secret: &str) -> Result<Option<IssuedToken>, TokenStoreError> {
+        self.find_by_hash(&TokenHash::digest(secret))
     }
 
-    pub fn list(&self) -> Result<Arc<Vec<Issued>>, TokensError> {
-        self.look(LOOK).map(|(_, all)| all)
+    /// All stored tokens.
+    pub fn list(&self) -> Result<Arc<Vec<IssuedToken>>, TokenStoreError> {
+        self.load_cached(CHECK_INTERVAL).map(|(_, all)| all)
     }
 
-    /// Whether nobody comes in without a token. A file that cannot be read protects, and so does one that is gone
-    /// after it did.
+    /// Returns whether requests need a token. An unreadable file protects the host, and so does a file that disappeared
+    /// after protecting it.
     pub fn is_protected(&self) -> bool {
-        match self.look(LOOK) {
-            Ok((State::Missing, _)) => self.was_protected.load(Ordering::Acquire),
-            Ok((state, _)) => state == State::Protected,
+        match self.load_cached(CHECK_INTERVAL) {
+            Ok((AccessState::Missing, _)) => self.was_protected.load(Ordering::Acquire),
+            Ok((state, _)) => state == AccessState::Protected,
             Err(_) => true,
         }
     }
 
-    /// Lets everybody on this machine in without a token, until the next token is made.
-    pub fn open(&self) -> Result<(), TokensError> {
-        self.change(|state, _| *state = State::Open)
+    /// Allows local access without a token until the next token is created.
+    pub fn allow_anonymous(&self) -> Result<(), TokenStoreError> {
+        self.update(|state, _| *state = AccessState::Open)
     }
 
-    /// What is in the file, or was there such a short time ago.
-    fn look(&self, most: Duration) -> Result<(State, Arc<Vec<Issued>>), TokensError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let looked = Instant::now();
-        if let Some(known) = known.as_ref().filter(|it| looked - it.looked < most) {
-            return Ok((known.state, Arc::clone(&known.all)));
+    /// Returns the content of the file, at most `max_age` old.
+    fn load_cached(&self, max_age: Duration) -> Result<(AccessState, Arc<Vec<IssuedToken>>), TokenStoreError> {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = Instant::now();
+        if let Some(cached) = cached.as_ref().filter(|it| checked - it.checked < max_age) {
+            return Ok((cached.state, Arc::clone(&cached.all)));
         }
-        let stamp = self.stamp();
-        if let Some(known) = known.as_mut().filter(|it| it.stamp == Some(stamp)) {
-            known.looked = looked;
-            return Ok((known.state, Arc::clone(&known.all)));
+        let stamp = self.file_stamp();
+        if let Some(cached) = cached.as_mut().filter(|it| it.stamp == Some(stamp)) {
+            cached.checked = checked;
+            return Ok((cached.state, Arc::clone(&cached.all)));
         }
-        // What cannot be read is not known any more.
-        *known = None;
-        let (state, all) = self.read()?;
+        // Unreadable content must not stay cached.
+        *cached = None;
+        let (state, all) = self.read_file()?;
         let all = Arc::new(all);
-        if state != State::Missing {
-            self.was_protected.store(state == State::Protected, Ordering::Release);
+        if state != AccessState::Missing {
+            self.was_protected.store(state == AccessState::Protected, Ordering::Release);
         }
-        let settled = Some(stamp).filter(|stamp| is_settled(*stamp));
-        *known = Some(Known { looked, stamp: settled, state, all: Arc::clone(&all) });
+        let stable_stamp = Some(stamp).filter(|stamp| is_stable(*stamp));
+        *cached = Some(CachedTokens { checked, stamp: stable_stamp, state, all: Arc::clone(&all) });
         Ok((state, all))
     }
 
-    /// Ends a token, by its id or its name: those that were ended.
-    pub fn revoke(&self, which: &str) -> Result<Vec<Issued>, TokensError> {
+    /// Revokes tokens by id or name and returns them.
+    pub fn revoke(&self, which: &str) -> Result<Vec<IssuedToken>, TokenStoreError> {
         let mut ended = Vec::new();
-        self.change(|_, all| {
+        self.update(|_, all| {
             let (gone, kept) =
                 std::mem::take(all).into_iter().partition(|it| it.id == which || it.name == which);
             (ended, *all) = (gone, kept);
@@ -190,62 +191,62 @@ impl Tokens {
         Ok(ended)
     }
 
-    pub(super) fn find(&self, hash: &Hash) -> Result<Option<Issued>, TokensError> {
-        let is = |it: &&Issued| Hash::read(&it.sha256).as_ref() == Some(hash);
+    pub(super) fn find_by_hash(&self, hash: &TokenHash) -> Result<Option<IssuedToken>, TokenStoreError> {
+        let is = |it: &&IssuedToken| TokenHash::parse_hex(&it.sha256).as_ref() == Some(hash);
         if let Some(found) = self.list()?.iter().find(is) {
             return Ok(Some(found.clone()));
         }
-        // It may have been made just now, and nobody wants to wait before it is good.
-        Ok(self.look(Duration::ZERO)?.1.iter().find(is).cloned())
+        // A new token must be valid at once, so check the file again.
+        Ok(self.load_cached(Duration::ZERO)?.1.iter().find(is).cloned())
     }
 
-    /// One after the other, whoever else changes the file.
-    fn change(&self, change: impl FnOnce(&mut State, &mut Vec<Issued>)) -> Result<(), TokensError> {
-        let alone = self.file.lock().map_err(|cause| self.failed("lock", cause))?;
-        let (before, mut tokens) = self.read()?;
+    /// Updates the file under its lock, also against other processes.
+    fn update(&self, change: impl FnOnce(&mut AccessState, &mut Vec<IssuedToken>)) -> Result<(), TokenStoreError> {
+        let lock = self.file.lock().map_err(|cause| self.file_error("lock", cause))?;
+        let (before, mut tokens) = self.read_file()?;
         let (mut state, count) = (before, tokens.len());
         change(&mut state, &mut tokens);
         let content = match state {
-            // There was nothing, and there still is nothing to say.
-            State::Missing if count == 0 && tokens.is_empty() => return Ok(()),
-            State::Missing | State::Protected => Content::Protected(tokens),
-            State::Open => Content::Opened { open: true, tokens },
+            // No file existed and no token was added.
+            AccessState::Missing if count == 0 && tokens.is_empty() => return Ok(()),
+            AccessState::Missing | AccessState::Protected => FileContent::Protected(tokens),
+            AccessState::Open => FileContent::Open { open: true, tokens },
         };
-        let text = serde_json::to_vec_pretty(&content).map_err(|cause| self.unread(cause))?;
-        let written = self.file.replace(&alone, &text);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        written.map_err(|cause| self.failed("write", cause))
+        let text = serde_json::to_vec_pretty(&content).map_err(|cause| self.content_error(cause))?;
+        let written = self.file.replace(&lock, &text);
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        written.map_err(|cause| self.file_error("write", cause))
     }
 
-    fn read(&self) -> Result<(State, Vec<Issued>), TokensError> {
-        let Some(text) = self.file.read().map_err(|cause| self.failed("read", cause))? else {
-            return Ok((State::Missing, Vec::new()));
+    fn read_file(&self) -> Result<(AccessState, Vec<IssuedToken>), TokenStoreError> {
+        let Some(text) = self.file.read().map_err(|cause| self.file_error("read", cause))? else {
+            return Ok((AccessState::Missing, Vec::new()));
         };
-        match serde_json::from_slice(&text).map_err(|cause| self.unread(cause))? {
-            Content::Opened { open: true, tokens } => Ok((State::Open, tokens)),
-            Content::Protected(tokens) | Content::Opened { open: false, tokens } => {
-                Ok((State::Protected, tokens))
+        match serde_json::from_slice(&text).map_err(|cause| self.content_error(cause))? {
+            FileContent::Open { open: true, tokens } => Ok((AccessState::Open, tokens)),
+            FileContent::Protected(tokens) | FileContent::Open { open: false, tokens } => {
+                Ok((AccessState::Protected, tokens))
             }
         }
     }
 
-    fn stamp(&self) -> Stamp {
+    fn file_stamp(&self) -> FileStamp {
         let found = fs::metadata(self.file.path()).ok()?;
         Some((found.modified().ok()?, found.len()))
     }
 
-    fn failed(&self, what: &'static str, cause: io::Error) -> TokensError {
-        TokensError::File { what, path: self.file.path().to_owned(), cause }
+    fn file_error(&self, operation: &'static str, cause: io::Error) -> TokenStoreError {
+        TokenStoreError::File { operation, path: self.file.path().to_owned(), cause }
     }
 
-    fn unread(&self, cause: serde_json::Error) -> TokensError {
-        TokensError::Content { path: self.file.path().to_owned(), cause }
+    fn content_error(&self, cause: serde_json::Error) -> TokenStoreError {
+        TokenStoreError::Content { path: self.file.path().to_owned(), cause }
     }
 }
 
-/// Clocks of files are coarse: what was just written may be written again without a sign of it.
-fn is_settled(stamp: Stamp) -> bool {
-    stamp.is_none_or(|(at, _)| at.elapsed().is_ok_and(|age| age > COARSE))
+/// Timestamps are coarse: a recent file may change again without a new timestamp.
+fn is_stable(stamp: FileStamp) -> bool {
+    stamp.is_none_or(|(at, _)| at.elapsed().is_ok_and(|age| age > TIMESTAMP_GRANULARITY))
 }
 
 #[cfg(test)]
@@ -255,85 +256,85 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_known_until_it_is_revoked_and_nobody_else_can_read_the_file() {
+    fn token_file_is_private_and_revocation_applies() {
         let folder = tempfile::tempdir().unwrap();
-        let (here, there) = (Tokens::of(folder.path()), Tokens::of(folder.path()));
+        let (here, there) = (TokenStore::in_folder(folder.path()), TokenStore::in_folder(folder.path()));
         assert!(there.list().unwrap().is_empty());
         let (secret, issued) = here.issue("laptop", "coder", false).unwrap();
         let (other, _) = here.issue("ci", "default", true).unwrap();
-        assert_eq!(there.find(&Hash::of(&secret)).unwrap().unwrap(), issued);
-        assert!(there.find(&Hash::of(&other)).unwrap().unwrap().owner);
-        assert!(there.find(&Hash::of("toolcrib_guess")).unwrap().is_none());
-        let path = folder.path().join(FILE);
+        assert_eq!(there.find_by_hash(&TokenHash::digest(&secret)).unwrap().unwrap(), issued);
+        assert!(there.find_by_hash(&TokenHash::digest(&other)).unwrap().unwrap().owner);
+        assert!(there.find_by_hash(&TokenHash::digest("toolcrib_guess")).unwrap().is_none());
+        let path = folder.path().join(FILE_NAME);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&secret) && !format!("{here:?}").contains(&secret));
-        assert_eq!(here.known(&secret).unwrap().as_ref(), Some(&issued));
-        assert_eq!(here.known("toolcrib_guess").unwrap(), None);
+        assert_eq!(here.find_by_secret(&secret).unwrap().as_ref(), Some(&issued));
+        assert_eq!(here.find_by_secret("toolcrib_guess").unwrap(), None);
         assert_eq!(here.revoke("laptop").unwrap(), [issued]);
         assert!(here.revoke("laptop").unwrap().is_empty());
-        assert!(here.find(&Hash::of(&secret)).unwrap().is_none(), "at once, where it was revoked");
-        std::thread::sleep(LOOK);
-        assert!(there.find(&Hash::of(&secret)).unwrap().is_none());
+        assert!(here.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_none(), "the revoking store sees it at once");
+        std::thread::sleep(CHECK_INTERVAL);
+        assert!(there.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_none());
         assert_eq!(there.list().unwrap().len(), 1);
     }
 
     #[test]
-    fn the_file_is_looked_at_only_so_often_but_for_a_token_that_is_not_known() {
+    fn token_file_is_rechecked_at_an_interval_or_for_unknown_tokens() {
         let folder = tempfile::tempdir().unwrap();
-        let (here, there) = (Tokens::of(folder.path()), Tokens::of(folder.path()));
-        let looked = || there.known.lock().unwrap().as_ref().map(|known| known.looked);
+        let (here, there) = (TokenStore::in_folder(folder.path()), TokenStore::in_folder(folder.path()));
+        let checked = || there.cached.lock().unwrap().as_ref().map(|cached| cached.checked);
         assert!(there.list().unwrap().is_empty());
-        let first = looked();
-        assert!(there.look(Duration::MAX).unwrap().1.is_empty() && looked() == first);
-        assert!(there.look(Duration::ZERO).unwrap().1.is_empty() && looked() > first);
-        let first = looked();
+        let first = checked();
+        assert!(there.load_cached(Duration::MAX).unwrap().1.is_empty() && checked() == first);
+        assert!(there.load_cached(Duration::ZERO).unwrap().1.is_empty() && checked() > first);
+        let first = checked();
         let (secret, _) = here.issue("laptop", "coder", false).unwrap();
-        assert!(there.find(&Hash::of(&secret)).unwrap().is_some(), "it is good at once");
-        assert!(looked() > first);
+        assert!(there.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_some(), "a new token is valid at once");
+        assert!(checked() > first);
     }
 
     #[test]
-    fn a_file_that_cannot_be_understood_lets_nobody_in_and_is_not_written_over() {
+    fn unreadable_token_file_denies_access_and_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), "no list").unwrap();
-        let tokens = Tokens::of(folder.path());
-        assert!(matches!(tokens.list(), Err(TokensError::Content { .. })));
+        fs::write(folder.path().join(FILE_NAME), "no list").unwrap();
+        let tokens = TokenStore::in_folder(folder.path());
+        assert!(matches!(tokens.list(), Err(TokenStoreError::Content { .. })));
         assert!(tokens.issue("a", "b", false).is_err());
-        assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "no list");
+        assert_eq!(fs::read_to_string(folder.path().join(FILE_NAME)).unwrap(), "no list");
     }
 
     #[test]
-    fn a_host_stays_protected_until_it_is_opened() {
+    fn host_stays_protected_until_anonymous_access_is_allowed() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
-        let (here, there) = (Tokens::of(&state), Tokens::of(&state));
+        let (here, there) = (TokenStore::in_folder(&state), TokenStore::in_folder(&state));
         let is_protected = || {
-            *there.known.lock().unwrap() = None;
+            *there.cached.lock().unwrap() = None;
             there.is_protected()
         };
-        assert!(!is_protected(), "without a token everybody comes in");
+        assert!(!is_protected(), "access is open without tokens");
         here.issue("laptop", "coder", false).unwrap();
         assert!(is_protected());
         here.revoke("laptop").unwrap();
-        assert!(here.list().unwrap().is_empty() && is_protected(), "the last token is gone");
-        assert!(Tokens::of(&state).is_protected(), "for a host that starts now, too");
+        assert!(here.list().unwrap().is_empty() && is_protected(), "an empty list still protects");
+        assert!(TokenStore::in_folder(&state).is_protected(), "a new store reads the same state");
         fs::remove_dir_all(&state).unwrap();
-        assert!(is_protected(), "the state folder is gone");
-        here.open().unwrap();
+        assert!(is_protected(), "a deleted folder still protects");
+        here.allow_anonymous().unwrap();
         assert!(!is_protected());
         here.issue("laptop", "coder", false).unwrap();
         assert!(is_protected(), "a new token protects again");
-        here.open().unwrap();
+        here.allow_anonymous().unwrap();
         assert!(!is_protected() && there.list().unwrap().len() == 1, "tokens stay");
     }
 
     #[test]
-    fn a_lock_that_somebody_keeps_is_an_error_and_no_wait_for_ever() {
+    fn held_file_lock_times_out_with_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of(folder.path());
+        let tokens = TokenStore::in_folder(folder.path());
         let _kept = tokens.file.lock().unwrap();
-        // It takes as long as its patience, which is a few seconds.
-        assert!(matches!(tokens.revoke("a"), Err(TokensError::File { what: "lock", .. })));
+        // Waits for the lock timeout of a few seconds.
+        assert!(matches!(tokens.revoke("a"), Err(TokenStoreError::File { operation: "lock", .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! Sending spans in batches, by OTLP over HTTP.
+//! Exports spans in batches with OTLP over HTTP.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use toolcrib_upstream::signals::chain;
-use toolcrib_upstream::transport::{Tls, client};
+use toolcrib_upstream::transport::{Tls, build_client};
 use url::Url;
 
-use super::{Ended, Said, Sending, TracesError};
+use super::{ExportCommand, ExportTask, FinishedSpan, TraceError};
 
-/// Spans that are sent at once, at most.
-const BATCH: usize = 512;
+/// Maximum number of spans in a batch.
+const MAX_BATCH: usize = 512;
 
-/// How long a span waits for others.
-const WAIT: Duration = Duration::from_secs(1);
+/// Time that a span waits for more spans.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
 
-/// How long a collector may take for one batch, all tries together.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Timeout for one batch, including retries.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) fn to(collector: &str, spans: mpsc::Receiver<Said>) -> Result<Sending, TracesError> {
+pub(super) fn start_export(collector: &str, spans: mpsc::Receiver<ExportCommand>) -> Result<ExportTask, TraceError> {
     let url = Url::parse(collector).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let url = url.ok_or(TracesError::Address)?;
-    let client = client(&url, &Tls::default()).map_err(|error| failed(Box::new(error)))?;
+    let url = url.ok_or(TraceError::Address)?;
+    let client = build_client(&url, &Tls::default()).map_err(|error| exporter_error(Box::new(error)))?;
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(client)
         .with_endpoint(url.as_str())
         .build();
-    let mut exporter = exporter.map_err(|error| failed(Box::new(error)))?;
+    let mut exporter = exporter.map_err(|error| exporter_error(Box::new(error)))?;
     exporter.set_resource(&resource());
-    Ok(Box::pin(send(exporter, spans)))
+    Ok(Box::pin(run_exporter(exporter, spans)))
 }
 
-fn failed(cause: Box<dyn std::error::Error + Send + Sync>) -> TracesError {
-    TracesError::Exporter(cause)
+fn exporter_error(cause: Box<dyn std::error::Error + Send + Sync>) -> TraceError {
+    TraceError::Exporter(cause)
 }
 
-/// What the usual variables say of this program, and its name where they say none.
+/// Resource attributes from the standard environment variables, with a default service name.
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let named = Resource::builder().build();
@@ -57,55 +57,55 @@ fn resource() -> Resource {
     }
 }
 
-/// Until nobody can tell of spans any more.
-async fn send(exporter: SpanExporter, mut spans: mpsc::Receiver<Said>) {
-    let mut was_taken = true;
+/// Exports spans until all senders are dropped.
+async fn run_exporter(exporter: SpanExporter, mut spans: mpsc::Receiver<ExportCommand>) {
+    let mut was_accepted = true;
     while let Some(first) = spans.recv().await {
-        let (batch, flushed) = gather(first, &mut spans).await;
+        let (batch, flushed) = gather_batch(first, &mut spans).await;
         if !batch.is_empty() {
-            let sent = match timeout(LONGEST, exporter.export(batch)).await {
+            let sent = match timeout(EXPORT_TIMEOUT, exporter.export(batch)).await {
                 Ok(sent) => sent.map_err(|error| chain(&error)),
                 Err(late) => Err(late.to_string()),
             };
-            // A collector that is away is told of once, not with each batch.
-            if let (true, Err(error)) = (was_taken, &sent) {
-                tracing::warn!(%error, "traces are lost: the collector does not take them");
+            // Logs once until the collector recovers, not for each batch.
+            if let (true, Err(error)) = (was_accepted, &sent) {
+                tracing::warn!(%error, "cannot export traces: the collector does not accept them");
             }
-            was_taken = sent.is_ok();
+            was_accepted = sent.is_ok();
         }
         for done in flushed {
-            // Whoever waited may have gone.
+            // The waiting task may have been cancelled.
             let _ = done.send(());
         }
     }
 }
 
-/// All that ends within some time, or until somebody wants it to be sent.
-async fn gather(
-    first: Said,
-    spans: &mut mpsc::Receiver<Said>,
+/// Gathers spans until the delay ends, the batch is full, or a flush is requested.
+async fn gather_batch(
+    first: ExportCommand,
+    spans: &mut mpsc::Receiver<ExportCommand>,
 ) -> (Vec<SpanData>, Vec<oneshot::Sender<()>>) {
     let (mut batch, mut flushed) = (Vec::new(), Vec::new());
-    let end = Instant::now() + WAIT;
+    let end = Instant::now() + BATCH_DELAY;
     let mut next = Some(first);
-    while let Some(said) = next {
-        match said {
-            Said::Ended(ended) => batch.push(data(*ended)),
-            Said::Flush(done) => flushed.push(done),
+    while let Some(command) = next {
+        match command {
+            ExportCommand::Finished(finished) => batch.push(span_data(*finished)),
+            ExportCommand::Flush(done) => flushed.push(done),
         }
-        if batch.len() >= BATCH || !flushed.is_empty() {
+        if batch.len() >= MAX_BATCH || !flushed.is_empty() {
             break;
         }
         next = tokio::select! {
-            said = spans.recv() => said,
+            command = spans.recv() => command,
             () = sleep_until(end) => None,
         };
     }
     (batch, flushed)
 }
 
-fn data(ended: Ended) -> SpanData {
-    let Ended { own, parent, agent, tool, server, outcome, start, end } = ended;
+fn span_data(span: FinishedSpan) -> SpanData {
+    let FinishedSpan { own, parent, agent, tool, server, outcome, start, end } = span;
     let is_good = outcome == "ok";
     let mut attributes = vec![
         KeyValue::new("mcp.method.name", "tools/call"),

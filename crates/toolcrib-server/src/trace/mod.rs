@@ -1,6 +1,6 @@
-//! Traces: a span for each tool call of a client, and the client's own trace handed on to the server.
+//! Spans for the tool calls of clients, and forwarding of the clients' trace context to servers.
 //!
-//! Without a collector ([`Traces::default`]) what a client says of its trace is only handed on. Sending spans needs the
+//! Without a collector ([`TraceSender::default`]) the trace context of the client is only forwarded. Export needs the
 //! feature `otlp`.
 
 mod context;
@@ -14,54 +14,54 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use toolcrib::host::Execution;
-use toolcrib_wire::{ObjectWriter, Raw};
+use toolcrib_wire::{ObjectWriter, RawJson};
 
-pub(crate) use context::{PARENT, STATE};
+pub(crate) use context::{TRACEPARENT, TRACESTATE};
 
-use context::Context;
+use context::TraceParent;
 
-/// Spans that wait to be sent; more are lost, since no call waits for one.
-const QUEUE: usize = 4096;
+/// Capacity of the span queue. More spans are dropped, because no call waits for the export.
+const QUEUE_CAPACITY: usize = 4096;
 
-/// How long the last spans may take.
-const LAST: Duration = Duration::from_secs(5);
+/// Time limit of a flush.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where spans go. Clones are the same.
+/// Sends finished spans to the exporter. Clones share the queue.
 #[derive(Clone, Debug, Default)]
-pub struct Traces(Option<mpsc::Sender<Said>>);
+pub struct TraceSender(Option<mpsc::Sender<ExportCommand>>);
 
-/// Sends spans for as long as it is polled.
-pub type Sending = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Exports spans as long as it is polled.
+pub type ExportTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Why no spans can be sent.
+/// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
-pub enum TracesError {
-    #[error("this program was built without `otlp`, and cannot send traces")]
+pub enum TraceError {
+    #[error("cannot export traces: this program was built without the feature `otlp`")]
     NotBuilt,
-    /// It is not repeated: people put keys into addresses.
+    /// The message omits the address, because users put keys into addresses.
     #[error(
-        "the collector's address is none that traces can be sent to: it has to begin with http or https"
+        "invalid collector address: it must start with http:// or https://"
     )]
     Address,
-    #[error("cannot send traces")]
+    #[error("cannot create the trace exporter")]
     Exporter(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What whoever sends spans is told.
+/// Command to the exporter.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only whoever sends spans reads it"))]
-enum Said {
-    Ended(Box<Ended>),
-    /// Everything up to here is to be sent now.
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the exporter reads it"))]
+enum ExportCommand {
+    Finished(Box<FinishedSpan>),
+    /// Export all earlier spans now.
     Flush(oneshot::Sender<()>),
 }
 
-/// A span that is over.
+/// A finished span.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only whoever sends it reads it"))]
-struct Ended {
-    own: Context,
-    parent: Option<Context>,
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the exporter reads it"))]
+struct FinishedSpan {
+    own: TraceParent,
+    parent: Option<TraceParent>,
     agent: Arc<str>,
     tool: String,
     server: Option<String>,
@@ -70,67 +70,67 @@ struct Ended {
     end: SystemTime,
 }
 
-/// A call that is under way. Dropped before its end, it was cancelled.
+/// The span of a running call. Dropping it without `finish` records a cancellation.
 #[derive(Debug)]
-pub(crate) struct Span {
-    to: mpsc::Sender<Said>,
-    ended: Option<Box<Ended>>,
+pub(crate) struct CallSpan {
+    to: mpsc::Sender<ExportCommand>,
+    finished: Option<Box<FinishedSpan>>,
 }
 
-impl Traces {
-    /// Sends spans to a collector that takes OTLP over HTTP. Headers and time-outs are those of the usual variables
-    /// (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`), and so is the name (`OTEL_SERVICE_NAME`).
-    pub fn to(collector: &str) -> Result<(Self, Sending), TracesError> {
-        let (to, spans) = mpsc::channel(QUEUE);
-        Ok((Traces(Some(to)), sending(collector, spans)?))
+impl TraceSender {
+    /// Exports spans to an OTLP collector over HTTP. Headers, timeout and service name come from the standard variables
+    /// (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`).
+    pub fn with_collector(collector: &str) -> Result<(Self, ExportTask), TraceError> {
+        let (to, spans) = mpsc::channel(QUEUE_CAPACITY);
+        Ok((TraceSender(Some(to)), export_task(collector, spans)?))
     }
 
-    /// Where the usual variables say that spans are sent to, if they do.
-    pub fn collector(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let said = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-        let is_off = said("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true"))
-            || said("OTEL_TRACES_EXPORTER").is_some_and(|it| it != "otlp");
+    /// The collector address from the standard environment variables, if tracing is on.
+    pub fn collector_from_env(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+        let is_off = value("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true"))
+            || value("OTEL_TRACES_EXPORTER").is_some_and(|it| it != "otlp");
         if is_off {
             return None;
         }
         let of_all = || {
-            let address = said("OTEL_EXPORTER_OTLP_ENDPOINT")?;
+            let address = value("OTEL_EXPORTER_OTLP_ENDPOINT")?;
             Some(format!("{}/v1/traces", address.trim_end_matches('/')))
         };
-        said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(of_all)
+        value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(of_all)
     }
 
-    /// Waits until what has ended is sent, for some time.
+    /// Waits until all finished spans are exported, within a time limit.
     pub async fn flush(&self) {
         let Some(to) = &self.0 else { return };
         let (done, sent) = oneshot::channel();
         let flushing = async {
-            if to.send(Said::Flush(done)).await.is_ok() {
-                // Whoever sends has ended otherwise.
+            if to.send(ExportCommand::Flush(done)).await.is_ok() {
+                // An error means that the exporter has ended.
                 let _ = sent.await;
             }
         };
-        // What is not sent by then is lost.
-        let _ = timeout(LAST, flushing).await;
+        // Spans that are not exported by then are lost.
+        let _ = timeout(FLUSH_TIMEOUT, flushing).await;
     }
 
-    /// A span for a call, where it is to be recorded; and what the server is told with it, in which the span takes the
-    /// place of the client's.
-    pub(crate) fn begin(
+    /// Starts the span of a call, if it is sampled. Returns the `_meta` for the server, with the new span as the
+    /// parent.
+    pub(crate) fn start_span(
         &self,
         agent: &Arc<str>,
         tool: &str,
-        meta: Option<Raw>,
-    ) -> (Option<Span>, Option<Raw>) {
+        meta: Option<RawJson>,
+    ) -> (Option<CallSpan>, Option<RawJson>) {
         let Some(to) = &self.0 else { return (None, meta) };
-        let said = meta.as_ref().and_then(|meta| meta.get(PARENT));
-        let parent = said.and_then(|said| Context::read(&said.json().as_str()?));
-        let own = parent.map_or_else(Context::fresh, Context::child);
+        let value = meta.as_ref().and_then(|meta| meta.get(TRACEPARENT));
+        let parent = value.and_then(|value| TraceParent::parse(&value.json().as_str()?));
+        let own = parent.map_or_else(TraceParent::new_root, TraceParent::child);
         let Some(own) = own.filter(|own| own.is_recorded()) else { return (None, meta) };
-        let told = meta.unwrap_or_else(|| ObjectWriter::new().finish());
-        let told = told.with_members([(PARENT, Some(Raw::string(&own.to_string())))]);
+        let forwarded_meta = meta.unwrap_or_else(|| ObjectWriter::new().finish());
+        let forwarded_meta = forwarded_meta.with_members([(TRACEPARENT, Some(RawJson::string(&own.to_string())))]);
         let now = SystemTime::now();
-        let ended = Box::new(Ended {
+        let finished = Box::new(FinishedSpan {
             own,
             parent,
             agent: Arc::clone(agent),
@@ -140,16 +140,16 @@ impl Traces {
             start: now,
             end: now,
         });
-        (Some(Span { to: to.clone(), ended: Some(ended) }), Some(told))
+        (Some(CallSpan { to: to.clone(), finished: Some(finished) }), Some(forwarded_meta))
     }
 }
 
-impl Span {
-    /// How the call ended.
-    pub(crate) fn end(mut self, done: &Execution) {
-        if let Some(ended) = &mut self.ended {
-            ended.server = Some(done.facts.server.clone()).filter(|server| !server.is_empty());
-            ended.outcome = match &done.outcome {
+impl CallSpan {
+    /// Records the outcome of the call.
+    pub(crate) fn finish(mut self, done: &Execution) {
+        if let Some(finished) = &mut self.finished {
+            finished.server = Some(done.facts.server.clone()).filter(|server| !server.is_empty());
+            finished.outcome = match &done.outcome {
                 Ok(result) if result.is_error() => "tool",
                 Ok(_) => "ok",
                 Err(error) => error.kind().as_str(),
@@ -158,24 +158,24 @@ impl Span {
     }
 }
 
-impl Drop for Span {
+impl Drop for CallSpan {
     fn drop(&mut self) {
-        if let Some(mut ended) = self.ended.take() {
-            ended.end = SystemTime::now();
-            // A collector that is too slow loses some.
-            let _ = self.to.try_send(Said::Ended(ended));
+        if let Some(mut finished) = self.finished.take() {
+            finished.end = SystemTime::now();
+            // A slow collector loses spans.
+            let _ = self.to.try_send(ExportCommand::Finished(finished));
         }
     }
 }
 
 #[cfg(feature = "otlp")]
-fn sending(collector: &str, spans: mpsc::Receiver<Said>) -> Result<Sending, TracesError> {
-    export::to(collector, spans)
+fn export_task(collector: &str, spans: mpsc::Receiver<ExportCommand>) -> Result<ExportTask, TraceError> {
+    export::start_export(collector, spans)
 }
 
 #[cfg(not(feature = "otlp"))]
-fn sending(_: &str, _: mpsc::Receiver<Said>) -> Result<Sending, TracesError> {
-    Err(TracesError::NotBuilt)
+fn export_task(_: &str, _: mpsc::Receiver<ExportCommand>) -> Result<ExportTask, TraceError> {
+    Err(TraceError::NotBuilt)
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_variables_say_where_spans_go() {
+    fn collector_address_comes_from_otel_variables() {
         let all = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let own = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
         for (variables, expected) in [
@@ -195,36 +195,36 @@ mod tests {
             (vec![(own, "http://t/x"), ("OTEL_TRACES_EXPORTER", "none")], None),
             (vec![(own, "http://t/x"), ("OTEL_TRACES_EXPORTER", "otlp")], Some("http://t/x")),
         ] {
-            let said = |name: &str| {
+            let value = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            assert_eq!(Traces::collector(said).as_deref(), expected, "{variables:?}");
+            assert_eq!(TraceSender::collector_from_env(value).as_deref(), expected, "{variables:?}");
         }
     }
 
     #[tokio::test]
-    async fn without_a_collector_the_client_s_trace_is_handed_on_as_it_is() {
-        let meta = ObjectWriter::new().string(PARENT, "00-any").finish();
-        let (span, told) = Traces::default().begin(&"default".into(), "t", Some(meta.clone()));
+    async fn without_a_collector_the_trace_meta_is_unchanged() {
+        let meta = ObjectWriter::new().string(TRACEPARENT, "00-any").finish();
+        let (span, forwarded_meta) = TraceSender::default().start_span(&"default".into(), "t", Some(meta.clone()));
         assert!(span.is_none());
-        assert_eq!(told.unwrap().text(), meta.text());
+        assert_eq!(forwarded_meta.unwrap().text(), meta.text());
     }
 
     #[tokio::test]
-    async fn who_wants_no_record_gets_none_and_his_context_goes_on() {
+    async fn unsampled_trace_is_forwarded_without_a_span() {
         let (to, mut spans) = mpsc::channel(4);
-        let traces = Traces(Some(to));
+        let traces = TraceSender(Some(to));
         let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00";
-        let meta = ObjectWriter::new().string(PARENT, parent).finish();
-        let (span, told) = traces.begin(&"default".into(), "t", Some(meta.clone()));
+        let meta = ObjectWriter::new().string(TRACEPARENT, parent).finish();
+        let (span, forwarded_meta) = traces.start_span(&"default".into(), "t", Some(meta.clone()));
         assert!(span.is_none());
-        assert_eq!(told.unwrap().text(), meta.text());
-        // Whoever says nothing begins a trace here, and a call that is dropped was cancelled.
-        let (span, told) = traces.begin(&"default".into(), "t", None);
-        assert!(told.unwrap().text().contains("traceparent"));
+        assert_eq!(forwarded_meta.unwrap().text(), meta.text());
+        // A request without trace context starts a trace, and a dropped span counts as cancelled.
+        let (span, forwarded_meta) = traces.start_span(&"default".into(), "t", None);
+        assert!(forwarded_meta.unwrap().text().contains("traceparent"));
         drop(span);
-        let Some(Said::Ended(ended)) = spans.recv().await else { panic!("a span") };
-        assert_eq!((ended.outcome, ended.parent), ("cancelled", None));
+        let Some(ExportCommand::Finished(finished)) = spans.recv().await else { panic!("a span") };
+        assert_eq!((finished.outcome, finished.parent), ("cancelled", None));
     }
 }

@@ -1,19 +1,19 @@
-//! The gateway through a client's eyes.
+//! Integration tests of the gateway, the control API and the HTTP front.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that cannot set its scene has failed"
+    reason = "a failed test setup fails the test"
 )]
 
 mod api;
-mod documents;
+mod resources_and_prompts;
 mod gateway;
-mod http;
+mod http_transports;
 mod limits;
-mod own_lists;
-mod passed_on;
-mod quick;
-mod scene;
-mod slow;
+mod dialog_lists;
+mod passthrough;
+mod keep_alive;
+mod fixture;
+mod slow_clients;
 mod traces;
-mod web;
+mod http_client;

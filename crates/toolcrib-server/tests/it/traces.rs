@@ -1,4 +1,4 @@
-//! Spans of calls at a collector, and the client's own trace at the server.
+//! Spans of calls at a collector, and trace context at the server.
 
 use std::net::SocketAddr;
 
@@ -11,16 +11,16 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_server::trace::{Traces, TracesError};
+use toolcrib_server::trace::{TraceSender, TraceError};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use crate::scene::{Scene, within};
-use crate::web::{Served, request};
+use crate::fixture::{TestHost, with_timeout};
+use crate::http_client::{TestServer, request};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-const PARENT: &str = "00f067aa0ba902b7";
+const PARENT_SPAN: &str = "00f067aa0ba902b7";
 
-/// Takes what it is sent, and has each span once.
+/// Accepts exports and returns each span once.
 struct Collector {
     address: SocketAddr,
     spans: mpsc::Receiver<(String, Span)>,
@@ -66,7 +66,7 @@ impl Collector {
     }
 
     async fn span(&mut self) -> Span {
-        let (service, span) = within(self.spans.recv()).await.unwrap();
+        let (service, span) = with_timeout(self.spans.recv()).await.unwrap();
         assert_eq!(service, "toolcrib");
         span
     }
@@ -84,28 +84,28 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the server was told with its newest call.
-fn told(scene: &Scene) -> Value {
-    let log = scene.log("it");
+/// `_meta` of the server's newest call.
+fn newest_call_meta(host_fixture: &TestHost) -> Value {
+    let log = host_fixture.log("it");
     log.iter().rev().find(|it| it["method"] == "tools/call").unwrap()["params"]["_meta"].clone()
 }
 
 #[tokio::test]
-async fn a_call_is_a_span_of_the_client_s_trace_and_the_server_is_told_so() {
-    let script = Script::default().on("tools/call stuck", [Step::Sleep(60_000), Step::Answer]);
-    let scene = Scene::new(&[("it", script, json!({}))]).await;
+async fn call_span_joins_the_client_trace_and_reaches_the_server() {
+    let script = Script::default().on("tools/call stuck", [Step::Sleep(60_000), Step::Respond]);
+    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
     let mut collector = Collector::new().await;
     let address = format!("http://{}/v1/traces", collector.address);
-    let (traces, sending) = Traces::to(&address).unwrap();
+    let (traces, sending) = TraceSender::with_collector(&address).unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(sending);
-    let served = Served::traced(&scene, traces.clone()).await;
-    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let server = TestServer::with_traces(&host_fixture, traces.clone()).await;
+    let parent = format!("00-{TRACE}-{PARENT_SPAN}-01");
     let meta = json!({"traceparent": parent, "tracestate": "a=b", "baggage": "c=d"});
     let call = json!({"name": "it__echo", "arguments": {}, "_meta": meta});
-    served.ask("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
+    server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
     let span = collector.span().await;
-    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT.into()));
+    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT_SPAN.into()));
     assert_eq!(span.name, "tools/call it__echo");
     let said = |name: &str| attribute(&span.attributes, name);
     assert_eq!(
@@ -119,14 +119,14 @@ async fn a_call_is_a_span_of_the_client_s_trace_and_the_server_is_told_so() {
     );
     assert!(span.end_time_unix_nano > span.start_time_unix_nano);
     let own = format!("00-{TRACE}-{}-01", hex(&span.span_id));
-    assert_eq!(told(&scene)["traceparent"], own.as_str(), "the span is the parent of the server's");
+    assert_eq!(newest_call_meta(&host_fixture)["traceparent"], own.as_str(), "the server's parent is the span");
     assert_eq!(
-        (&told(&scene)["tracestate"], &told(&scene)["baggage"]),
+        (&newest_call_meta(&host_fixture)["tracestate"], &newest_call_meta(&host_fixture)["baggage"]),
         (&json!("a=b"), &json!("c=d"))
     );
 
-    // In the legacy era, and said by the head alone.
-    let session = served.open("/mcp", json!({})).await;
+    // In the legacy era, with trace headers only.
+    let session = server.open_session("/mcp", json!({})).await;
     let body = request(2, "tools/call", json!({"name": "it__fail", "arguments": {}})).to_string();
     let headers = [
         ("content-type", "application/json"),
@@ -134,68 +134,68 @@ async fn a_call_is_a_span_of_the_client_s_trace_and_the_server_is_told_so() {
         ("traceparent", &*parent),
         ("tracestate", "a=b"),
     ];
-    served.send("POST", "/mcp", &headers, body).await.json().await;
+    server.send("POST", "/mcp", &headers, body).await.json().await;
     let span = collector.span().await;
-    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT.into()));
+    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT_SPAN.into()));
     assert_eq!(attribute(&span.attributes, "toolcrib.outcome"), "tool");
     assert_eq!(attribute(&span.attributes, "error.type"), "tool");
-    assert_eq!(told(&scene)["tracestate"], "a=b");
+    assert_eq!(newest_call_meta(&host_fixture)["tracestate"], "a=b");
 
-    // A call that is cancelled is a span, too, of a trace of its own; and what has ended is sent at the end.
+    // A cancelled call is a span of a new trace, and a flush exports finished spans.
     let stuck = request(3, "tools/call", json!({"name": "it__stuck", "arguments": {}}));
-    let calls = scene.log("it").len();
-    let calling = served.post("/mcp", Some(&session), &stuck);
+    let calls = host_fixture.log("it").len();
+    let calling = server.post("/mcp", Some(&session), &stuck);
     let cancelling = async {
-        while scene.log("it").len() == calls {
-            // The server is a process of its own.
+        while host_fixture.log("it").len() == calls {
+            // The server is another process.
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         let off = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
-        served.post("/mcp", Some(&session), &off).await;
+        server.post("/mcp", Some(&session), &off).await;
     };
     tokio::join!(calling, cancelling);
-    within(traces.flush()).await;
-    let span = collector.spans.try_recv().expect("it was sent before").1;
+    with_timeout(traces.flush()).await;
+    let span = collector.spans.try_recv().expect("exported before the flush returned").1;
     assert_eq!(attribute(&span.attributes, "toolcrib.outcome"), "cancelled");
     assert!(span.parent_span_id.is_empty() && hex(&span.trace_id) != TRACE);
-    served.end().await;
-    within(scene.host.close()).await;
+    server.close().await;
+    with_timeout(host_fixture.host.close()).await;
 }
 
 #[tokio::test]
-async fn without_a_collector_what_a_client_says_of_its_trace_is_handed_on() {
-    let scene = Scene::new(&[("it", Script::default(), json!({}))]).await;
-    let served = Served::new(&scene).await;
-    let parent = format!("00-{TRACE}-{PARENT}-01");
+async fn without_a_collector_the_client_trace_is_forwarded() {
+    let host_fixture = TestHost::new(&[("it", Script::default(), json!({}))]).await;
+    let server = TestServer::new(&host_fixture).await;
+    let parent = format!("00-{TRACE}-{PARENT_SPAN}-01");
     let call = json!({"name": "it__echo", "arguments": {}});
     let head = [("traceparent", &*parent)];
-    served.ask("/mcp", &head, "tools/call", call.clone(), &json!({})).await.json().await;
-    assert_eq!(told(&scene)["traceparent"], parent.as_str());
+    server.post_modern("/mcp", &head, "tools/call", call.clone(), &json!({})).await.json().await;
+    assert_eq!(newest_call_meta(&host_fixture)["traceparent"], parent.as_str());
     let other = format!("00-{TRACE}-{}-00", "1".repeat(16));
     let mut said = call;
     said["_meta"] = json!({"traceparent": other});
-    served.ask("/mcp", &head, "tools/call", said, &json!({})).await.json().await;
-    assert_eq!(told(&scene)["traceparent"], other.as_str(), "the body counts before the head");
-    served.end().await;
-    within(scene.host.close()).await;
+    server.post_modern("/mcp", &head, "tools/call", said, &json!({})).await.json().await;
+    assert_eq!(newest_call_meta(&host_fixture)["traceparent"], other.as_str(), "the body takes precedence over headers");
+    server.close().await;
+    with_timeout(host_fixture.host.close()).await;
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_holds_nobody_up() {
-    assert!(matches!(Traces::to("no address"), Err(TracesError::Address)));
-    let scene = Scene::new(&[("it", Script::default(), json!({}))]).await;
-    // Nobody listens there any more.
+async fn unreachable_collector_does_not_delay_calls() {
+    assert!(matches!(TraceSender::with_collector("no address"), Err(TraceError::Address)));
+    let host_fixture = TestHost::new(&[("it", Script::default(), json!({}))]).await;
+    // No listener is left on this address.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let (traces, sending) = Traces::to(&format!("http://{gone}/v1/traces")).unwrap();
+    let (traces, sending) = TraceSender::with_collector(&format!("http://{gone}/v1/traces")).unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(sending);
-    let served = Served::traced(&scene, traces.clone()).await;
+    let server = TestServer::with_traces(&host_fixture, traces.clone()).await;
     for _ in 0..3 {
         let call = json!({"name": "it__echo", "arguments": {}});
-        let called = served.ask("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
+        let called = server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
         assert!(called["result"]["content"].is_array(), "{called}");
     }
-    within(traces.flush()).await;
-    served.end().await;
-    within(scene.host.close()).await;
+    with_timeout(traces.flush()).await;
+    server.close().await;
+    with_timeout(host_fixture.host.close()).await;
 }

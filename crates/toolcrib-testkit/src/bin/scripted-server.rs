@@ -1,4 +1,4 @@
-//! An MCP server that does what the script in its first argument says.
+//! MCP server for tests that runs the script in its first argument.
 
 fn main() -> std::io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,28 +1,28 @@
-//! The scripted MCP server: does what a [`Script`] says, however wrong that is.
+//! An MCP server for tests that follows a [`Script`], including wrong behaviour.
 //!
-//! Without any script it is a well-behaved server of both eras with three tools: `echo` gives its arguments
-//! back, `fail` says `isError`, `env` tells argv, variables and working directory. A script changes what happens
-//! on a method, or on the call of one tool:
+//! Without a script the server supports both eras correctly and has three tools: `echo` returns its arguments,
+//! `fail` returns `isError`, `env` returns argv, environment variables and working directory. A script changes the
+//! behaviour of a method, or of the call of one tool:
 //!
 //! ```
 //! use toolcrib_testkit::scripted::{Script, Step};
 //!
-//! let script = Script::default().on("tools/call slow", [Step::Sleep(200), Step::Answer]);
+//! let script = Script::default().on("tools/call slow", [Step::Sleep(200), Step::Respond]);
 //! assert_eq!(
 //!     script.to_json(),
-//!     r#"{"on":{"tools/call slow":[{"sleep":200},"answer"]}}"#
+//!     r#"{"on":{"tools/call slow":[{"sleep":200},"respond"]}}"#
 //! );
 //! ```
 //!
-//! The binary `scripted-server` speaks on its standard streams and takes the script as its first argument. Other
-//! transports build on [`Server`].
+//! The binary `scripted-server` serves its standard streams and takes the script as its first argument. Other
+//! transports build on [`ScriptedServer`].
 
-mod program;
-mod replies;
+mod binary;
+mod default_results;
 mod script;
 mod server;
 pub mod stdio;
 
-pub use program::program;
+pub use binary::server_binary;
 pub use script::{Script, Step};
-pub use server::{Out, Server};
+pub use server::{MessageSink, ScriptedServer};

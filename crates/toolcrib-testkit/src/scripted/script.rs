@@ -1,4 +1,4 @@
-//! What a scripted server does, as a value that fits on a command line.
+//! Behaviour of a scripted server, as a value that fits on a command line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,23 +9,23 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// Done before anything is read.
+    /// Steps before the first message is read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<Step>,
-    /// What happens on a request or notification, by method, or by `tools/call NAME`. Without an entry the
-    /// server behaves.
+    /// Steps for a request or notification, by method or by `tools/call NAME`. Without an entry the server
+    /// behaves correctly.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, Vec<Step>>,
-    /// Tools beside the built-in ones, by name.
+    /// Names of additional tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// How many tools are on one page of the list; 0 means all.
+    /// Number of tools on one page of the list; 0 means all.
     #[serde(skip_serializing_if = "is_zero")]
     pub page: usize,
-    /// Answers are set off by `Content-Length`, and only that is understood.
+    /// Uses `Content-Length` framing for output and accepts no other framing.
     #[serde(skip_serializing_if = "is_false")]
     pub content_length: bool,
-    /// The streams are Latin-1.
+    /// Encodes the streams as Latin-1.
     #[serde(skip_serializing_if = "is_false")]
     pub latin1: bool,
     /// Refuses `initialize`.
@@ -36,86 +36,88 @@ pub struct Script {
     pub legacy_only: bool,
     #[serde(skip_serializing_if = "is_false")]
     pub ignore_sigterm: bool,
-    /// Goes on when its input ends.
+    /// Keeps running when the input ends.
     #[serde(skip_serializing_if = "is_false")]
     pub ignore_end: bool,
-    /// A file to which every message that comes in is appended, one a line.
+    /// File to which every incoming message is appended as one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
 }
 
-/// One thing to do. Steps of one message follow each other; those of different messages run side by side. In
-/// texts `$id` stands for the id of the request and `$token` for its progress token.
+/// One action. Steps of one message run in sequence; steps of different messages run in parallel. In texts
+/// `$id` is replaced by the id of the request and `$token` by its progress token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Milliseconds.
+    /// Sleeps for this many milliseconds.
     Sleep(u64),
-    /// The answer of a server that behaves.
-    Answer,
-    /// This result.
+    /// Sends the default result.
+    Respond,
+    /// Sends this result.
     Result(Value),
-    /// This error.
+    /// Sends this error.
     Error {
         code: i64,
         message: String,
     },
-    /// A result with a text of this many bytes.
-    Big(usize),
+    /// Sends a result with a text of this many bytes.
+    LargeResult(usize),
     /// Waits until this file exists.
-    Until(PathBuf),
-    /// Waits until this many are held, then all go on, the newest first.
-    Hold(usize),
-    /// A result that tells the process and how often this was done in it, as JSON: `{"pid":1,"count":1}`.
-    Count,
-    /// A message, whatever it is.
+    WaitForFile(PathBuf),
+    /// Waits until this many messages have arrived, then continues all of them, the newest first.
+    Barrier(usize),
+    /// Sends a result with the process id and the number of calls in this process, as JSON:
+    /// `{"pid":1,"count":1}`.
+    CountCalls,
+    /// Sends this text as a message.
     Message(String),
-    /// Bytes outside of any framing.
+    /// Sends text outside of any framing.
     Raw(String),
-    /// So many times a byte, outside of any framing.
+    /// Sends a byte many times outside of any framing.
     Flood {
         byte: char,
         times: usize,
     },
-    /// A notification, so many times.
+    /// Sends a notification several times.
     Notify {
         method: String,
         params: Value,
         times: usize,
     },
-    /// Progress, so many times, each after this many milliseconds.
+    /// Sends progress several times, each after `every` milliseconds.
     Progress {
         times: usize,
         every: u64,
     },
-    /// A request to the client; goes on when it is answered. The next `answer` is the client's message.
-    Ask {
+    /// Sends a request to the client and waits for the response. The next `respond` sends the client's
+    /// message.
+    SendRequest {
         method: String,
         params: Value,
     },
-    /// From now on this process has a tool of that name, and says that its list has changed.
-    Offer(String),
-    /// Each time the next of these, then the last one again and again. The file counts, so that a server that
-    /// is started anew goes on where the one before it ended.
-    Turns {
+    /// Adds a tool of this name and announces the changed list.
+    AddTool(String),
+    /// Runs the next of `turns` each time, then repeats the last one. The file keeps the count, so that a
+    /// restarted server continues the sequence.
+    Sequence {
         count: PathBuf,
         turns: Vec<Vec<Step>>,
     },
     Stderr(String),
-    /// So many bytes.
+    /// Writes this many bytes to stderr.
     StderrFlood(usize),
-    /// Nothing is read any more.
+    /// Stops reading stdin.
     CloseStdin,
     Exit(i32),
-    /// Ends as if killed.
+    /// Ends like a killed process.
     Abort,
 }
 
 impl Script {
-    /// Adds what happens on a method, or on `tools/call NAME`; that tool is then listed.
+    /// Adds steps for a method or for `tools/call NAME`; the tool of that name is then listed.
     #[must_use]
-    pub fn on(mut self, what: &str, steps: impl IntoIterator<Item = Step>) -> Self {
-        self.on.insert(what.to_owned(), steps.into_iter().collect());
+    pub fn on(mut self, event: &str, steps: impl IntoIterator<Item = Step>) -> Self {
+        self.on.insert(event.to_owned(), steps.into_iter().collect());
         self
     }
 
@@ -125,12 +127,12 @@ impl Script {
         self
     }
 
-    /// For the command line.
+    /// Returns the script for the command line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The steps for a message.
+    /// Returns the steps for a message.
     pub(super) fn steps(&self, method: &str, name: Option<&str>) -> Option<&[Step]> {
         let by_name = name.and_then(|name| self.on.get(&format!("{method} {name}")));
         by_name.or_else(|| self.on.get(method)).map(Vec::as_slice)

@@ -1,38 +1,38 @@
-//! Rules for the documents: links inside the tree lead somewhere, and the map stays a map.
+//! Rules for documents: relative links are valid, and ARCHITECTURE.md stays short.
 
 use std::collections::BTreeSet;
 
-use super::{File, Finding, finding};
+use super::{SourceFile, Finding, finding};
 
-const ARCHITECTURE_LINES: usize = 250;
+const MAX_ARCHITECTURE_LINES: usize = 250;
 
-/// A map that takes an afternoon to read is not read.
-pub(super) fn architecture_too_long(file: &File) -> Option<Finding> {
+/// Limits the length of ARCHITECTURE.md, so that it stays readable.
+pub(super) fn check_architecture_length(file: &SourceFile) -> Option<Finding> {
     let lines = file.text.lines().count();
-    let long = file.path == "ARCHITECTURE.md" && lines > ARCHITECTURE_LINES;
+    let long = file.path == "ARCHITECTURE.md" && lines > MAX_ARCHITECTURE_LINES;
     long.then(|| {
-        let text = format!("{lines} lines, at most {ARCHITECTURE_LINES}");
-        finding("architecture-length", file, ARCHITECTURE_LINES, text)
+        let text = format!("{lines} lines, at most {MAX_ARCHITECTURE_LINES}");
+        finding("architecture-length", file, MAX_ARCHITECTURE_LINES, text)
     })
 }
 
-/// Every relative link of every Markdown file names a file or a folder of the tree.
-pub(super) fn broken_links(files: &[File]) -> Vec<Finding> {
+/// Finds relative links of Markdown files that name no file or folder of the tree.
+pub(super) fn check_links(files: &[SourceFile]) -> Vec<Finding> {
     let known = known_paths(files);
     let documents = files.iter().filter(|file| file.path.ends_with(".md"));
-    documents.flat_map(|file| broken_in(file, &known)).collect()
+    documents.flat_map(|file| broken_links_in(file, &known)).collect()
 }
 
-fn broken_in(file: &File, known: &BTreeSet<&str>) -> Vec<Finding> {
+fn broken_links_in(file: &SourceFile, known: &BTreeSet<&str>) -> Vec<Finding> {
     let links = links(&file.text);
     let broken = links.into_iter().filter(|(_, link)| !resolves(&file.path, link, known));
     broken
-        .map(|(line, link)| finding("links", file, line, format!("`{link}` leads nowhere")))
+        .map(|(line, link)| finding("links", file, line, format!("`{link}` does not exist")))
         .collect()
 }
 
-/// All files and the folders that they are in.
-fn known_paths(files: &[File]) -> BTreeSet<&str> {
+/// Returns all files and the folders that contain them.
+fn known_paths(files: &[SourceFile]) -> BTreeSet<&str> {
     let mut known = BTreeSet::from([""]);
     for file in files {
         known.insert(&file.path);
@@ -41,7 +41,7 @@ fn known_paths(files: &[File]) -> BTreeSet<&str> {
     known
 }
 
-/// Targets of `](target)` outside of code, with their lines.
+/// Returns the targets of `](target)` outside of code, with their lines.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut fenced = false;
@@ -65,11 +65,11 @@ fn resolves(from: &str, link: &str, known: &BTreeSet<&str>) -> bool {
         return true;
     }
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-    walk(folder, path).is_some_and(|path| known.contains(path.as_str()))
+    resolve_path(folder, path).is_some_and(|path| known.contains(path.as_str()))
 }
 
-/// `path` seen from `folder`; nothing if it leaves the tree.
-fn walk(folder: &str, path: &str) -> Option<String> {
+/// Resolves `path` relative to `folder`. Returns `None` if it leaves the tree.
+fn resolve_path(folder: &str, path: &str) -> Option<String> {
     let mut steps: Vec<&str> = folder.split('/').filter(|step| !step.is_empty()).collect();
     for step in path.trim_end_matches('/').split('/') {
         match step {
@@ -89,33 +89,33 @@ mod tests {
 
     fn broken(path: &str, text: &str) -> Vec<String> {
         let files =
-            [File::new(path, text), File::new("docs/a.md", ""), File::new("src/lib.rs", "")];
-        broken_links(&files).into_iter().map(|finding| finding.text).collect()
+            [SourceFile::new(path, text), SourceFile::new("docs/a.md", ""), SourceFile::new("src/lib.rs", "")];
+        check_links(&files).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]
-    fn links_that_lead_somewhere_pass() {
+    fn valid_links_pass() {
         let good = "[a](docs/a.md) [b](docs) [c](docs/a.md#part \"title\") [d](#here) [e](https://x.y/z) [f](./src/)";
         assert!(broken("README.md", good).is_empty());
         assert!(broken("docs/b.md", "[a](a.md) [b](../src/lib.rs) [c](..)").is_empty());
     }
 
     #[test]
-    fn links_that_lead_nowhere_are_found() {
-        assert_eq!(broken("README.md", "see [a](docs/b.md)"), ["`docs/b.md` leads nowhere"]);
+    fn broken_links_are_found() {
+        assert_eq!(broken("README.md", "see [a](docs/b.md)"), ["`docs/b.md` does not exist"]);
         assert_eq!(broken("docs/b.md", "[a](lib.rs) [b](../../x)").len(), 2);
     }
 
     #[test]
-    fn code_is_not_a_link() {
+    fn links_in_code_are_ignored() {
         assert!(broken("README.md", "`[a](gone)`\n```\n[b](gone)\n```\n").is_empty());
         assert_eq!(broken("README.md", "`x` [a](gone)\n```\n```\n[b](gone)\n").len(), 2);
     }
 
     #[test]
-    fn the_map_stays_short() {
+    fn long_architecture_document_is_found() {
         let lines = |path: &str, count: usize| {
-            architecture_too_long(&File::new(path, &"x\n".repeat(count)))
+            check_architecture_length(&SourceFile::new(path, &"x\n".repeat(count)))
         };
         assert!(lines("ARCHITECTURE.md", 251).is_some());
         assert!(lines("ARCHITECTURE.md", 250).is_none());

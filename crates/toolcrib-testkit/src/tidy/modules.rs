@@ -1,20 +1,20 @@
-//! Inside the two library crates imports point down only: the order of modules in ARCHITECTURE.md.
+//! Rule for imports inside the two library crates: they follow the module order of ARCHITECTURE.md downwards.
 
 use super::source::{code, is_name, without_tests};
-use super::{File, Finding, finding};
+use super::{SourceFile, Finding, finding};
 
-/// The modules of one crate, from the top down. A module may use those below it, never its neighbours.
-struct Order {
+/// The modules of one crate from the top down. A module may use lower modules, but no neighbour.
+struct ModuleOrder {
     sources: &'static str,
     levels: &'static [&'static [&'static str]],
 }
 
-const ORDERS: &[Order] = &[
-    Order {
+const MODULE_ORDERS: &[ModuleOrder] = &[
+    ModuleOrder {
         sources: "crates/toolcrib/src/",
-        levels: &[&["host"], &["lease"], &["registry", "shape", "access", "store"]],
+        levels: &[&["host"], &["lease"], &["registry", "results", "access", "store"]],
     },
-    Order {
+    ModuleOrder {
         sources: "crates/toolcrib-upstream/src/",
         levels: &[
             &["supervise"],
@@ -23,50 +23,50 @@ const ORDERS: &[Order] = &[
             &["secrets"],
             &["transport"],
             &["process", "schema"],
-            &["burst", "disk", "signals"],
+            &["disk", "signals", "write_batch"],
         ],
     },
 ];
 
-/// The findings, and a note on how much was looked at.
-pub(super) struct Checked {
+/// Findings and a note on the number of checked imports.
+pub(super) struct ModuleReport {
     pub(super) findings: Vec<Finding>,
     pub(super) note: String,
 }
 
-pub(super) fn check(files: &[File]) -> Checked {
-    let sources: Vec<_> = files.iter().filter_map(Source::of).collect();
+pub(super) fn check_directions(files: &[SourceFile]) -> ModuleReport {
+    let sources: Vec<_> = files.iter().filter_map(ModuleSource::from_file).collect();
     let imports: usize = sources.iter().map(|source| source.imports().len()).sum();
-    let mut findings: Vec<_> = sources.iter().flat_map(Source::wrong).collect();
-    for order in ORDERS {
-        let is_manifest = |file: &&File| file.path == order.sources.replace("src/", "Cargo.toml");
+    let mut findings: Vec<_> = sources.iter().flat_map(ModuleSource::findings).collect();
+    for order in MODULE_ORDERS {
+        let is_manifest = |file: &&SourceFile| file.path == order.sources.replace("src/", "Cargo.toml");
         let manifest = files.iter().find(is_manifest);
         let has_modules = sources.iter().any(|source| source.order.sources == order.sources);
         if let Some(manifest) = manifest.filter(|_| !has_modules) {
-            let text = "no module was found to check: is the layout another one?";
+            let text = "no module was found: has the layout changed?";
             findings.push(finding("module-direction", manifest, 1, text));
         }
     }
-    Checked {
+    ModuleReport {
         findings,
         note: format!("module direction: {} files, {imports} imports", sources.len()),
     }
 }
 
 /// A file of a library crate below its root.
-struct Source<'a> {
-    file: &'a File,
-    order: &'static Order,
+struct ModuleSource<'a> {
+    file: &'a SourceFile,
+    order: &'static ModuleOrder,
     module: &'a str,
-    /// How many `super::` lead from here to the crate's root.
+    /// Number of `super::` steps to the crate's root.
     depth: usize,
 }
 
-impl<'a> Source<'a> {
-    fn of(file: &'a File) -> Option<Self> {
-        let order = ORDERS.iter().find(|order| file.path.starts_with(order.sources))?;
+impl<'a> ModuleSource<'a> {
+    fn from_file(file: &'a SourceFile) -> Option<Self> {
+        let order = MODULE_ORDERS.iter().find(|order| file.path.starts_with(order.sources))?;
         let path = file.path.strip_prefix(order.sources)?.strip_suffix(".rs")?;
-        // The root sees everything: it only declares and re-exports.
+        // The root only declares and re-exports modules, so it may use all of them.
         if path == "lib" {
             return None;
         }
@@ -75,38 +75,38 @@ impl<'a> Source<'a> {
         Some(Self { file, order, module, depth: path.split('/').count() })
     }
 
-    fn wrong(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<Finding> {
         let Some(own) = self.level(self.module) else {
-            let text = format!("module `{}` has no place in the order of modules", self.module);
+            let text = format!("module `{}` is not in the module order", self.module);
             return vec![finding("module-direction", self.file, 1, text)];
         };
         let imports = self.imports();
         imports
             .iter()
             .filter_map(|(line, name)| {
-                self.complaint(own, name)
+                self.describe_violation(own, name)
                     .map(|text| finding("module-direction", self.file, *line, text))
             })
             .collect()
     }
 
-    fn complaint(&self, own: usize, name: &str) -> Option<String> {
+    fn describe_violation(&self, own: usize, name: &str) -> Option<String> {
         match self.level(name) {
             _ if name == self.module => None,
             Some(other) if other > own => None,
             Some(_) => Some(format!("`{}` must not use `{name}`: imports point down", self.module)),
             None => Some(format!(
-                "`crate::{name}` is no module of the order: name the module it lives in"
+                "`crate::{name}` is not in the module order: name the module that contains it"
             )),
         }
     }
 
-    /// 0 is the top.
+    /// Returns the level of a module; 0 is the top.
     fn level(&self, module: &str) -> Option<usize> {
         self.order.levels.iter().position(|level| level.contains(&module))
     }
 
-    /// The modules that this file names from the crate's root, with the lines.
+    /// Returns the modules that this file names from the crate's root, with their lines.
     fn imports(&self) -> Vec<(usize, String)> {
         let lines = without_tests(&self.file.text);
         let text: String = lines.iter().map(|(_, line)| format!("{}\n", code(line))).collect();
@@ -116,7 +116,7 @@ impl<'a> Source<'a> {
             for (at, _) in text.match_indices(prefix).filter(|(at, _)| begins_path(&text[..*at])) {
                 let line = text[..at].matches('\n').count();
                 let number = lines.get(line).map_or(1, |(number, _)| *number);
-                let names = heads(&text[at + prefix.len()..]);
+                let names = first_segments(&text[at + prefix.len()..]);
                 imports.extend(names.into_iter().map(|name| (number, name)));
             }
         }
@@ -124,13 +124,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// `super::super::` is one path: it begins at its first step.
+/// Returns true at the first step of a path: `super::super::` is one path.
 fn begins_path(before: &str) -> bool {
     !before.ends_with("::") && !before.ends_with(is_name)
 }
 
-/// The first step of a path, or of each path in a group `{a::b, c}`.
-fn heads(rest: &str) -> Vec<String> {
+/// Returns the first segment of a path, or of each path in a group `{a::b, c}`.
+fn first_segments(rest: &str) -> Vec<String> {
     let Some(group) = rest.strip_prefix('{') else {
         return first_name(rest).into_iter().collect();
     };
@@ -151,7 +151,7 @@ fn heads(rest: &str) -> Vec<String> {
 
 fn first_name(path: &str) -> Option<String> {
     let name: String = path.chars().take_while(|c| is_name(*c)).collect();
-    // `self` and a further `super` stay inside what was already judged.
+    // `self` and a further `super` stay inside a module that was already checked.
     (!name.is_empty() && name != "self" && name != "super").then_some(name)
 }
 
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
 
     fn wrong(path: &str, text: &str) -> Vec<String> {
-        let files = [File::new(&format!("crates/toolcrib/src/{path}"), text)];
-        check(&files)
+        let files = [SourceFile::new(&format!("crates/toolcrib/src/{path}"), text)];
+        check_directions(&files)
             .findings
             .into_iter()
             .map(|finding| format!("{}: {}", finding.line, finding.text))
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_may_point_down() {
+    fn downward_imports_pass() {
         assert!(
             wrong(
                 "host/call.rs",
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_up_or_sideways_are_found_with_their_line() {
+    fn upward_and_sideways_imports_are_found_with_their_line() {
         let up = wrong("store.rs", "//! S.\n\npub(crate) use crate::host::Host;\n");
         assert_eq!(up, ["3: `store` must not use `host`: imports point down"]);
         assert_eq!(wrong("store.rs", "use crate::registry;\n").len(), 1);
@@ -192,11 +192,11 @@ mod tests {
             wrong("access.rs", "use crate::{\n    lease::{self, Lease},\n    host,\n};\n").len(),
             2
         );
-        assert_eq!(wrong("shape/text.rs", "fn a() { crate::host::go() }\n").len(), 1);
+        assert_eq!(wrong("results/text.rs", "fn a() { crate::host::go() }\n").len(), 1);
     }
 
     #[test]
-    fn climbing_by_super_is_the_same_as_naming_the_root() {
+    fn super_paths_are_resolved_from_the_crate_root() {
         assert_eq!(wrong("store.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/mod.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/disk.rs", "use super::super::host;\n").len(), 1);
@@ -204,32 +204,32 @@ mod tests {
     }
 
     #[test]
-    fn the_root_may_name_everything() {
-        let root = File::new("crates/toolcrib/src/lib.rs", "pub use crate::host::Host;\n");
-        let files = [root, File::new("crates/toolcrib/src/host.rs", "")];
-        assert!(check(&files).findings.is_empty());
+    fn crate_root_may_import_everything() {
+        let root = SourceFile::new("crates/toolcrib/src/lib.rs", "pub use crate::host::Host;\n");
+        let files = [root, SourceFile::new("crates/toolcrib/src/host.rs", "")];
+        assert!(check_directions(&files).findings.is_empty());
     }
 
     #[test]
-    fn comments_and_tests_may_name_anything() {
+    fn comments_and_tests_are_ignored() {
         let text = "// use crate::host;\n#[cfg(test)]\nmod tests {\n    use crate::host;\n}\n";
         assert!(wrong("store.rs", text).is_empty());
     }
 
     #[test]
-    fn what_is_not_in_the_order_does_not_slip_through() {
+    fn unlisted_modules_are_found() {
         assert_eq!(wrong("helpers.rs", "").len(), 1);
         assert_eq!(wrong("store.rs", "use crate::Host;\n").len(), 1);
     }
 
     #[test]
-    fn the_check_says_when_it_had_nothing_to_check() {
-        let none = check(&[]);
+    fn missing_modules_are_reported() {
+        let none = check_directions(&[]);
         assert!(none.findings.is_empty());
         assert_eq!(none.note, "module direction: 0 files, 0 imports");
-        let empty = check(&[File::new("crates/toolcrib/Cargo.toml", "")]);
+        let empty = check_directions(&[SourceFile::new("crates/toolcrib/Cargo.toml", "")]);
         assert_eq!(empty.findings.len(), 1);
-        let some = check(&[File::new("crates/toolcrib/src/lease.rs", "use crate::store;\n")]);
+        let some = check_directions(&[SourceFile::new("crates/toolcrib/src/lease.rs", "use crate::store;\n")]);
         assert_eq!(some.note, "module direction: 1 files, 1 imports");
     }
 }

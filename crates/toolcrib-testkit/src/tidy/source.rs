@@ -1,7 +1,7 @@
-//! Reading Rust text roughly: where the tests are, what is comment, where a word begins and ends.
+//! Approximate parsing of Rust text: test modules, comments and word boundaries.
 
-/// The lines outside `#[cfg(test)] mod … { }`, with their numbers. The module must begin and end at
-/// the left edge, as rustfmt leaves it.
+/// Returns the lines outside of `#[cfg(test)] mod … { }` with their numbers. The module must begin and end at
+/// the left edge, as rustfmt formats it.
 pub(super) fn without_tests(text: &str) -> Vec<(usize, &str)> {
     let mut kept = Vec::new();
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
@@ -16,7 +16,7 @@ pub(super) fn without_tests(text: &str) -> Vec<(usize, &str)> {
     kept
 }
 
-/// The line up to its comment. `//` inside an address has no space before it.
+/// Returns the line without its comment. `//` inside a URL has no space before it.
 pub(super) fn code(line: &str) -> &str {
     if line.trim_start().starts_with("//") {
         return "";
@@ -24,7 +24,7 @@ pub(super) fn code(line: &str) -> &str {
     line.find(" //").map_or(line, |at| &line[..at])
 }
 
-/// Whether `word` stands in the line by itself and not as a part of a longer name.
+/// Returns true if `word` occurs in the line as a whole word.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -44,19 +44,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_modules_are_left_out_and_what_follows_is_not() {
+    fn inline_test_modules_are_left_out() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
         assert_eq!(without_tests(text), [(1, "fn a() {}"), (6, "fn c() {}")]);
     }
 
     #[test]
-    fn a_test_module_in_its_own_file_hides_nothing_here() {
+    fn test_modules_in_other_files_hide_nothing() {
         let text = "#[cfg(test)]\nmod tests;\nfn a() {}\n}\n";
         assert_eq!(without_tests(text).len(), 4);
     }
 
     #[test]
-    fn words_are_whole_words() {
+    fn only_whole_words_match() {
         assert!(has_word("a XY b", "XY") && has_word("(XY)", "XY") && has_word("go!(1)", "go!"));
         assert!(!has_word("aXY", "XY") && !has_word("XYZ", "XY") && !has_word("let_go!(1)", "go!"));
     }

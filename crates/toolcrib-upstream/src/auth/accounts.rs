@@ -1,4 +1,4 @@
-//! The logins of a host: what is kept of them, and how a token is renewed by one process at a time.
+//! The host's OAuth accounts: storage of logins, and token renewal by one process at a time.
 
 use std::fmt;
 use std::future::Future;
@@ -11,256 +11,264 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::model::auth::{Auth, OAuthGrant};
 use toolcrib_config::model::transport::Transport;
-use toolcrib_config::{Hidden, Reference, ServerSpec};
+use toolcrib_config::{SecretString, Reference, ServerSpec};
 use url::Url;
 
-use super::account::{Account, Kept, Record};
-use super::challenge::Challenge;
-use super::client::ClientSettings;
-use super::discover::{Found, discover};
+use super::login_record::{Account, StoredTokens, LoginRecord};
+use super::challenge::BearerChallenge;
+use super::oauth_client::ClientSettings;
+use super::discovery::{Discovery, discover};
 use super::error::AuthError;
-use super::grant::{Desk, Grant};
-use super::metadata::canonical;
-use super::scope::{scopes, union};
-use super::source::Source;
-use super::web::Web;
-use crate::secrets::{Keep, KeepLock};
-use crate::transport::{OpenError, Permissions, SCHEMES, Tls, Tokens, remote_of, resolved};
+use super::token_endpoint::{TokenClient, TokenGrant};
+use super::metadata::canonical_url;
+use super::scopes::{requested_scopes, union};
+use super::token_source::TokenSource;
+use super::issuer_client::IssuerClient;
+use crate::secrets::{CredentialStore, CredentialLock};
+use crate::transport::{OpenError, Permissions, HTTP_SCHEMES, Tls, TokenProvider, http_remote, resolve_remote};
 
-/// Another process that renews needs a few requests; one that hangs is bounded by their limits.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of the record lock. A renewal in another process takes a few requests, whose timeouts bound it.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A token that is refused this soon after it was given is not refused for its age, in seconds.
-const FRESH: u64 = 10;
+/// A token that is refused within this many seconds after its receipt is not refused for its age.
+const MIN_REJECTED_AGE: u64 = 10;
 
-/// The accounts that a host has with issuers. Clones share them; so do other processes with the same keep.
+/// The host's accounts at issuers. Clones and other processes with the same credential store share them.
 #[derive(Clone)]
 pub struct Accounts {
-    shared: Arc<Shared>,
-    /// Whether issuers may be asked at all.
+    inner: Arc<AccountsInner>,
+    /// True if network access is allowed.
     network: bool,
 }
 
-struct Shared {
-    keep: Keep,
+struct AccountsInner {
+    store: CredentialStore,
     tls: Tls,
-    /// Renewals under way. They belong to nobody's call: one that is broken off may lose what the issuer gave.
-    work: Mutex<JoinSet<()>>,
+    /// Running renewals. They run detached from calls, because a cancelled renewal could lose a rotated
+    /// refresh token.
+    renewals: Mutex<JoinSet<()>>,
 }
 
-/// A server that may want tokens.
+/// A server that may require tokens.
 #[derive(Clone, Debug)]
-pub struct Protected {
+pub struct ProtectedServer {
+    /// Id of the server in the configuration.
     pub id: String,
+    /// URL of the server.
     pub url: Url,
-    /// What every request to it carries besides; the values are marked as sensitive.
+    /// Additional headers of every request; their values are marked as sensitive.
     pub headers: HeaderMap,
-    /// Whether it speaks HTTP+SSE, where the first request is a GET.
+    /// True if the server uses HTTP+SSE, where the first request is a GET.
     pub is_sse: bool,
-    /// Whose account it is, where agents have their own.
+    /// The agent that owns the account, if agents have separate accounts.
     pub agent: Option<String>,
+    /// OAuth client settings.
     pub client: ClientSettings,
 }
 
 impl Accounts {
-    pub fn new(keep: Keep, tls: Tls) -> Self {
-        let shared = Arc::new(Shared { keep, tls, work: Mutex::new(JoinSet::new()) });
-        Self { shared, network: true }
+    /// Creates accounts whose logins live in `store`.
+    pub fn new(store: CredentialStore, tls: Tls) -> Self {
+        let inner = Arc::new(AccountsInner { store, tls, renewals: Mutex::new(JoinSet::new()) });
+        Self { inner, network: true }
     }
 
-    /// The same accounts for somebody who may not do everything.
+    /// Restricts the accounts to the given permissions.
     #[must_use]
-    pub fn within(self, permissions: Permissions) -> Self {
+    pub fn with_permissions(self, permissions: Permissions) -> Self {
         Self { network: permissions.network, ..self }
     }
 
-    /// The tokens for one server, as transports use them.
-    pub fn tokens(&self, server: Protected) -> Arc<dyn Tokens> {
-        Arc::new(Source::new(self.clone(), server))
+    /// Returns the token provider of one server.
+    pub fn tokens(&self, server: ProtectedServer) -> Arc<dyn TokenProvider> {
+        Arc::new(TokenSource::new(self.clone(), server))
     }
 
-    /// Waits for renewals under way, for as long as they may take.
-    pub async fn settled(&self, limit: Duration) {
-        let mut work = std::mem::take(&mut *self.work());
-        // What is not done by then is what the issuer never answered.
+    /// Waits for running renewals, for at most `limit`.
+    pub async fn wait_for_renewals(&self, limit: Duration) {
+        let mut work = std::mem::take(&mut *self.renewals());
+        // A renewal that is still running then has no response from the issuer.
         let _ = timeout(limit, async { while work.join_next().await.is_some() {} }).await;
     }
 
-    pub(super) async fn web(&self, server: &Protected) -> Result<Web, AuthError> {
+    pub(super) async fn issuer_client(&self, server: &ProtectedServer) -> Result<IssuerClient, AuthError> {
         match self.network {
-            true => Web::towards(&server.url, &self.shared.tls).await,
+            true => IssuerClient::for_server(&server.url, &self.inner.tls).await,
             false => Err(AuthError::NetworkForbidden),
         }
     }
 
-    pub(super) async fn record(&self, server: &Protected) -> Result<Record, AuthError> {
-        match self.shared.keep.read(&server.name()).await.map_err(AuthError::Keep)? {
-            Some(text) => serde_json::from_str(text.reveal()).map_err(unread),
-            None => Ok(Record::default()),
+    pub(super) async fn load_record(&self, server: &ProtectedServer) -> Result<LoginRecord, AuthError> {
+        match self.inner.store.read(&server.record_name()).await.map_err(AuthError::CredentialStore)? {
+            Some(text) => serde_json::from_str(text.reveal()).map_err(corrupt_record),
+            None => Ok(LoginRecord::default()),
         }
     }
 
-    pub(super) async fn save(&self, server: &Protected, record: &Record) -> Result<(), AuthError> {
-        let text = Hidden::new(serde_json::to_string(record).map_err(unread)?);
-        self.shared.keep.write(&server.name(), &text).await.map_err(AuthError::Keep)
+    pub(super) async fn save_record(&self, server: &ProtectedServer, record: &LoginRecord) -> Result<(), AuthError> {
+        let text = SecretString::new(serde_json::to_string(record).map_err(corrupt_record)?);
+        self.inner.store.write(&server.record_name(), &text).await.map_err(AuthError::CredentialStore)
     }
 
-    pub(super) async fn remove(&self, server: &Protected) -> Result<(), AuthError> {
-        self.shared.keep.remove(&server.name()).await.map_err(AuthError::Keep)
+    pub(super) async fn remove_record(&self, server: &ProtectedServer) -> Result<(), AuthError> {
+        self.inner.store.remove(&server.record_name()).await.map_err(AuthError::CredentialStore)
     }
 
-    /// Held over reading, changing and writing a record.
-    pub(super) async fn lock(&self, server: &Protected) -> Result<KeepLock, AuthError> {
-        self.shared.keep.lock(&server.name(), PATIENCE).await.map_err(AuthError::Keep)
+    /// Locks a record for a read-modify-write.
+    pub(super) async fn lock_record(&self, server: &ProtectedServer) -> Result<CredentialLock, AuthError> {
+        self.inner.store.lock(&server.record_name(), LOCK_TIMEOUT).await.map_err(AuthError::CredentialStore)
     }
 
-    /// A newer token than the one that was used; it may be that another process has got it already.
+    /// Returns a newer token than `used`. Another process may have stored one already.
     pub(super) async fn renew(
         &self,
-        server: &Arc<Protected>,
-        used: Option<Hidden>,
-        challenge: Option<Challenge>,
-    ) -> Result<Kept, AuthError> {
+        server: &Arc<ProtectedServer>,
+        used: Option<SecretString>,
+        challenge: Option<BearerChallenge>,
+    ) -> Result<StoredTokens, AuthError> {
         let (accounts, server) = (self.clone(), Arc::clone(server));
-        self.carry(async move {
-            let _lock = accounts.lock(&server).await?;
-            let record = accounts.record(&server).await?;
+        self.run_detached(async move {
+            let _lock = accounts.lock_record(&server).await?;
+            let record = accounts.load_record(&server).await?;
             let known = record.account(server.issuer()).and_then(|account| account.tokens.clone());
-            let is_refused = |kept: &Kept| used.as_ref() == Some(&kept.access);
-            if let Some(kept) = known.filter(|kept| !is_refused(kept) && !kept.is_due(now())) {
-                return Ok(kept);
+            let is_refused = |tokens: &StoredTokens| used.as_ref() == Some(&tokens.access);
+            if let Some(tokens) = known.filter(|tokens| !is_refused(tokens) && !tokens.needs_renewal(unix_now())) {
+                return Ok(tokens);
             }
             match server.client.grant {
                 OAuthGrant::Code => accounts.refresh(&server, record, used.as_ref()).await,
-                OAuthGrant::ClientCredentials => accounts.obtain(&server, record, challenge).await,
+                OAuthGrant::ClientCredentials => accounts.request_client_token(&server, record, challenge).await,
             }
         })
         .await
     }
 
-    /// Under the lock. What is kept stays as it is unless the issuer gives something, or says that it is worthless.
+    /// Refreshes a token. The caller holds the record lock. The record changes only if the issuer returns
+    /// tokens or declares the refresh token invalid.
     async fn refresh(
         &self,
-        server: &Protected,
-        mut record: Record,
-        used: Option<&Hidden>,
-    ) -> Result<Kept, AuthError> {
+        server: &ProtectedServer,
+        mut record: LoginRecord,
+        used: Option<&SecretString>,
+    ) -> Result<StoredTokens, AuthError> {
         let login = || AuthError::LoginRequired { scopes: Vec::new() };
         let account = record.account_mut(server.issuer()).ok_or_else(login)?;
-        let kept = account.tokens.clone().ok_or_else(login)?;
-        let is_fresh = now() < kept.received_at.saturating_add(FRESH) && !kept.is_due(now());
-        if is_fresh && used == Some(&kept.access) {
+        let tokens = account.tokens.clone().ok_or_else(login)?;
+        let is_fresh = unix_now() < tokens.received_at.saturating_add(MIN_REJECTED_AGE) && !tokens.needs_renewal(unix_now());
+        if is_fresh && used == Some(&tokens.access) {
             return Err(login());
         }
-        let refresh = kept.refresh.clone().ok_or_else(login)?;
-        let web = self.web(server).await?;
-        let desk = account.desk(server);
-        match desk.ask(&web, Grant::Refresh(&refresh), &account.resource, now()).await {
+        let refresh = tokens.refresh.clone().ok_or_else(login)?;
+        let issuer_client = self.issuer_client(server).await?;
+        let client = account.token_client(server);
+        match client.request_token(&issuer_client, TokenGrant::Refresh(&refresh), &account.resource, unix_now()).await {
             Ok(granted) => {
-                let renewed = Kept::of(granted, Some(refresh), now());
+                let renewed = StoredTokens::from_response(granted, Some(refresh), unix_now());
                 account.tokens = Some(renewed.clone());
-                // Before anybody uses it: the old one is worth nothing from now on.
-                self.save(server, &record).await?;
+                // Stored before its first use: the issuer has invalidated the old refresh token.
+                self.save_record(server, &record).await?;
                 Ok(renewed)
             }
             Err(error) if error.is_final() => {
-                tracing::warn!(server = %server.id, error = %error, "the login is over");
-                account.tokens = Some(Kept { refresh: None, ..kept });
-                self.save(server, &record).await?;
+                tracing::warn!(server = %server.id, error = %error, "the issuer has ended the login");
+                account.tokens = Some(StoredTokens { refresh: None, ..tokens });
+                self.save_record(server, &record).await?;
                 Err(login())
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Under the lock. A token for the host itself, with whatever scopes it had and the server asks for now.
-    async fn obtain(
+    /// Requests a token with the client credentials grant. The caller holds the record lock. Requests the
+    /// earlier scopes and those of the challenge.
+    async fn request_client_token(
         &self,
-        server: &Protected,
-        mut record: Record,
-        challenge: Option<Challenge>,
-    ) -> Result<Kept, AuthError> {
+        server: &ProtectedServer,
+        mut record: LoginRecord,
+        challenge: Option<BearerChallenge>,
+    ) -> Result<StoredTokens, AuthError> {
         let known = record.account(server.issuer());
         let is_refused = challenge.is_some();
         let before = known.map(|account| account.scopes.clone()).unwrap_or_default();
         let added = challenge.as_ref().and_then(|challenge| challenge.scopes.clone());
         let wants_more = added.is_some_and(|added| union(&before, &added) != before);
         let tokens = known.and_then(|account| account.tokens.as_ref());
-        if is_refused && !wants_more && tokens.is_some_and(|kept| now() < kept.received_at + FRESH)
+        if is_refused && !wants_more && tokens.is_some_and(|tokens| unix_now() < tokens.received_at + MIN_REJECTED_AGE)
         {
             return Err(AuthError::StillRefused);
         }
-        let web = self.web(server).await?;
+        let issuer_client = self.issuer_client(server).await?;
         let issuer = known.map(|account| account.issuer.as_str());
-        let found =
-            discover(&web, &server.url, challenge.as_ref(), server.issuer(), issuer).await?;
-        let mut asked = scopes(&server.client.scopes, challenge.as_ref(), &found, &before);
+        let discovery =
+            discover(&issuer_client, &server.url, challenge.as_ref(), server.issuer(), issuer).await?;
+        let mut requested = requested_scopes(&server.client.scopes, challenge.as_ref(), &discovery, &before);
         if wants_more && let Some(challenge) = &challenge {
-            asked = union(&asked, challenge.scopes.as_deref().unwrap_or_default());
+            requested = union(&requested, challenge.scopes.as_deref().unwrap_or_default());
         }
-        let mut account = server.own_account(&found, asked)?;
-        let grant = Grant::ClientCredentials { scopes: &account.scopes };
-        let desk = account.desk(server);
-        let granted = desk.ask(&web, grant, &account.resource, now()).await?;
-        let kept = Kept::of(granted, None, now());
-        account.tokens = Some(kept.clone());
-        record.take(account);
-        self.save(server, &record).await?;
-        Ok(kept)
+        let mut account = server.client_account(&discovery, requested)?;
+        let grant = TokenGrant::ClientCredentials { scopes: &account.scopes };
+        let client = account.token_client(server);
+        let granted = client.request_token(&issuer_client, grant, &account.resource, unix_now()).await?;
+        let tokens = StoredTokens::from_response(granted, None, unix_now());
+        account.tokens = Some(tokens.clone());
+        record.add_account(account);
+        self.save_record(server, &record).await?;
+        Ok(tokens)
     }
 
-    /// Notes what only a person can give, so that the next login asks for it.
-    pub(super) async fn want(
+    /// Stores a challenge, so that the next login requests its scopes.
+    pub(super) async fn record_challenge(
         &self,
-        server: &Arc<Protected>,
-        challenge: Challenge,
+        server: &Arc<ProtectedServer>,
+        challenge: BearerChallenge,
     ) -> Result<(), AuthError> {
         let (accounts, server) = (self.clone(), Arc::clone(server));
-        self.carry(async move {
-            let _lock = accounts.lock(&server).await?;
-            let mut record = accounts.record(&server).await?;
-            match record.want(&challenge) {
-                true => accounts.save(&server, &record).await,
+        self.run_detached(async move {
+            let _lock = accounts.lock_record(&server).await?;
+            let mut record = accounts.load_record(&server).await?;
+            match record.add_challenge(&challenge) {
+                true => accounts.save_record(&server, &record).await,
                 false => Ok(()),
             }
         })
         .await
     }
 
-    /// Does work to its end, whether anybody waits for it or not.
-    async fn carry<T: Send + 'static>(
+    /// Runs `work` to completion, even if the caller is cancelled.
+    async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, AuthError>> + Send + 'static,
     ) -> Result<T, AuthError> {
         let (done, outcome) = oneshot::channel();
         {
-            let mut all = self.work();
+            let mut all = self.renewals();
             while all.try_join_next().is_some() {}
             all.spawn(async move {
-                // Nobody may wait any more.
+                // The caller may have been cancelled.
                 let _ = done.send(work.await);
             });
         }
-        outcome.await.unwrap_or(Err(AuthError::Ended))
+        outcome.await.unwrap_or(Err(AuthError::HostClosing))
     }
 
-    fn work(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.shared.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn renewals(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.inner.renewals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Protected {
-    /// A server that may want tokens: it is reached over HTTP, and given no other credentials.
-    pub fn of(
+impl ProtectedServer {
+    /// Builds a protected server from a spec. Returns `None` unless the server uses HTTP and has no other
+    /// credentials.
+    pub fn from_spec(
         spec: &ServerSpec,
         find: &dyn Fn(&Reference) -> Option<String>,
     ) -> Result<Option<Self>, OpenError> {
-        let client = ClientSettings::of(&spec.policy.auth, find).map_err(OpenError::Missing)?;
-        let (Some(client), Some(remote)) = (client, remote_of(&spec.transport)) else {
+        let client = ClientSettings::from_auth(&spec.policy.auth, find).map_err(OpenError::Missing)?;
+        let (Some(client), Some(remote)) = (client, http_remote(&spec.transport)) else {
             return Ok(None);
         };
-        let (url, headers) = resolved(remote, SCHEMES, find)?;
-        // Whoever writes the header himself wants that one.
+        let (url, headers) = resolve_remote(remote, HTTP_SCHEMES, find)?;
+        // A configured `Authorization` header takes precedence.
         if headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -274,58 +282,58 @@ impl Protected {
         }))
     }
 
-    /// Whether a server can be one that wants tokens of whoever shows it this.
-    pub fn is_possible(spec: &ServerSpec, auth: &Auth) -> bool {
+    /// Returns whether a server with this `auth` setting may require OAuth tokens.
+    pub fn may_need_token(spec: &ServerSpec, auth: &Auth) -> bool {
         let has_others = matches!(auth, Auth::Bearer { .. } | Auth::ApiKey { .. });
-        remote_of(&spec.transport).is_some() && !has_others
+        http_remote(&spec.transport).is_some() && !has_others
     }
 
-    /// How the commands that log in and out are told which account is meant.
-    pub fn words(&self) -> String {
-        words(&self.id, self.agent.as_deref())
+    /// Returns the arguments that identify this account on the command line of `login` and `logout`.
+    pub fn login_args(&self) -> String {
+        login_args(&self.id, self.agent.as_deref())
     }
 
-    /// What the logins at this server are kept under: its address, so that two folders with the same server share
-    /// them, and two servers of the same name do not.
-    fn name(&self) -> String {
+    /// Credential name of the logins at this server. Keyed by URL, so that two folders with the same server
+    /// share them and two servers of the same name do not.
+    fn record_name(&self) -> String {
         let agent = self.agent.as_ref().map(|agent| format!("{agent}@")).unwrap_or_default();
-        format!("oauth:{agent}{}", canonical(&self.url))
+        format!("oauth:{agent}{}", canonical_url(&self.url))
     }
 
-    /// The only issuer that may be used.
+    /// The only issuer that may be used, if configured.
     pub(super) fn issuer(&self) -> Option<&str> {
         self.client.issuer.as_deref()
     }
 
-    /// The account of the host itself, without a person.
-    fn own_account(&self, found: &Found, scopes: Vec<String>) -> Result<Account, AuthError> {
-        let no_client = || AuthError::NoRegistration(found.issuer.issuer.clone());
-        let client = self.client.configured(&found.issuer).ok_or_else(no_client)?;
-        Account::new(found, client, scopes)
+    /// Builds the account of the client credentials grant.
+    fn client_account(&self, discovery: &Discovery, scopes: Vec<String>) -> Result<Account, AuthError> {
+        let no_client = || AuthError::NoRegistration(discovery.issuer.issuer.clone());
+        let client = self.client.configured_client(&discovery.issuer).ok_or_else(no_client)?;
+        Account::new(discovery, client, scopes)
     }
 }
 
 impl Account {
     pub(super) fn new(
-        found: &Found,
-        client: super::client::Client,
+        discovery: &Discovery,
+        client: super::oauth_client::OAuthClient,
         scopes: Vec<String>,
     ) -> Result<Self, AuthError> {
-        let issuer = found.issuer.issuer.clone();
-        let no_endpoint = || AuthError::Lacking { issuer: issuer.clone(), what: "token endpoint" };
+        let issuer = discovery.issuer.issuer.clone();
+        let no_endpoint = || AuthError::MissingFeature { issuer: issuer.clone(), feature: "token endpoint" };
         Ok(Self {
-            token_endpoint: found.issuer.token_endpoint.clone().ok_or_else(no_endpoint)?,
-            revocation_endpoint: found.issuer.revocation_endpoint.clone(),
+            token_endpoint: discovery.issuer.token_endpoint.clone().ok_or_else(no_endpoint)?,
+            revocation_endpoint: discovery.issuer.revocation_endpoint.clone(),
             client,
-            resource: found.resource.clone(),
+            resource: discovery.resource.clone(),
             scopes,
             tokens: None,
             issuer,
         })
     }
 
-    pub(super) fn desk<'a>(&'a self, server: &'a Protected) -> Desk<'a> {
-        Desk {
+    pub(super) fn token_client<'a>(&'a self, server: &'a ProtectedServer) -> TokenClient<'a> {
+        TokenClient {
             endpoint: &self.token_endpoint,
             issuer: &self.issuer,
             client: &self.client,
@@ -334,23 +342,23 @@ impl Account {
     }
 }
 
-/// The account at a server, and whose it is, as commands take it.
-pub fn words(server: &str, agent: Option<&str>) -> String {
+/// Returns the command line arguments that identify the account at a server.
+pub fn login_args(server: &str, agent: Option<&str>) -> String {
     let agent = agent.map(|agent| format!(" --agent {agent}")).unwrap_or_default();
     format!("{server}{agent}")
 }
 
-fn unread(error: serde_json::Error) -> AuthError {
-    AuthError::Record(error.into())
+fn corrupt_record(error: serde_json::Error) -> AuthError {
+    AuthError::CorruptRecord(error.into())
 }
 
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
+/// Returns seconds since 1970.
+pub(super) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl fmt::Debug for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accounts").field("keep", &self.shared.keep).finish_non_exhaustive()
+        f.debug_struct("Accounts").field("store", &self.inner.store).finish_non_exhaustive()
     }
 }

@@ -1,44 +1,44 @@
-//! What a refusal says of how to come in: the `WWW-Authenticate` header of RFC 9110, as far as bearer tokens use it.
+//! Parser of `WWW-Authenticate` (RFC 9110), as far as bearer tokens use it.
 
 use url::Url;
 
-/// The challenge for a bearer token, where a refusal holds one.
+/// A bearer challenge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Challenge {
-    /// Where the server's metadata are.
+pub(super) struct BearerChallenge {
+    /// URL of the server's metadata.
     pub(super) resource_metadata: Option<Url>,
-    /// What a token has to be good for; none where nothing is said.
+    /// Required scopes. `None` if the challenge names none.
     pub(super) scopes: Option<Vec<String>>,
     pub(super) error: Option<String>,
 }
 
-impl Challenge {
-    /// The bearer challenge among all that the headers hold.
-    pub(super) fn of(headers: &[String]) -> Option<Self> {
-        headers.iter().find_map(|header| Self::read(header))
+impl BearerChallenge {
+    /// Returns the first bearer challenge of the headers.
+    pub(super) fn from_headers(headers: &[String]) -> Option<Self> {
+        headers.iter().find_map(|header| Self::parse(header))
     }
 
-    pub(super) fn lacks_scope(&self) -> bool {
+    pub(super) fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    fn read(header: &str) -> Option<Self> {
+    fn parse(header: &str) -> Option<Self> {
         let mut found: Option<Self> = None;
-        for part in parts(header) {
+        for part in parse_parts(header) {
             match (part, &mut found) {
-                (Part::Scheme(scheme), None) if scheme.eq_ignore_ascii_case("bearer") => {
+                (HeaderPart::Scheme(scheme), None) if scheme.eq_ignore_ascii_case("bearer") => {
                     found = Some(Self::default());
                 }
                 // The next challenge begins.
-                (Part::Scheme(_), Some(_)) => break,
-                (Part::Param(name, value), Some(challenge)) => challenge.take(name, value),
+                (HeaderPart::Scheme(_), Some(_)) => break,
+                (HeaderPart::Param(name, value), Some(challenge)) => challenge.set_param(name, value),
                 _ => {}
             }
         }
         found
     }
 
-    fn take(&mut self, name: &str, value: String) {
+    fn set_param(&mut self, name: &str, value: String) {
         match name.to_ascii_lowercase().as_str() {
             "resource_metadata" => self.resource_metadata = Url::parse(&value).ok(),
             "scope" => self.scopes = Some(value.split_whitespace().map(str::to_owned).collect()),
@@ -48,13 +48,14 @@ impl Challenge {
     }
 }
 
-enum Part<'a> {
+enum HeaderPart<'a> {
     Scheme(&'a str),
     Param(&'a str, String),
 }
 
-/// Schemes and parameters in their order. What is neither is passed over: a header is foreign text.
-fn parts(header: &str) -> Vec<Part<'_>> {
+/// Splits a header into schemes and parameters, in order. Skips everything else, because the header is
+/// untrusted.
+fn parse_parts(header: &str) -> Vec<HeaderPart<'_>> {
     let mut parts = Vec::new();
     let mut rest = header;
     loop {
@@ -65,23 +66,23 @@ fn parts(header: &str) -> Vec<Part<'_>> {
             return parts;
         }
         match after.trim_start_matches([' ', '\t']).strip_prefix('=') {
-            // `token68` of other schemes ends with this.
+            // A `token68` of other schemes may end with `=`.
             Some(value) if !word.is_empty() => {
-                let (value, after) = value_of(value.trim_start_matches([' ', '\t']));
-                parts.push(Part::Param(word, value));
+                let (value, after) = parse_value(value.trim_start_matches([' ', '\t']));
+                parts.push(HeaderPart::Param(word, value));
                 rest = after;
             }
             Some(value) => rest = value,
             None => {
-                parts.push(Part::Scheme(word));
+                parts.push(HeaderPart::Scheme(word));
                 rest = after;
             }
         }
     }
 }
 
-/// A value, quoted or not, and what follows it.
-fn value_of(text: &str) -> (String, &str) {
+/// Parses a value, quoted or not; returns it with the rest of the text.
+fn parse_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
         return (text[..end].to_owned(), &text[end..]);
@@ -103,17 +104,17 @@ mod tests {
     use super::*;
 
     fn check(header: &str, expected: Option<(Option<&str>, Option<&str>, Option<&str>)>) {
-        let found = Challenge::of(&[header.to_owned()]);
-        let found = found.as_ref().map(|it| {
-            let scopes = it.scopes.as_ref().map(|scopes| scopes.join("+"));
-            (it.resource_metadata.as_ref().map(Url::as_str), scopes, it.error.as_deref())
+        let found = BearerChallenge::from_headers(&[header.to_owned()]);
+        let found = found.as_ref().map(|challenge| {
+            let scopes = challenge.scopes.as_ref().map(|scopes| scopes.join("+"));
+            (challenge.resource_metadata.as_ref().map(Url::as_str), scopes, challenge.error.as_deref())
         });
         let found = found.as_ref().map(|(at, scopes, error)| (*at, scopes.as_deref(), *error));
         assert_eq!(found, expected, "{header}");
     }
 
     #[test]
-    fn a_bearer_challenge_is_found_wherever_it_stands() {
+    fn bearer_challenge_is_found_at_any_position() {
         let at = "https://a.example/m";
         check("Bearer", Some((None, None, None)));
         check("bearer realm=\"x, y\"", Some((None, None, None)));
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bearer_challenge_is_none_and_nothing_panics() {
+    fn malformed_challenges_are_ignored() {
         for header in ["", "Basic realm=\"Bearer\"", "=", ",,,", "= Bearer=", "\"", "a=\"b"] {
             check(header, None);
         }

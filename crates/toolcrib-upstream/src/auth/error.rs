@@ -1,40 +1,40 @@
-//! Why a token could not be had, and what a person can do about it.
+//! OAuth errors, with suggested fixes.
 
 use std::time::Duration;
 
 use serde_json::error::Category;
-use toolcrib_config::Hidden;
+use toolcrib_config::SecretString;
 
-use crate::secrets::KeepError;
+use crate::secrets::CredentialStoreError;
 use crate::signals::SecretMask;
-use crate::transport::{NoToken, Trouble};
+use crate::transport::{TokenError, TokenErrorKind};
 
-/// The code of what only a person's login can mend.
+/// Problem code for a missing or invalid login.
 pub const LOGIN_REQUIRED: &str = "auth.login_required";
 
-/// No variant holds a secret. Addresses are shown without what may be one.
+/// OAuth error. No variant holds a secret. Addresses are shown without credentials and query.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    #[error("the server needs a login{}", for_scopes(.scopes))]
+    #[error("the server needs a login{}", scope_suffix(.scopes))]
     LoginRequired { scopes: Vec<String> },
-    #[error("the server needs no login")]
-    NotNeeded,
+    #[error("the server requires no login")]
+    LoginNotNeeded,
     #[error("the server refuses the new token as well")]
     StillRefused,
-    #[error("the server's metadata are about `{named}`, which is not `{server}`")]
-    OtherResource { named: String, server: String },
-    #[error("the server accepts tokens of {}, and only `{wanted}` is allowed", all(.offered))]
-    OtherIssuer { wanted: String, offered: Vec<String> },
+    #[error("the server's metadata name the resource `{named}`, which does not contain `{server}`")]
+    ResourceMismatch { named: String, server: String },
+    #[error("the server accepts tokens of {}, and only `{wanted}` is allowed", quoted_list(.offered))]
+    IssuerNotAllowed { wanted: String, offered: Vec<String> },
     #[error("the metadata at `{address}` name the issuer `{found}` instead of `{expected}`")]
-    WrongIssuer { address: String, expected: String, found: String },
+    IssuerMismatch { address: String, expected: String, found: String },
     #[error("no metadata of the issuer `{0}` were found")]
-    NoMetadata(String),
-    #[error("the issuer `{issuer}` has no {what}")]
-    Lacking { issuer: String, what: &'static str },
+    MetadataNotFound(String),
+    #[error("the issuer `{issuer}` has no {feature}")]
+    MissingFeature { issuer: String, feature: &'static str },
     #[error("the issuer `{0}` registers no clients")]
     NoRegistration(String),
-    #[error("`{address}` is not asked: {why}")]
-    Forbidden { address: String, why: &'static str },
+    #[error("refusing to contact `{address}`: {reason}")]
+    AddressForbidden { address: String, reason: &'static str },
     #[error("cannot reach `{address}`")]
     Unreachable {
         address: String,
@@ -42,153 +42,154 @@ pub enum AuthError {
         cause: reqwest::Error,
     },
     #[error("`{address}` does not answer within {} s", .limit.as_secs())]
-    Late { address: String, limit: Duration },
+    Timeout { address: String, limit: Duration },
     #[error("`{address}` answers with status {status}")]
     Status { address: String, status: u16 },
     #[error("`{address}` sends more than {limit} bytes")]
     TooLarge { address: String, limit: usize },
-    #[error("what `{address}` sends cannot be read")]
+    #[error("cannot parse the response of `{address}`")]
     Malformed {
         address: String,
         #[source]
-        cause: Misread,
+        cause: MalformedJson,
     },
-    /// The words are the issuer's, cut short.
-    #[error("the issuer refuses: {error}{}", note(.description))]
+    /// The texts come from the issuer and are truncated.
+    #[error("the issuer refuses: {error}{}", description_suffix(.description))]
     Refused { error: String, description: Option<String> },
-    #[error("the answer to the login comes from `{found}` instead of `{expected}`")]
-    ForeignAnswer { expected: String, found: String },
-    #[error("the answer to the login does not say who sends it, although `{0}` always does")]
-    UnsignedAnswer(String),
-    #[error("the answer does not belong to this login")]
-    OtherLogin,
-    #[error("the answer to the login holds no code")]
-    NoCode,
+    #[error("the login response comes from `{found}` instead of `{expected}`")]
+    ResponseFromOtherIssuer { expected: String, found: String },
+    #[error("the login response lacks the `iss` parameter, which `{0}` always sends")]
+    ResponseWithoutIssuer(String),
+    #[error("the response does not belong to this login")]
+    StateMismatch,
+    #[error("the login response contains no code")]
+    MissingCode,
     #[error("the private key cannot be used: {0}")]
     BadKey(&'static str),
-    #[error("the host is ending")]
-    Ended,
+    #[error("the host is closing")]
+    HostClosing,
     #[error("this host may not use the network")]
     NetworkForbidden,
     #[error("cannot prepare the HTTP client")]
     Client(#[source] reqwest::Error),
-    #[error("cannot prepare encryption")]
+    #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    #[error("cannot use what is kept of logins")]
-    Keep(#[source] KeepError),
-    #[error("what is kept of the login cannot be read")]
-    Record(#[source] Misread),
+    #[error("cannot access the stored logins")]
+    CredentialStore(#[source] CredentialStoreError),
+    #[error("cannot parse the stored login")]
+    CorruptRecord(#[source] MalformedJson),
 }
 
-/// Where a text is not what it should be. What stands there is not told: it may be a token.
+/// Position of a JSON error. The text itself is not quoted, because it may be a token.
 #[derive(Debug, thiserror::Error)]
-#[error("it is {what} at line {line}, column {column}")]
-pub struct Misread {
-    what: &'static str,
+#[error("{problem} at line {line}, column {column}")]
+pub struct MalformedJson {
+    problem: &'static str,
     line: usize,
     column: usize,
 }
 
 impl AuthError {
-    /// Stable, for machines.
+    /// Stable problem code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::LoginRequired { .. } => LOGIN_REQUIRED,
-            Self::NotNeeded => "auth.not_needed",
+            Self::LoginNotNeeded => "auth.not_needed",
             Self::StillRefused => "auth.denied",
-            Self::OtherResource { .. } | Self::OtherIssuer { .. } => "auth.other_issuer",
-            Self::WrongIssuer { .. } | Self::ForeignAnswer { .. } | Self::UnsignedAnswer(_) => {
+            Self::ResourceMismatch { .. } | Self::IssuerNotAllowed { .. } => "auth.other_issuer",
+            Self::IssuerMismatch { .. } | Self::ResponseFromOtherIssuer { .. } | Self::ResponseWithoutIssuer(_) => {
                 "auth.wrong_issuer"
             }
-            Self::NoMetadata(_) | Self::Lacking { .. } => "auth.no_metadata",
+            Self::MetadataNotFound(_) | Self::MissingFeature { .. } => "auth.no_metadata",
             Self::NoRegistration(_) => "auth.no_registration",
-            Self::Forbidden { .. } => "auth.address_forbidden",
-            Self::Unreachable { .. } | Self::Late { .. } | Self::Status { .. } => {
+            Self::AddressForbidden { .. } => "auth.address_forbidden",
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Status { .. } => {
                 "auth.issuer_unreachable"
             }
             Self::TooLarge { .. } | Self::Malformed { .. } => "auth.bad_answer",
-            Self::Refused { .. } | Self::OtherLogin | Self::NoCode => "auth.refused",
+            Self::Refused { .. } | Self::StateMismatch | Self::MissingCode => "auth.refused",
             Self::BadKey(_) => "auth.bad_key",
-            Self::Client(_) | Self::Tls(_) | Self::Ended => "auth.client",
+            Self::Client(_) | Self::Tls(_) | Self::HostClosing => "auth.client",
             Self::NetworkForbidden => "network.forbidden",
-            Self::Keep(_) | Self::Record(_) => "auth.keep",
+            Self::CredentialStore(_) | Self::CorruptRecord(_) => "auth.keep",
         }
     }
 
-    /// What a person can do; `server` is as commands take it, see [`super::Protected::words`].
+    /// Suggested fix for the user. `server` holds the command line arguments of the account, see
+    /// [`super::ProtectedServer::login_args`].
     pub fn fix(&self, server: &str) -> String {
         match self {
-            Self::LoginRequired { .. } | Self::OtherLogin | Self::NoCode => {
+            Self::LoginRequired { .. } | Self::StateMismatch | Self::MissingCode => {
                 format!("run `toolcrib login {server}`")
             }
-            Self::NotNeeded => "use it".to_owned(),
+            Self::LoginNotNeeded => "use the server without a login".to_owned(),
             Self::NoRegistration(_) => {
                 "register a client there and set `auth: { kind: oauth, client_id: … }`".to_owned()
             }
-            Self::OtherIssuer { .. } => "correct `auth.issuer`".to_owned(),
+            Self::IssuerNotAllowed { .. } => "correct `auth.issuer`".to_owned(),
             Self::BadKey(_) => {
                 "set `auth.private_key` to a PKCS #8 key in PEM: P-256, RSA or Ed25519".to_owned()
             }
-            Self::Unreachable { .. } | Self::Late { .. } | Self::Status { .. } | Self::Ended => {
-                "see whether that address is up, and can be reached from here".to_owned()
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Status { .. } | Self::HostClosing => {
+                "check that the address is up and reachable from here".to_owned()
             }
             Self::Refused { .. } | Self::StillRefused => {
-                format!("see what the account may do, then run `toolcrib login {server}`")
+                format!("check the account's permissions, then run `toolcrib login {server}`")
             }
-            Self::Keep(_) | Self::Record(_) => {
-                format!("see to the folder of credentials, or run `toolcrib logout {server}`")
+            Self::CredentialStore(_) | Self::CorruptRecord(_) => {
+                format!("check the folder of credentials, or run `toolcrib logout {server}`")
             }
             Self::Client(_) | Self::Tls(_) => {
                 "install the system's certificates (`ca-certificates`)".to_owned()
             }
             Self::NetworkForbidden => "allow `host.permissions.network`".to_owned(),
-            Self::OtherResource { .. }
-            | Self::WrongIssuer { .. }
-            | Self::NoMetadata(_)
-            | Self::Lacking { .. }
-            | Self::Forbidden { .. }
+            Self::ResourceMismatch { .. }
+            | Self::IssuerMismatch { .. }
+            | Self::MetadataNotFound(_)
+            | Self::MissingFeature { .. }
+            | Self::AddressForbidden { .. }
             | Self::TooLarge { .. }
             | Self::Malformed { .. }
-            | Self::ForeignAnswer { .. }
-            | Self::UnsignedAnswer(_) => {
-                "do not trust the server before its operator has explained this".to_owned()
+            | Self::ResponseFromOtherIssuer { .. }
+            | Self::ResponseWithoutIssuer(_) => {
+                "do not trust the server until its operator has explained this".to_owned()
             }
         }
     }
 
-    /// The same without what the issuer was told, if it repeats it.
-    pub(super) fn hiding(self, told: &[Hidden]) -> Self {
+    /// Masks secrets that the issuer repeats in its error.
+    pub(super) fn mask_secrets(self, secrets: &[SecretString]) -> Self {
         let Self::Refused { error, description } = self else { return self };
-        let mask = SecretMask::new(told.to_vec());
+        let mask = SecretMask::new(secrets.to_vec());
         let hide = |text: String| mask.mask_text(text);
         Self::Refused { error: hide(error), description: description.map(hide) }
     }
 
-    /// Whether the issuer says that what it once gave is worth nothing any more. Anything else may pass.
+    /// Returns whether the issuer declares the grant invalid for good. Any other error may be temporary.
     pub(super) fn is_final(&self) -> bool {
         const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
         matches!(self, Self::Refused { error, .. } if FINAL.contains(&error.as_str()))
     }
 
-    fn trouble(&self) -> Trouble {
+    fn failure_kind(&self) -> TokenErrorKind {
         match self {
-            Self::Unreachable { .. } | Self::Late { .. } | Self::Status { .. } | Self::Ended => {
-                Trouble::Passing
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Status { .. } | Self::HostClosing => {
+                TokenErrorKind::Transient
             }
-            Self::Keep(_)
-            | Self::Record(_)
+            Self::CredentialStore(_)
+            | Self::CorruptRecord(_)
             | Self::Client(_)
             | Self::Tls(_)
             | Self::BadKey(_)
-            | Self::NetworkForbidden => Trouble::Here,
-            _ => Trouble::Denied,
+            | Self::NetworkForbidden => TokenErrorKind::Local,
+            _ => TokenErrorKind::Denied,
         }
     }
 
-    /// The same, as a transport tells it.
-    pub(super) fn told(&self, server: &str) -> NoToken {
-        NoToken {
-            trouble: self.trouble(),
+    /// Converts the error for the transport.
+    pub(super) fn to_token_error(&self, server: &str) -> TokenError {
+        TokenError {
+            kind: self.failure_kind(),
             code: self.code(),
             message: crate::signals::chain(self),
             fix: self.fix(server),
@@ -196,25 +197,25 @@ impl AuthError {
     }
 }
 
-impl From<serde_json::Error> for Misread {
+impl From<serde_json::Error> for MalformedJson {
     fn from(error: serde_json::Error) -> Self {
-        let what = match error.classify() {
-            Category::Io | Category::Syntax => "no JSON",
-            Category::Eof => "at its end too early",
-            Category::Data => "something else",
+        let problem = match error.classify() {
+            Category::Io | Category::Syntax => "invalid JSON",
+            Category::Eof => "unexpected end",
+            Category::Data => "unexpected data",
         };
-        Misread { what, line: error.line(), column: error.column() }
+        MalformedJson { problem, line: error.line(), column: error.column() }
     }
 }
 
-fn for_scopes(scopes: &[String]) -> String {
-    if scopes.is_empty() { String::new() } else { format!(" for {}", all(scopes)) }
+fn scope_suffix(scopes: &[String]) -> String {
+    if scopes.is_empty() { String::new() } else { format!(" for {}", quoted_list(scopes)) }
 }
 
-fn all(words: &[String]) -> String {
+fn quoted_list(words: &[String]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn note(description: &Option<String>) -> String {
+fn description_suffix(description: &Option<String>) -> String {
     description.as_ref().map_or_else(String::new, |description| format!(" ({description})"))
 }

@@ -1,153 +1,155 @@
-//! A person's login at an issuer: the address to open, what may come back, and what is kept of it.
+//! User login at an issuer: authorization URL, verification of the response, and logout.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use toolcrib_config::Hidden;
+use toolcrib_config::SecretString;
 use toolcrib_config::model::auth::OAuthGrant;
-use toolcrib_wire::handshake::{Implementation, Initialize};
+use toolcrib_wire::handshake::{Implementation, InitializeParams};
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Id, Version, build, method};
 use url::Url;
 
-use super::account::{Account, Kept, Record};
-use super::accounts::{Accounts, Protected, now};
-use super::challenge::Challenge;
-use super::client::{Client, Registered, Way, registration};
-use super::discover::{Found, discover, resource};
+use super::login_record::{Account, StoredTokens, LoginRecord};
+use super::accounts::{Accounts, ProtectedServer, unix_now};
+use super::challenge::BearerChallenge;
+use super::oauth_client::{OAuthClient, RegistrationResponse, ClientSource, registration_request};
+use super::discovery::{Discovery, discover, fetch_resource_metadata};
 use super::error::AuthError;
-use super::grant::{Grant, excerpt, refusal};
-use super::pkce::{challenge, random};
-use super::scope::{needs_consent, offline, scopes, union};
-use super::web::{Web, read};
+use super::token_endpoint::{TokenGrant, error_from_response, excerpt};
+use super::pkce::{code_challenge, random_token};
+use super::scopes::{needs_consent, requested_scopes, union, with_offline_access};
+use super::issuer_client::{IssuerClient, parse_json};
 
-/// How a login begins.
+/// Result of starting a login.
 #[derive(Debug)]
-pub enum Begun {
-    /// A person has to open an address.
-    Ask(Box<Login>),
-    /// The host got a token by itself.
-    Done(LoggedIn),
+pub enum LoginStart {
+    /// The user has to open a URL in a browser.
+    Browser(Box<Login>),
+    /// The host got a token without the user.
+    Done(LoginOutcome),
 }
 
-/// A login that waits for its answer. Dropped, it has changed nothing.
+/// A login that waits for the issuer's response. Dropping it changes nothing.
 pub struct Login {
     accounts: Accounts,
-    server: Protected,
-    web: Web,
+    server: ProtectedServer,
+    issuer_client: IssuerClient,
     address: Url,
     account: Account,
-    expects: Expected,
-    verifier: Hidden,
+    expected: ExpectedResponse,
+    verifier: SecretString,
     redirect: String,
 }
 
-/// What a login gave.
+/// Result of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedIn {
+pub struct LoginOutcome {
+    /// The issuer of the token.
     pub issuer: String,
+    /// The granted scopes.
     pub scopes: Vec<String>,
     /// In seconds.
     pub expires_in: Option<u64>,
-    /// Whether it can be renewed without a person.
+    /// True if the token can be renewed without the user.
     pub is_lasting: bool,
 }
 
-/// What a logout did.
+/// Result of a logout.
 #[derive(Debug)]
-pub struct LoggedOut {
-    /// Whether there was anything to forget.
+pub struct LogoutOutcome {
+    /// True if there was a login.
     pub was_known: bool,
-    /// Whether the issuer took its tokens back; what kept it from that, or nothing where it has no way to.
+    /// Result of revoking the tokens. `None` if the issuer has no revocation endpoint.
     pub revoked: Option<Result<(), AuthError>>,
 }
 
-/// What the answer to a login must be like.
+/// Expected properties of the response.
 #[derive(Debug)]
-struct Expected {
+struct ExpectedResponse {
     issuer: String,
-    /// Whether the issuer always says who it is.
-    names_itself: bool,
-    state: Hidden,
+    /// True if the response must contain `iss`.
+    requires_iss: bool,
+    state: SecretString,
 }
 
 impl Accounts {
-    /// Begins a login. The answer goes to `redirect`, which is where the caller listens.
-    pub async fn begin_login(
+    /// Starts a login. The issuer sends its response to `redirect`, where the caller listens.
+    pub async fn start_login(
         &self,
-        server: &Protected,
+        server: &ProtectedServer,
         redirect: &str,
-    ) -> Result<Begun, AuthError> {
+    ) -> Result<LoginStart, AuthError> {
         if server.client.grant == OAuthGrant::ClientCredentials {
-            let kept = self.renew(&Arc::new(server.clone()), None, None).await?;
-            let record = self.record(server).await?;
-            let account = record.account(server.issuer()).ok_or(AuthError::Ended)?;
-            return Ok(Begun::Done(LoggedIn::of(account, &kept)));
+            let tokens = self.renew(&Arc::new(server.clone()), None, None).await?;
+            let record = self.load_record(server).await?;
+            let account = record.account(server.issuer()).ok_or(AuthError::HostClosing)?;
+            return Ok(LoginStart::Done(LoginOutcome::new(account, &tokens)));
         }
-        let web = self.web(server).await?;
-        let record = self.record(server).await?;
-        let challenge = why(&web, server, &record).await?;
+        let issuer_client = self.issuer_client(server).await?;
+        let record = self.load_record(server).await?;
+        let challenge = login_challenge(&issuer_client, server, &record).await?;
         let known = record.account(server.issuer());
         let issuer = known.map(|account| account.issuer.as_str());
-        let found =
-            discover(&web, &server.url, challenge.as_ref(), server.issuer(), issuer).await?;
+        let discovery =
+            discover(&issuer_client, &server.url, challenge.as_ref(), server.issuer(), issuer).await?;
         let login =
-            self.ask_for(server, web, &record, &found, challenge.as_ref(), redirect).await?;
-        Ok(Begun::Ask(Box::new(login)))
+            self.prepare_login(server, issuer_client, &record, &discovery, challenge.as_ref(), redirect).await?;
+        Ok(LoginStart::Browser(Box::new(login)))
     }
 
-    async fn ask_for(
+    async fn prepare_login(
         &self,
-        server: &Protected,
-        web: Web,
-        record: &Record,
-        found: &Found,
-        asked: Option<&Challenge>,
+        server: &ProtectedServer,
+        issuer_client: IssuerClient,
+        record: &LoginRecord,
+        discovery: &Discovery,
+        challenge: Option<&BearerChallenge>,
         redirect: &str,
     ) -> Result<Login, AuthError> {
-        let issuer = &found.issuer;
-        let lacking = |what| AuthError::Lacking { issuer: issuer.issuer.clone(), what };
+        let issuer = &discovery.issuer;
+        let lacking = |feature| AuthError::MissingFeature { issuer: issuer.issuer.clone(), feature };
         let endpoint = issuer.authorization_endpoint.clone();
         let endpoint = endpoint.ok_or_else(|| lacking("authorization endpoint"))?;
         if !issuer.has_s256() {
             return Err(lacking("protection of codes (PKCE with S256)"));
         }
         let known = record.account(Some(&issuer.issuer));
-        let scopes = scopes(&server.client.scopes, asked, found, &before(record, known));
-        let scopes = offline(scopes, found);
-        let way = server.client.way(issuer, known.map(|known| &known.client), redirect)?;
-        let client = become_client(&web, way, found, redirect).await?;
-        let (verifier, state) = (random(32)?, random(16)?);
-        let account = Account::new(found, client, scopes)?;
+        let scopes = requested_scopes(&server.client.scopes, challenge, discovery, &earlier_scopes(record, known));
+        let scopes = with_offline_access(scopes, discovery);
+        let source = server.client.choose_client(issuer, known.map(|known| &known.client), redirect)?;
+        let client = obtain_client(&issuer_client, source, discovery, redirect).await?;
+        let (verifier, state) = (random_token(32)?, random_token(16)?);
+        let account = Account::new(discovery, client, scopes)?;
         Ok(Login {
-            address: address(endpoint, &account, redirect, &state, &challenge(&verifier)),
-            expects: Expected {
+            address: build_authorization_url(endpoint, &account, redirect, &state, &code_challenge(&verifier)),
+            expected: ExpectedResponse {
                 issuer: issuer.issuer.clone(),
-                names_itself: issuer.authorization_response_iss_parameter_supported,
-                state: Hidden::new(state),
+                requires_iss: issuer.authorization_response_iss_parameter_supported,
+                state: SecretString::new(state),
             },
             accounts: self.clone(),
             server: server.clone(),
-            web,
+            issuer_client,
             account,
-            verifier: Hidden::new(verifier),
+            verifier: SecretString::new(verifier),
             redirect: redirect.to_owned(),
         })
     }
 
-    /// Where the last registration expects answers, so that it can be used again.
-    pub async fn last_redirect(&self, server: &Protected) -> Option<String> {
-        let record = self.record(server).await.ok()?;
+    /// Returns the redirect URI of the last registration, so that it can be reused.
+    pub async fn registered_redirect(&self, server: &ProtectedServer) -> Option<String> {
+        let record = self.load_record(server).await.ok()?;
         record.account(server.issuer())?.client.redirect.clone()
     }
 
-    /// Gives tokens back and forgets them, whether the issuer can be reached or not.
-    pub async fn logout(&self, server: &Protected) -> Result<LoggedOut, AuthError> {
-        let _lock = self.lock(server).await?;
-        let record = match self.record(server).await {
-            // What cannot be read can still be forgotten.
-            Err(AuthError::Record(_)) => Record::default(),
+    /// Revokes and deletes the tokens. Deletes them even if the issuer is unreachable.
+    pub async fn logout(&self, server: &ProtectedServer) -> Result<LogoutOutcome, AuthError> {
+        let _lock = self.lock_record(server).await?;
+        let record = match self.load_record(server).await {
+            // An unreadable record can still be deleted.
+            Err(AuthError::CorruptRecord(_)) => LoginRecord::default(),
             record => record?,
         };
         let mut revoked = None;
@@ -157,173 +159,174 @@ impl Accounts {
                 revoked = outcome.or(revoked);
             }
         }
-        self.remove(server).await?;
+        self.remove_record(server).await?;
         let was_known = record.accounts.iter().any(|account| account.tokens.is_some());
-        Ok(LoggedOut { was_known, revoked })
+        Ok(LogoutOutcome { was_known, revoked })
     }
 
-    async fn revoke(&self, server: &Protected, account: &Account) -> Option<Result<(), AuthError>> {
-        let (endpoint, kept) = (account.revocation_endpoint.as_ref()?, account.tokens.as_ref()?);
+    async fn revoke(&self, server: &ProtectedServer, account: &Account) -> Option<Result<(), AuthError>> {
+        let (endpoint, tokens) = (account.revocation_endpoint.as_ref()?, account.tokens.as_ref()?);
         let work = async {
-            let web = self.web(server).await?;
-            let desk = super::grant::Desk { endpoint, ..account.desk(server) };
-            if let Some(refresh) = &kept.refresh {
-                desk.revoke(&web, refresh, "refresh_token", now()).await?;
+            let issuer_client = self.issuer_client(server).await?;
+            let client = super::token_endpoint::TokenClient { endpoint, ..account.token_client(server) };
+            if let Some(refresh) = &tokens.refresh {
+                client.revoke(&issuer_client, refresh, "refresh_token", unix_now()).await?;
             }
-            desk.revoke(&web, &kept.access, "access_token", now()).await
+            client.revoke(&issuer_client, &tokens.access, "access_token", unix_now()).await
         };
         Some(work.await)
     }
 }
 
 impl Login {
-    /// What a person opens in a browser.
-    pub fn address(&self) -> &Url {
+    /// The URL that the user opens in a browser.
+    pub fn authorization_url(&self) -> &Url {
         &self.address
     }
 
-    /// Whether this is meant as the answer to this login, and not a stranger's.
-    pub fn is_answer(&self, answer: &str) -> bool {
-        let said = said(answer);
-        said.get("state").map(String::as_str) == Some(self.expects.state.reveal())
+    /// Returns whether a response belongs to this login.
+    pub fn is_response(&self, response: &str) -> bool {
+        let params = parse_query(response);
+        params.get("state").map(String::as_str) == Some(self.expected.state.reveal())
     }
 
-    /// Ends the login with the address, or its query, that the issuer sent the person to.
-    pub async fn finish(self, answer: &str) -> Result<LoggedIn, AuthError> {
-        let code = self.expects.code(answer)?;
-        let grant = Grant::Code {
+    /// Finishes the login with the redirect URL, or its query.
+    pub async fn finish(self, response: &str) -> Result<LoginOutcome, AuthError> {
+        let code = self.expected.authorization_code(response)?;
+        let grant = TokenGrant::Code {
             code: code.reveal(),
             verifier: self.verifier.reveal(),
             redirect: &self.redirect,
         };
-        let Self { accounts, server, web, mut account, .. } = self;
-        // Before the code is spent: what it gives must not be lost because others hold what is kept.
-        let _lock = accounts.lock(&server).await?;
-        let desk = account.desk(&server);
-        let granted = desk.ask(&web, grant, &account.resource, now()).await?;
-        let given = granted.scopes.clone();
-        let kept = Kept::of(granted, None, now());
-        // What was given beyond what was asked for is not lost with the next login either.
-        account.scopes = union(&account.scopes, given.as_deref().unwrap_or_default());
-        account.tokens = Some(kept.clone());
-        let told = LoggedIn {
-            scopes: given.unwrap_or_else(|| account.scopes.clone()),
-            ..LoggedIn::of(&account, &kept)
+        let Self { accounts, server, issuer_client, mut account, .. } = self;
+        // Locks before redeeming the code, so that a lock timeout cannot lose the tokens.
+        let _lock = accounts.lock_record(&server).await?;
+        let client = account.token_client(&server);
+        let granted = client.request_token(&issuer_client, grant, &account.resource, unix_now()).await?;
+        let granted_scopes = granted.scopes.clone();
+        let tokens = StoredTokens::from_response(granted, None, unix_now());
+        // Later logins also request scopes that were granted without a request.
+        account.scopes = union(&account.scopes, granted_scopes.as_deref().unwrap_or_default());
+        account.tokens = Some(tokens.clone());
+        let outcome = LoginOutcome {
+            scopes: granted_scopes.unwrap_or_else(|| account.scopes.clone()),
+            ..LoginOutcome::new(&account, &tokens)
         };
-        let mut record = accounts.record(&server).await.or_else(|error| match error {
-            AuthError::Record(_) => Ok(Record::default()),
+        let mut record = accounts.load_record(&server).await.or_else(|error| match error {
+            AuthError::CorruptRecord(_) => Ok(LoginRecord::default()),
             error => Err(error),
         })?;
-        record.take(account);
-        accounts.save(&server, &record).await?;
-        Ok(told)
+        record.add_account(account);
+        accounts.save_record(&server, &record).await?;
+        Ok(outcome)
     }
 }
 
-impl LoggedIn {
-    fn of(account: &Account, kept: &Kept) -> Self {
+impl LoginOutcome {
+    fn new(account: &Account, tokens: &StoredTokens) -> Self {
         Self {
             issuer: account.issuer.clone(),
             scopes: account.scopes.clone(),
-            expires_in: kept.expires_at.map(|end| end.saturating_sub(kept.received_at)),
-            is_lasting: kept.refresh.is_some(),
+            expires_in: tokens.expires_at.map(|end| end.saturating_sub(tokens.received_at)),
+            is_lasting: tokens.refresh.is_some(),
         }
     }
 }
 
-impl Expected {
-    /// The code in an answer, if it is the answer to this login, and of the issuer that was asked.
-    fn code(&self, answer: &str) -> Result<Hidden, AuthError> {
-        let said = said(answer);
-        // First of all: what a stranger says is not even shown.
-        match said.get("iss") {
+impl ExpectedResponse {
+    /// Returns the code if the response belongs to this login and comes from the expected issuer.
+    fn authorization_code(&self, response: &str) -> Result<SecretString, AuthError> {
+        let params = parse_query(response);
+        // Checked first: errors from another issuer are not even shown.
+        match params.get("iss") {
             Some(found) if *found != self.issuer => {
                 let (expected, found) = (self.issuer.clone(), excerpt(found));
-                return Err(AuthError::ForeignAnswer { expected, found });
+                return Err(AuthError::ResponseFromOtherIssuer { expected, found });
             }
-            None if self.names_itself => {
-                return Err(AuthError::UnsignedAnswer(self.issuer.clone()));
+            None if self.requires_iss => {
+                return Err(AuthError::ResponseWithoutIssuer(self.issuer.clone()));
             }
             _ => {}
         }
-        if said.get("state").map(String::as_str) != Some(self.state.reveal()) {
-            return Err(AuthError::OtherLogin);
+        if params.get("state").map(String::as_str) != Some(self.state.reveal()) {
+            return Err(AuthError::StateMismatch);
         }
-        if let Some(error) = said.get("error") {
-            let description = said.get("error_description").map(|text| excerpt(text));
+        if let Some(error) = params.get("error") {
+            let description = params.get("error_description").map(|text| excerpt(text));
             return Err(AuthError::Refused { error: excerpt(error), description });
         }
-        said.get("code").map(Hidden::new).ok_or(AuthError::NoCode)
+        params.get("code").map(SecretString::new).ok_or(AuthError::MissingCode)
     }
 }
 
-/// What an answer says, whether it is a whole address or its query.
-fn said(answer: &str) -> HashMap<String, String> {
-    let query = answer.trim();
+/// Parses the query of a response, which may be a whole URL.
+fn parse_query(response: &str) -> HashMap<String, String> {
+    let query = response.trim();
     let query = query.split_once('?').map_or(query, |(_, query)| query);
     let query = query.split('#').next().unwrap_or_default();
     url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-/// Why a login is wanted: what the server says now, or said to the host. An error if it is not wanted at all.
-async fn why(
-    web: &Web,
-    server: &Protected,
-    record: &Record,
-) -> Result<Option<Challenge>, AuthError> {
-    let denial = web.knock(&server.url, server.headers.clone(), opening(server)).await?;
-    let wanted = record.wanted.clone().map(|wanted| Challenge {
+/// Returns the challenge for a login: the server's current one, or the pending one. Fails if no login is
+/// needed.
+async fn login_challenge(
+    issuer_client: &IssuerClient,
+    server: &ProtectedServer,
+    record: &LoginRecord,
+) -> Result<Option<BearerChallenge>, AuthError> {
+    let denial = issuer_client.probe_server(&server.url, server.headers.clone(), initialize_message(server)).await?;
+    let wanted = record.wanted.clone().map(|wanted| BearerChallenge {
         resource_metadata: wanted.resource_metadata,
         scopes: wanted.scopes,
         error: None,
     });
     match denial {
-        Some(denial) => Ok(Challenge::of(&denial.challenges).or(wanted)),
+        Some(denial) => Ok(BearerChallenge::from_headers(&denial.challenges).or(wanted)),
         None if wanted.is_some() => Ok(wanted),
         None if server.client.is_configured => Ok(None),
-        // Some let everybody in and want to know who it is only later.
-        None => match resource(web, &server.url, None).await? {
+        // Some servers accept anonymous clients and require a token only later.
+        None => match fetch_resource_metadata(issuer_client, &server.url, None).await? {
             Some(_) => Ok(None),
-            None => Err(AuthError::NotNeeded),
+            None => Err(AuthError::LoginNotNeeded),
         },
     }
 }
 
-/// What a client says first; a server that minds says so.
-fn opening(server: &Protected) -> Option<String> {
+/// Builds an `initialize` request, to which a protected server responds with a challenge.
+fn initialize_message(server: &ProtectedServer) -> Option<String> {
     let client = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
     let version = Version::from("2025-11-25");
-    let params = Initialize::build(&version, &ClientCapabilities::default(), &client);
+    let params = InitializeParams::build(&version, &ClientCapabilities::default(), &client);
     let message = build::request(&Id::Number(0), method::INITIALIZE, Some(params.json()));
     (!server.is_sse).then(|| message.text().to_owned())
 }
 
-/// What was asked for before, and since.
-fn before(record: &Record, known: Option<&Account>) -> Vec<String> {
+/// Returns the scopes of earlier logins and of the pending challenge.
+fn earlier_scopes(record: &LoginRecord, known: Option<&Account>) -> Vec<String> {
     let asked = known.map(|known| known.scopes.as_slice()).unwrap_or_default();
     let wanted = record.wanted.as_ref().and_then(|wanted| wanted.scopes.as_deref());
     union(asked, wanted.unwrap_or_default())
 }
 
-async fn become_client(
-    web: &Web,
-    way: Way,
-    found: &Found,
+async fn obtain_client(
+    issuer_client: &IssuerClient,
+    source: ClientSource,
+    discovery: &Discovery,
     redirect: &str,
-) -> Result<Client, AuthError> {
-    let endpoint = match way {
-        Way::Known(client) => return Ok(client),
-        Way::Register(endpoint) => endpoint,
+) -> Result<OAuthClient, AuthError> {
+    let endpoint = match source {
+        ClientSource::Known(client) => return Ok(client),
+        ClientSource::Register(endpoint) => endpoint,
     };
-    let said = registration(&found.issuer, redirect);
-    let answer = web.post_json(&endpoint, &said).await?;
+    let request = registration_request(&discovery.issuer, redirect);
+    let answer = issuer_client.post_json(&endpoint, &request).await?;
     if !(200..=299).contains(&answer.status) {
-        return Err(refusal(&endpoint, &answer));
+        return Err(error_from_response(&endpoint, &answer));
     }
-    Ok(read::<Registered>(&endpoint, &answer.body)?.client(&found.issuer, redirect))
+    Ok(parse_json::<RegistrationResponse>(&endpoint, &answer.body)?.into_client(&discovery.issuer, redirect))
 }
 
-fn address(
+fn build_authorization_url(
     mut endpoint: Url,
     account: &Account,
     redirect: &str,
@@ -349,10 +352,10 @@ fn address(
     endpoint
 }
 
-/// The address holds what only the person's browser may know.
+/// Hides the URL, which holds secrets of this login.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("issuer", &self.expects.issuer).finish_non_exhaustive()
+        f.debug_struct("Login").field("issuer", &self.expected.issuer).finish_non_exhaustive()
     }
 }
 
@@ -360,39 +363,39 @@ impl fmt::Debug for Login {
 mod tests {
     use super::*;
 
-    fn code(names_itself: bool, answer: &str) -> String {
-        let state = Hidden::new("st");
-        let expected = Expected { issuer: "https://i.example".to_owned(), names_itself, state };
-        match expected.code(answer) {
+    fn code(requires_iss: bool, response: &str) -> String {
+        let state = SecretString::new("st");
+        let expected = ExpectedResponse { issuer: "https://i.example".to_owned(), requires_iss, state };
+        match expected.authorization_code(response) {
             Ok(code) => code.reveal().to_owned(),
             Err(error) => error.code().to_owned() + " " + &error.to_string(),
         }
     }
 
     #[test]
-    fn an_answer_counts_if_it_is_the_issuers_and_to_this_login() {
+    fn response_must_match_issuer_and_state() {
         let iss = "iss=https%3A%2F%2Fi.example";
         let whole = format!("http://127.0.0.1:1/callback?code=c%2B1&state=st&{iss}#_");
         assert_eq!(code(true, &whole), "c+1");
         assert_eq!(code(false, "  code=c&state=st\n"), "c");
         assert_eq!(code(false, "?code=c&state=st"), "c");
-        for (names_itself, answer, expected) in [
+        for (requires_iss, answer, expected) in [
             (true, "code=c&state=st", "auth.wrong_issuer"),
             (false, "code=c&state=st&iss=https://i.example/", "auth.wrong_issuer"),
             (true, "code=c&state=st&iss=https://evil.example", "auth.wrong_issuer"),
-            (false, "code=c&state=other", "auth.refused the answer does not belong"),
-            (false, "code=c", "auth.refused the answer does not belong"),
-            (false, "state=st", "auth.refused the answer to the login holds no code"),
+            (false, "code=c&state=other", "auth.refused the response does not belong"),
+            (false, "code=c", "auth.refused the response does not belong"),
+            (false, "state=st", "auth.refused the login response contains no code"),
             (false, "state=st&error=access_denied", "auth.refused the issuer refuses: access_"),
             (false, "", "auth.refused"),
         ] {
-            let found = code(names_itself, answer);
+            let found = code(requires_iss, answer);
             assert!(found.starts_with(expected), "{answer}: {found}");
         }
     }
 
     #[test]
-    fn a_strangers_words_are_not_shown() {
+    fn errors_from_other_issuers_are_not_shown() {
         let found = code(false, "error=phish&error_description=call+me&state=st&iss=x");
         assert!(!found.contains("phish") && !found.contains("call me"), "{found}");
     }

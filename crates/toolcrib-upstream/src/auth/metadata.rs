@@ -1,4 +1,4 @@
-//! What servers and issuers publish of themselves: where it is looked for, and whether it may be believed.
+//! Metadata of servers and issuers: their well-known URLs and their verification.
 
 use serde::Deserialize;
 use url::Url;
@@ -9,18 +9,18 @@ const RESOURCE: &str = "oauth-protected-resource";
 const ISSUER: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";
 
-/// What a server says of its protection (RFC 9728).
+/// Protected resource metadata of a server (RFC 9728).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Resource {
+pub(super) struct ResourceMetadata {
     pub(super) resource: Option<String>,
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
 }
 
-/// What an issuer of tokens says of itself (RFC 8414, or OpenID Connect Discovery).
+/// Metadata of an issuer (RFC 8414, or OpenID Connect Discovery).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Issuer {
+pub(super) struct IssuerMetadata {
     pub(super) issuer: String,
     pub(super) authorization_endpoint: Option<Url>,
     pub(super) token_endpoint: Option<Url>,
@@ -36,67 +36,68 @@ pub(super) struct Issuer {
     pub(super) client_id_metadata_document_supported: bool,
 }
 
-/// Where the metadata of a server may be, in this order: where it says, for its path, for its whole host.
-pub(super) fn resource_addresses(server: &Url, named: Option<&Url>) -> Vec<Url> {
-    let own = well_known(server, RESOURCE, server.path());
-    let root = well_known(server, RESOURCE, "");
+/// Candidate URLs of a server's metadata in order: the named one, the one for its path, the one for its host.
+pub(super) fn resource_metadata_urls(server: &Url, named: Option<&Url>) -> Vec<Url> {
+    let own = well_known_url(server, RESOURCE, server.path());
+    let root = well_known_url(server, RESOURCE, "");
     let mut addresses: Vec<Url> = named.cloned().into_iter().chain([own, root]).collect();
     addresses.dedup();
     addresses
 }
 
-/// Where the metadata of an issuer may be, in this order.
-pub(super) fn issuer_addresses(issuer: &Url) -> Vec<Url> {
+/// Candidate URLs of an issuer's metadata, in order.
+pub(super) fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
-    let mut addresses = vec![well_known(issuer, ISSUER, path), well_known(issuer, OPENID, path)];
+    let mut addresses = vec![well_known_url(issuer, ISSUER, path), well_known_url(issuer, OPENID, path)];
     if !path.is_empty() {
-        let mut appended = well_known(issuer, OPENID, "");
+        let mut appended = well_known_url(issuer, OPENID, "");
         appended.set_path(&format!("{path}/.well-known/{OPENID}"));
         addresses.push(appended);
     }
     addresses
 }
 
-/// What an issuer is asked for tokens for: the address of the server, unless its metadata name what holds it.
-pub(super) fn resource_of(server: &Url, metadata: Option<&Resource>) -> Result<String, AuthError> {
+/// Returns the resource indicator: the one in the metadata if it contains the server's URL, else the server's
+/// URL.
+pub(super) fn resource_indicator(server: &Url, metadata: Option<&ResourceMetadata>) -> Result<String, AuthError> {
     match metadata.and_then(|metadata| metadata.resource.as_deref()) {
-        None => Ok(canonical(server)),
+        None => Ok(canonical_url(server)),
         Some(named) => match Url::parse(named) {
-            Ok(resource) if holds(&resource, server) => Ok(named.to_owned()),
+            Ok(resource) if contains_server(&resource, server) => Ok(named.to_owned()),
             _ => {
-                Err(AuthError::OtherResource { named: named.to_owned(), server: canonical(server) })
+                Err(AuthError::ResourceMismatch { named: named.to_owned(), server: canonical_url(server) })
             }
         },
     }
 }
 
-/// The address of a server as a resource: without what is not part of its name.
-pub(super) fn canonical(server: &Url) -> String {
+/// Returns the canonical resource URL, without credentials, query and fragment.
+pub(super) fn canonical_url(server: &Url) -> String {
     let mut plain = server.clone();
     plain.set_fragment(None);
     plain.set_query(None);
-    // An address that has a host takes both.
+    // Both calls succeed for every URL with a host.
     let _ = plain.set_username("");
     let _ = plain.set_password(None);
     let text = plain.as_str();
     text.strip_suffix('/').filter(|_| plain.path() == "/").unwrap_or(text).to_owned()
 }
 
-impl Issuer {
-    /// Metadata count only if they name the issuer that they were looked up for, to the letter.
-    pub(super) fn believed(self, expected: &str, address: &Url) -> Result<Self, AuthError> {
+impl IssuerMetadata {
+    /// Accepts the metadata only if they name exactly the expected issuer.
+    pub(super) fn verify_issuer(self, expected: &str, address: &Url) -> Result<Self, AuthError> {
         if self.issuer == expected {
             return Ok(self);
         }
-        Err(AuthError::WrongIssuer {
+        Err(AuthError::IssuerMismatch {
             address: address.to_string(),
             expected: expected.to_owned(),
             found: self.issuer,
         })
     }
 
-    /// What servers of 2025-03-26 have where they publish nothing.
-    pub(super) fn assumed(server: &Url) -> Self {
+    /// Default endpoints of the 2025-03-26 specification, for servers without metadata.
+    pub(super) fn default_for(server: &Url) -> Self {
         let at = |path: &str| server.join(path).ok();
         Self {
             issuer: server.origin().ascii_serialization(),
@@ -117,7 +118,7 @@ impl Issuer {
         methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"))
     }
 
-    /// The addresses that are going to be used.
+    /// All endpoints that the host may use.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = &Url> {
         [
             &self.authorization_endpoint,
@@ -130,7 +131,7 @@ impl Issuer {
     }
 }
 
-fn well_known(at: &Url, what: &str, path: &str) -> Url {
+fn well_known_url(at: &Url, what: &str, path: &str) -> Url {
     let mut address = at.clone();
     address.set_query(None);
     address.set_fragment(None);
@@ -138,8 +139,8 @@ fn well_known(at: &Url, what: &str, path: &str) -> Url {
     address
 }
 
-/// Whether a server is the resource, or below it.
-fn holds(resource: &Url, server: &Url) -> bool {
+/// Returns whether the server's URL is the resource or below it.
+fn contains_server(resource: &Url, server: &Url) -> bool {
     let path = resource.path().trim_end_matches('/');
     let below = server.path().strip_prefix(path);
     resource.origin() == server.origin()
@@ -159,22 +160,22 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_a_server_are_where_it_says_then_at_its_path_then_at_its_root() {
+    fn resource_metadata_urls_start_with_the_named_one_then_path_then_root() {
         let own = "https://a.example/.well-known/oauth-protected-resource/public/mcp";
         let root = "https://a.example/.well-known/oauth-protected-resource";
         let server = url("https://a.example/public/mcp?key=1");
-        assert_eq!(texts(&resource_addresses(&server, None)), [own, root]);
+        assert_eq!(texts(&resource_metadata_urls(&server, None)), [own, root]);
         let named = url("https://b.example/x");
         let all = [named.as_str(), own, root];
-        assert_eq!(texts(&resource_addresses(&server, Some(&named))), all);
-        assert_eq!(texts(&resource_addresses(&url("https://a.example"), None)), [root]);
-        assert_eq!(texts(&resource_addresses(&server, Some(&url(own)))), [own, root]);
+        assert_eq!(texts(&resource_metadata_urls(&server, Some(&named))), all);
+        assert_eq!(texts(&resource_metadata_urls(&url("https://a.example"), None)), [root]);
+        assert_eq!(texts(&resource_metadata_urls(&server, Some(&url(own)))), [own, root]);
     }
 
     #[test]
-    fn metadata_of_an_issuer_are_at_the_places_of_both_standards() {
+    fn issuer_metadata_urls_cover_both_standards() {
         assert_eq!(
-            texts(&issuer_addresses(&url("https://i.example/tenant1"))),
+            texts(&issuer_metadata_urls(&url("https://i.example/tenant1"))),
             [
                 "https://i.example/.well-known/oauth-authorization-server/tenant1",
                 "https://i.example/.well-known/openid-configuration/tenant1",
@@ -182,7 +183,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            texts(&issuer_addresses(&url("https://i.example/"))),
+            texts(&issuer_metadata_urls(&url("https://i.example/"))),
             [
                 "https://i.example/.well-known/oauth-authorization-server",
                 "https://i.example/.well-known/openid-configuration",
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_the_server_or_what_holds_it() {
+    fn resource_must_contain_the_server() {
         let server = url("https://a.example/team/mcp");
         for (named, good) in [
             ("https://a.example/team/mcp", true),
@@ -204,32 +205,32 @@ mod tests {
             ("https://evil.example/team/mcp", false),
             ("no address", false),
         ] {
-            let metadata = Resource { resource: Some(named.to_owned()), ..Resource::default() };
-            let found = resource_of(&server, Some(&metadata));
+            let metadata = ResourceMetadata { resource: Some(named.to_owned()), ..ResourceMetadata::default() };
+            let found = resource_indicator(&server, Some(&metadata));
             assert_eq!(found.ok().as_deref(), good.then_some(named), "{named}");
         }
-        assert_eq!(resource_of(&server, None).unwrap(), "https://a.example/team/mcp");
+        assert_eq!(resource_indicator(&server, None).unwrap(), "https://a.example/team/mcp");
     }
 
     #[test]
-    fn the_name_of_a_resource_has_no_secrets_and_no_slash_for_nothing() {
+    fn canonical_url_drops_secrets_and_a_bare_slash() {
         for (address, name) in [
             ("https://A.example/", "https://a.example"),
             ("https://me:pw@a.example/mcp?key=1#x", "https://a.example/mcp"),
             ("https://a.example:443/mcp/", "https://a.example/mcp/"),
         ] {
-            assert_eq!(canonical(&url(address)), name);
+            assert_eq!(canonical_url(&url(address)), name);
         }
     }
 
     #[test]
-    fn an_issuer_is_compared_to_the_letter() {
+    fn issuer_names_are_compared_exactly() {
         let address = url("https://i.example/.well-known/oauth-authorization-server");
-        let issuer = |name: &str| Issuer { issuer: name.to_owned(), ..Issuer::assumed(&address) };
-        assert!(issuer("https://i.example").believed("https://i.example", &address).is_ok());
+        let issuer = |name: &str| IssuerMetadata { issuer: name.to_owned(), ..IssuerMetadata::default_for(&address) };
+        assert!(issuer("https://i.example").verify_issuer("https://i.example", &address).is_ok());
         for other in ["https://i.example/", "https://I.example", "https://evil.example"] {
-            let refused = issuer(other).believed("https://i.example", &address);
-            assert!(matches!(refused, Err(AuthError::WrongIssuer { .. })), "{other}");
+            let refused = issuer(other).verify_issuer("https://i.example", &address);
+            assert!(matches!(refused, Err(AuthError::IssuerMismatch { .. })), "{other}");
         }
     }
 }

@@ -1,26 +1,27 @@
-//! Tokens for servers that want them: who gives them, how a person or the host itself gets them, how they stay fresh.
+//! OAuth tokens for servers: discovery of the issuer, login, client credentials, renewal and storage.
 //!
-//! Pure functions decide: what a refusal asks for (`challenge`), where metadata are and whether they count
-//! (`metadata`), who the host is to an issuer (`client`), which scopes (`scope`), what an answer means (`grant`,
-//! `login`). `web` is the only way out, `accounts` the only way to what is kept.
+//! Pure functions decide: `challenge` parses refusals, `metadata` locates and verifies metadata,
+//! `oauth_client` chooses the client identity, `scopes` chooses scopes, `token_endpoint` and `login`
+//! interpret responses. Only `issuer_client` accesses the network, and only `accounts` accesses stored
+//! logins.
 
-mod account;
+mod login_record;
 mod accounts;
 mod challenge;
-mod client;
-mod discover;
+mod oauth_client;
+mod discovery;
 mod error;
-mod grant;
-mod jwt;
+mod token_endpoint;
+mod client_assertion;
 mod login;
 mod metadata;
 mod pkce;
-mod scope;
-mod source;
-mod web;
+mod scopes;
+mod token_source;
+mod issuer_client;
 
-pub use accounts::words;
-pub use accounts::{Accounts, Protected};
-pub use client::ClientSettings;
-pub use error::{AuthError, LOGIN_REQUIRED, Misread};
-pub use login::{Begun, LoggedIn, LoggedOut, Login};
+pub use accounts::login_args;
+pub use accounts::{Accounts, ProtectedServer};
+pub use oauth_client::ClientSettings;
+pub use error::{AuthError, LOGIN_REQUIRED, MalformedJson};
+pub use login::{LoginStart, LoginOutcome, LogoutOutcome, Login};

@@ -1,34 +1,37 @@
-//! How long to wait before something is tried again.
+//! Exponential backoff with jitter.
 
 use std::time::Duration;
 
-use toolcrib_config::model::policy::{Reconnect, Retry};
+use toolcrib_config::model::policy::{ReconnectPolicy, RetryPolicy};
 
-/// Waits that grow from try to try, up to a longest one.
+/// Exponential delays between retries, capped at `max_delay`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
+    /// First delay.
     pub initial: Duration,
+    /// Longest delay.
     pub max_delay: Duration,
+    /// Growth from one delay to the next.
     pub factor: f64,
-    /// The share of a wait that is left to chance, from 0 to 1.
+    /// Share of each delay that is random, from 0 to 1.
     pub jitter: f64,
 }
 
 impl Backoff {
-    /// The wait before the `nth` further try, counted from 1. `chance` is a random number from 0 to 1; it
-    /// only ever shortens a wait, so that `max_delay` holds whatever it is.
+    /// Delay before the `nth` retry, counted from 1. `chance` is a random number from 0 to 1. It only shortens the
+    /// delay, so that `max_delay` always holds.
     pub fn delay(&self, nth: u32, chance: f64) -> Duration {
         let longest = self.max_delay.as_secs_f64();
         let growth = share_or(self.factor, 1.0).powf(f64::from(nth.saturating_sub(1)));
         let full = (self.initial.as_secs_f64() * growth).min(longest);
-        let kept =
+        let remaining_share =
             1.0 - share_or(self.jitter, 0.0).min(1.0) * (1.0 - share_or(chance, 1.0).min(1.0));
-        Duration::try_from_secs_f64(full * kept).unwrap_or(self.max_delay).min(self.max_delay)
+        Duration::try_from_secs_f64(full * remaining_share).unwrap_or(self.max_delay).min(self.max_delay)
     }
 }
 
-impl From<&Retry> for Backoff {
-    fn from(retry: &Retry) -> Self {
+impl From<&RetryPolicy> for Backoff {
+    fn from(retry: &RetryPolicy) -> Self {
         Backoff {
             initial: retry.initial.0,
             max_delay: retry.max_delay.0,
@@ -38,8 +41,8 @@ impl From<&Retry> for Backoff {
     }
 }
 
-impl From<&Reconnect> for Backoff {
-    fn from(reconnect: &Reconnect) -> Self {
+impl From<&ReconnectPolicy> for Backoff {
+    fn from(reconnect: &ReconnectPolicy) -> Self {
         Backoff {
             initial: reconnect.initial.0,
             max_delay: reconnect.max_delay.0,
@@ -49,7 +52,7 @@ impl From<&Reconnect> for Backoff {
     }
 }
 
-/// Settings are numbers that a person wrote: what is negative or no number says nothing.
+/// A negative number or NaN in the settings counts as absent.
 fn share_or(number: f64, otherwise: f64) -> f64 {
     if number >= 0.0 { number } else { otherwise }
 }
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_equal_or_grow_up_to_the_longest() {
+    fn delays_grow_up_to_the_maximum() {
         for (waits, expected) in [
             // MIN-61: 1 s, doubled, at most 30 s.
             (backoff(1000, 30_000, 2.0, 0.0), [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]),
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_shortens_a_wait_by_its_share() {
+    fn jitter_shortens_the_delay() {
         let waits = backoff(1000, 30_000, 1.0, 0.25);
         for (chance, expected) in [(0.0, 750), (0.5, 875), (1.0, 1000), (7.0, 1000)] {
             assert_eq!(waits.delay(1, chance).as_millis(), expected, "{chance}");
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_meaning_leave_the_wait_as_it_is() {
+    fn invalid_numbers_do_not_change_the_delay() {
         for odd in [f64::NAN, f64::NEG_INFINITY, -3.0] {
             let waits = backoff(1000, 30_000, odd, odd);
             assert_eq!(millis(&waits, odd), [1000; 7], "{odd}");
@@ -110,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_wait_is_longer_than_the_longest(
+        fn delay_never_exceeds_the_maximum(
             initial: Duration, max_delay: Duration, factor: f64, jitter: f64, nth: u32, chance: f64,
         ) {
             let waits = Backoff { initial, max_delay, factor, jitter };

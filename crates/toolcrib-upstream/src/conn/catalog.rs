@@ -1,193 +1,196 @@
-//! What a server offers, gathered page by page: complete, or not at all.
+//! Catalog of a server's tools, prompts and resources, built page by page.
 
 use std::collections::HashSet;
 
-use toolcrib_config::model::policy::{Discovery, Limits};
-use toolcrib_wire::param_header::{BadParamHeader, param_headers};
+use toolcrib_config::model::policy::{Discovery, LimitPolicy};
+use toolcrib_wire::param_header::{ParamHeaderError, param_headers};
 use toolcrib_wire::view::{
-    Cache, Flaw, Item, Page, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool,
+    CacheHints, FieldError, ListItem, Page, PromptView, ResourceView, ResourceTemplateView, ServerCapabilities, ToolView,
 };
-use toolcrib_wire::{Raw, RpcError, code, method};
+use toolcrib_wire::{RawJson, RpcError, code, method};
 
 use super::failure::FailureKind;
 use crate::schema::InvalidSchema;
 use crate::signals::SecretMask;
 
-/// The lists that a server may have.
+/// The four lists of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum List {
+pub enum ListKind {
     Tools,
     Prompts,
     Resources,
     Templates,
 }
 
-/// Everything that a server offers.
+/// Complete content of a server's lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalog {
-    pub tools: Vec<Tool>,
-    pub prompts: Vec<Prompt>,
-    pub resources: Vec<Resource>,
-    pub templates: Vec<ResourceTemplate>,
-    pub oddities: Vec<Oddity>,
-    /// Tools whose schema is no JSON Schema. They are among the tools.
+    pub tools: Vec<ToolView>,
+    pub prompts: Vec<PromptView>,
+    pub resources: Vec<ResourceView>,
+    pub templates: Vec<ResourceTemplateView>,
+    pub defects: Vec<ItemDefect>,
+    /// Tools whose schema is not valid JSON Schema. `tools` contains them as well.
     pub invalid_schemas: Vec<InvalidSchema>,
-    /// How long all of it may be kept; nothing where no list was asked for.
-    pub cache: Option<Cache>,
+    /// Cache hints of all pages together. `None` if no list was requested.
+    pub cache: Option<CacheHints>,
 }
 
-/// Something wrong with one item. What is bad, double, repeats a secret or asks for impossible headers is not in the catalogue, everything else is.
+/// A defect of one listed item. Items with the kinds `Unusual` stay in the catalog; all others are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Oddity {
-    pub list: List,
-    /// Counted from 0; page and item as the server sent them. None for what is odd about the whole page.
-    pub at: (u32, Option<usize>),
+pub struct ItemDefect {
+    pub list: ListKind,
+    /// Page and item index as the server sent them, counted from 0. The item is `None` if the defect concerns the
+    /// whole page.
+    pub position: (u32, Option<usize>),
     pub name: Option<String>,
-    pub what: Odd,
+    pub kind: ItemDefectKind,
 }
 
+/// Kind of a defect of a listed item.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Odd {
-    #[error("it cannot be used")]
-    Bad(#[source] Flaw),
-    #[error("it is not as the protocol says")]
-    Unusual(#[source] Flaw),
-    #[error("an earlier one has the same name")]
+pub enum ItemDefectKind {
+    #[error("the item is unusable")]
+    Bad(#[source] FieldError),
+    #[error("the item violates the protocol")]
+    Unusual(#[source] FieldError),
+    #[error("duplicate name")]
     Double,
-    #[error("it asks for headers that must not be sent")]
-    Headers(#[source] BadParamHeader),
-    #[error("its definition repeats a secret that the server was given, so it is not offered")]
+    #[error("invalid `x-mcp-header`")]
+    Headers(#[source] ParamHeaderError),
+    #[error("not offered: its definition contains a secret of the server")]
     Secret,
 }
 
 impl Catalog {
-    /// Whether the tools are the same, to the byte.
+    /// Returns whether the tools are byte-identical.
     pub fn has_same_tools(&self, other: &Catalog) -> bool {
-        same(&self.tools, &other.tools, Tool::raw)
+        has_same_definitions(&self.tools, &other.tools, ToolView::raw)
     }
 
-    /// Whether the same is offered, to the byte.
+    /// Returns whether all four lists are byte-identical.
     pub fn offers_same(&self, other: &Catalog) -> bool {
         self.has_same_tools(other)
-            && same(&self.prompts, &other.prompts, Prompt::raw)
-            && same(&self.resources, &other.resources, Resource::raw)
-            && same(&self.templates, &other.templates, ResourceTemplate::raw)
+            && has_same_definitions(&self.prompts, &other.prompts, PromptView::raw)
+            && has_same_definitions(&self.resources, &other.resources, ResourceView::raw)
+            && has_same_definitions(&self.templates, &other.templates, ResourceTemplateView::raw)
     }
 
-    /// Takes out what repeats a secret where it cannot be masked: a tool with another name, another key in its schema or
-    /// another `$ref` could not be called. It is told without the secret.
+    /// Removes items that contain a secret which cannot be masked: with another name, schema key or `$ref` the tool
+    /// could not be called. The recorded defect does not contain the secret.
     pub fn without_secrets(mut self, mask: &SecretMask) -> Self {
-        for oddity in &mut self.oddities {
+        for oddity in &mut self.defects {
             oddity.name = oddity.name.take().map(|name| mask.mask_text(name));
         }
-        let found = [
-            take_secret(&mut self.tools, mask),
-            take_secret(&mut self.prompts, mask),
-            take_secret(&mut self.resources, mask),
-            take_secret(&mut self.templates, mask),
+        let defects = [
+            remove_items_with_secrets(&mut self.tools, mask),
+            remove_items_with_secrets(&mut self.prompts, mask),
+            remove_items_with_secrets(&mut self.resources, mask),
+            remove_items_with_secrets(&mut self.templates, mask),
         ];
-        self.oddities.extend(found.into_iter().flatten());
+        self.defects.extend(defects.into_iter().flatten());
         self
     }
 
-    /// Takes out the tools whose arguments would have to travel in headers that cannot be. Only Streamable
-    /// HTTP of the modern era has such headers.
+    /// Removes tools whose `x-mcp-header` arguments cannot be sent as headers. Only modern Streamable HTTP has such
+    /// headers.
     pub fn without_impossible_headers(mut self) -> Self {
-        let mut found = Vec::new();
+        let mut defects = Vec::new();
         self.tools.retain(|tool| match param_headers(tool.input_schema().json()) {
             Ok(_) => true,
             Err(bad) => {
-                found.push((tool.name().to_owned(), bad));
+                defects.push((tool.name().to_owned(), bad));
                 false
             }
         });
-        self.oddities.extend(found.into_iter().map(|(name, bad)| Oddity {
-            list: List::Tools,
-            at: (0, None),
+        self.defects.extend(defects.into_iter().map(|(name, bad)| ItemDefect {
+            list: ListKind::Tools,
+            position: (0, None),
             name: Some(name),
-            what: Odd::Headers(bad),
+            kind: ItemDefectKind::Headers(bad),
         }));
         self
     }
 }
 
-fn take_secret<T: Entry>(items: &mut Vec<T>, mask: &SecretMask) -> Vec<Oddity> {
-    let taken = items.extract_if(.., |item| mask.is_left_in(item.text()));
-    let told = taken.map(|item| Oddity {
-        list: T::OF,
-        at: (0, None),
+fn remove_items_with_secrets<T: CatalogItem>(items: &mut Vec<T>, mask: &SecretMask) -> Vec<ItemDefect> {
+    let removed = items.extract_if(.., |item| mask.contains_secret(item.definition()));
+    let defects = removed.map(|item| ItemDefect {
+        list: T::KIND,
+        position: (0, None),
         name: Some(mask.mask_text(item.key().to_owned())),
-        what: Odd::Secret,
+        kind: ItemDefectKind::Secret,
     });
-    told.collect()
+    defects.collect()
 }
 
-fn same<T>(some: &[T], others: &[T], raw: fn(&T) -> &Raw) -> bool {
+fn has_same_definitions<T>(some: &[T], others: &[T], raw: fn(&T) -> &RawJson) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(one, other)| raw(one) == raw(other))
 }
 
-/// A list that could not be had. It is never taken for an empty one.
+/// Failure to read a list. A failed list is never treated as empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ListError {
+pub enum CatalogError {
     #[error("server `{server}` offers more {list} than the limit of {limit}")]
-    TooMany { server: String, list: List, limit: u32 },
+    TooMany { server: String, list: ListKind, limit: u32 },
     #[error("server `{server}` sends its {list} in more pages than the limit of {limit}")]
-    TooManyPages { server: String, list: List, limit: u32 },
-    #[error("server `{server}` sends the same page of {list} again and again")]
-    Loop { server: String, list: List },
+    TooManyPages { server: String, list: ListKind, limit: u32 },
+    #[error("server `{server}` repeats a page of {list}")]
+    Loop { server: String, list: ListKind },
     #[error("server `{server}` sent no list of {list}")]
     NoList {
         server: String,
-        list: List,
+        list: ListKind,
         #[source]
-        cause: Flaw,
+        cause: FieldError,
     },
     #[error("server `{server}` refused to list its {list}")]
     Refused {
         server: String,
-        list: List,
+        list: ListKind,
         #[source]
         cause: RpcError,
     },
-    #[error("server `{server}` did not send all of its {list}")]
-    Incomplete { server: String, list: List },
+    #[error("server `{server}` sent an incomplete list of {list}")]
+    Incomplete { server: String, list: ListKind },
     #[error("tool schema invalid: tool `{tool}` of server `{server}`: {reason}")]
     InvalidSchema { server: String, tool: String, reason: String },
     #[error("no tools found on server: {server}")]
     NoTools { server: String },
 }
 
-impl ListError {
+impl CatalogError {
+    /// Failure kind of this error.
     pub fn kind(&self) -> FailureKind {
         match self {
-            ListError::TooMany { .. } | ListError::TooManyPages { .. } => FailureKind::Resource,
+            CatalogError::TooMany { .. } | CatalogError::TooManyPages { .. } => FailureKind::Resource,
             _ => FailureKind::Protocol,
         }
     }
 }
 
-/// One list that is to be asked for.
+/// A list to request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    pub list: List,
-    /// The server never said that it has the list; not to know the method is then an answer.
-    pub unsure: bool,
+pub struct ListRequest {
+    pub list: ListKind,
+    /// The server did not declare this list, so `method not found` means that it has none.
+    pub is_undeclared: bool,
 }
 
-/// Which lists to ask a server for: those that policy wants and the server declares. One that declares
-/// nothing at all is asked for tools, since old servers were not always so thorough.
-pub fn asks(discovery: &Discovery, declared: &ServerCapabilities) -> Vec<Ask> {
+/// Lists to request: those that the policy enables and the server declares. A server that declares nothing is still
+/// asked for tools, because some old servers declare no capabilities.
+pub fn list_requests(discovery: &Discovery, declared: &ServerCapabilities) -> Vec<ListRequest> {
     let silent = !(declared.tools() || declared.prompts() || declared.resources());
-    let sure = |list| Ask { list, unsure: false };
-    // Many servers with resources have no templates, and no way to say so.
-    let unsure = |list| Ask { list, unsure: true };
+    let declared_list = |list| ListRequest { list, is_undeclared: false };
+    // Many servers with resources have no templates and cannot declare that.
+    let undeclared_list = |list| ListRequest { list, is_undeclared: true };
     let tools = match declared.tools() {
-        true => Some(sure(List::Tools)),
-        false => silent.then_some(unsure(List::Tools)),
+        true => Some(declared_list(ListKind::Tools)),
+        false => silent.then_some(undeclared_list(ListKind::Tools)),
     };
-    let prompts = declared.prompts().then_some(sure(List::Prompts));
+    let prompts = declared.prompts().then_some(declared_list(ListKind::Prompts));
     let resources =
-        declared.resources().then_some([sure(List::Resources), unsure(List::Templates)]);
+        declared.resources().then_some([declared_list(ListKind::Resources), undeclared_list(ListKind::Templates)]);
     tools
         .filter(|_| discovery.tools)
         .into_iter()
@@ -196,8 +199,8 @@ pub fn asks(discovery: &Discovery, declared: &ServerCapabilities) -> Vec<Ask> {
         .collect()
 }
 
-/// Whether a notification says that a list changed which is listed, by a server that declared such changes.
-pub fn heeds(method: &str, discovery: &Discovery, declared: &ServerCapabilities) -> bool {
+/// Returns whether a notification reports a change of an enabled list by a server that declared such notifications.
+pub fn is_relevant_change(method: &str, discovery: &Discovery, declared: &ServerCapabilities) -> bool {
     match method {
         method::TOOLS_CHANGED => discovery.tools && declared.tools_changes(),
         method::PROMPTS_CHANGED => discovery.prompts && declared.prompts_changes(),
@@ -206,24 +209,25 @@ pub fn heeds(method: &str, discovery: &Discovery, declared: &ServerCapabilities)
     }
 }
 
-/// A catalogue in the making: one list after another, each page by page.
+/// Builds a [`Catalog`] list by list and page by page.
 #[derive(Debug)]
-pub struct Gathering<'a> {
+pub struct CatalogBuilder<'a> {
     server: &'a str,
-    limits: &'a Limits,
+    limits: &'a LimitPolicy,
     catalog: Catalog,
     names: HashSet<String>,
     cursors: HashSet<String>,
-    /// The list whose end has not come yet.
-    reading: Option<List>,
+    /// The list that is being read.
+    reading: Option<ListKind>,
     page: u32,
-    /// Items of the current list, bad ones too.
+    /// Items of the current list, defective ones included.
     count: usize,
 }
 
-impl<'a> Gathering<'a> {
-    pub fn new(server: &'a str, limits: &'a Limits) -> Self {
-        Gathering {
+impl<'a> CatalogBuilder<'a> {
+    /// Creates an empty builder. `server` is the name for errors.
+    pub fn new(server: &'a str, limits: &'a LimitPolicy) -> Self {
+        CatalogBuilder {
             server,
             limits,
             catalog: Catalog::default(),
@@ -235,53 +239,54 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Takes the answer to one page; the cursor of the next, or nothing if the list is complete.
-    pub fn take(
+    /// Adds the response to one page request. Returns the cursor of the next page, or `None` when the list is
+    /// complete.
+    pub fn add_page(
         &mut self,
-        ask: Ask,
-        answer: Result<Raw, RpcError>,
-    ) -> Result<Option<String>, ListError> {
-        self.reading = Some(ask.list);
+        request: ListRequest,
+        answer: Result<RawJson, RpcError>,
+    ) -> Result<Option<String>, CatalogError> {
+        self.reading = Some(request.list);
         let result = match answer {
             Ok(result) => result,
-            Err(error) if self.means_none(ask, &error) => return Ok(self.complete()),
+            Err(error) if self.means_unsupported(request, &error) => return Ok(self.finish_list()),
             Err(cause) => {
-                return Err(ListError::Refused {
+                return Err(CatalogError::Refused {
                     server: self.server.to_owned(),
-                    list: ask.list,
+                    list: request.list,
                     cause,
                 });
             }
         };
-        let cursor = match ask.list {
-            List::Tools => self.page(&result, |catalog: &mut Catalog| &mut catalog.tools),
-            List::Prompts => self.page(&result, |catalog: &mut Catalog| &mut catalog.prompts),
-            List::Resources => self.page(&result, |catalog: &mut Catalog| &mut catalog.resources),
-            List::Templates => self.page(&result, |catalog: &mut Catalog| &mut catalog.templates),
+        let cursor = match request.list {
+            ListKind::Tools => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.tools),
+            ListKind::Prompts => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.prompts),
+            ListKind::Resources => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.resources),
+            ListKind::Templates => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.templates),
         }?;
         match cursor {
-            Some(cursor) => self.onward(ask.list, cursor).map(Some),
-            None => Ok(self.complete()),
+            Some(cursor) => self.accept_cursor(request.list, cursor).map(Some),
+            None => Ok(self.finish_list()),
         }
     }
 
-    /// The catalogue, if the last list was read to its end.
-    pub fn finish(self, discovery: &Discovery) -> Result<Catalog, ListError> {
+    /// Returns the catalog if the last list is complete.
+    pub fn finish(self, discovery: &Discovery) -> Result<Catalog, CatalogError> {
         if let Some(list) = self.reading {
-            return Err(ListError::Incomplete { server: self.server.to_owned(), list });
+            return Err(CatalogError::Incomplete { server: self.server.to_owned(), list });
         }
         if discovery.require_tools && self.catalog.tools.is_empty() {
-            return Err(ListError::NoTools { server: self.server.to_owned() });
+            return Err(CatalogError::NoTools { server: self.server.to_owned() });
         }
         Ok(self.catalog)
     }
 
-    /// Only before the first page: a server that has given one knows the method.
-    fn means_none(&self, ask: Ask, error: &RpcError) -> bool {
-        ask.unsure && self.page == 0 && error.code == code::METHOD_NOT_FOUND
+    /// Applies to the first page only: a server that sent one page knows the method.
+    fn means_unsupported(&self, request: ListRequest, error: &RpcError) -> bool {
+        request.is_undeclared && self.page == 0 && error.code == code::METHOD_NOT_FOUND
     }
 
-    fn complete(&mut self) -> Option<String> {
+    fn finish_list(&mut self) -> Option<String> {
         self.names.clear();
         self.cursors.clear();
         self.reading = None;
@@ -290,13 +295,13 @@ impl<'a> Gathering<'a> {
         None
     }
 
-    fn onward(&mut self, list: List, cursor: String) -> Result<String, ListError> {
+    fn accept_cursor(&mut self, list: ListKind, cursor: String) -> Result<String, CatalogError> {
         self.page += 1;
         if !self.cursors.insert(cursor.clone()) {
-            return Err(ListError::Loop { server: self.server.to_owned(), list });
+            return Err(CatalogError::Loop { server: self.server.to_owned(), list });
         }
         if self.page >= self.limits.pages {
-            return Err(ListError::TooManyPages {
+            return Err(CatalogError::TooManyPages {
                 server: self.server.to_owned(),
                 list,
                 limit: self.limits.pages,
@@ -305,73 +310,73 @@ impl<'a> Gathering<'a> {
         Ok(cursor)
     }
 
-    fn page<T: Entry>(
+    fn read_page<T: CatalogItem>(
         &mut self,
-        result: &Raw,
+        result: &RawJson,
         part: fn(&mut Catalog) -> &mut Vec<T>,
-    ) -> Result<Option<String>, ListError> {
+    ) -> Result<Option<String>, CatalogError> {
         let limit = self.limits.tools as usize;
         let page = Page::<T>::read(result, limit.saturating_sub(self.count)).map_err(|cause| {
-            ListError::NoList { server: self.server.to_owned(), list: T::OF, cause }
+            CatalogError::NoList { server: self.server.to_owned(), list: T::KIND, cause }
         })?;
         if page.left_out > 0 {
-            return Err(ListError::TooMany {
+            return Err(CatalogError::TooMany {
                 server: self.server.to_owned(),
-                list: T::OF,
+                list: T::KIND,
                 limit: self.limits.tools,
             });
         }
         self.count += page.items.len() + page.bad.len();
-        Ok(self.merge(page, part))
+        Ok(self.merge_page(page, part))
     }
 
-    fn merge<T: Entry>(
+    fn merge_page<T: CatalogItem>(
         &mut self,
         page: Page<T>,
         part: fn(&mut Catalog) -> &mut Vec<T>,
     ) -> Option<String> {
-        let cache = self.catalog.cache.map_or(page.cache, |c| c.join(page.cache));
+        let cache = self.catalog.cache.map_or(page.cache, |c| c.combine(page.cache));
         self.catalog.cache = Some(cache);
         for bad in page.bad {
-            self.odd(T::OF, Some(bad.index), bad.name, Odd::Bad(bad.reason));
+            self.record_defect(T::KIND, Some(bad.index), bad.name, ItemDefectKind::Bad(bad.reason));
         }
-        for note in page.notes {
-            self.odd(T::OF, note.index, None, Odd::Unusual(note.flaw));
+        for warning in page.warnings {
+            self.record_defect(T::KIND, warning.index, None, ItemDefectKind::Unusual(warning.error));
         }
         for item in page.items {
             let key = item.key().to_owned();
             if self.names.insert(key.clone()) {
                 part(&mut self.catalog).push(item);
             } else {
-                self.odd(T::OF, None, Some(key), Odd::Double);
+                self.record_defect(T::KIND, None, Some(key), ItemDefectKind::Double);
             }
         }
         page.next_cursor
     }
 
-    fn odd(&mut self, list: List, index: Option<usize>, name: Option<String>, what: Odd) {
-        self.catalog.oddities.push(Oddity { list, at: (self.page, index), name, what });
+    fn record_defect(&mut self, list: ListKind, index: Option<usize>, name: Option<String>, kind: ItemDefectKind) {
+        self.catalog.defects.push(ItemDefect { list, position: (self.page, index), name, kind });
     }
 }
 
-/// An item that is known by a name.
-pub(super) trait Entry: Item {
-    const OF: List;
+/// A list item with a unique key.
+pub(super) trait CatalogItem: ListItem {
+    const KIND: ListKind;
 
     fn key(&self) -> &str;
-    fn text(&self) -> &Raw;
+    fn definition(&self) -> &RawJson;
 }
 
 macro_rules! entry {
     ($($item:ident, $list:ident, $key:ident;)*) => {$(
-        impl Entry for $item {
-            const OF: List = List::$list;
+        impl CatalogItem for $item {
+            const KIND: ListKind = ListKind::$list;
 
             fn key(&self) -> &str {
                 self.$key()
             }
 
-            fn text(&self) -> &Raw {
+            fn definition(&self) -> &RawJson {
                 self.raw()
             }
         }
@@ -379,30 +384,31 @@ macro_rules! entry {
 }
 
 entry! {
-    Tool, Tools, name;
-    Prompt, Prompts, name;
-    Resource, Resources, uri;
-    ResourceTemplate, Templates, uri_template;
+    ToolView, Tools, name;
+    PromptView, Prompts, name;
+    ResourceView, Resources, uri;
+    ResourceTemplateView, Templates, uri_template;
 }
 
-impl List {
+impl ListKind {
+    /// Method that lists this kind.
     pub fn method(self) -> &'static str {
         match self {
-            List::Tools => method::TOOLS_LIST,
-            List::Prompts => method::PROMPTS_LIST,
-            List::Resources => method::RESOURCES_LIST,
-            List::Templates => method::RESOURCE_TEMPLATES_LIST,
+            ListKind::Tools => method::TOOLS_LIST,
+            ListKind::Prompts => method::PROMPTS_LIST,
+            ListKind::Resources => method::RESOURCES_LIST,
+            ListKind::Templates => method::RESOURCE_TEMPLATES_LIST,
         }
     }
 }
 
-impl std::fmt::Display for List {
+impl std::fmt::Display for ListKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            List::Tools => "tools",
-            List::Prompts => "prompts",
-            List::Resources => "resources",
-            List::Templates => "resource templates",
+            ListKind::Tools => "tools",
+            ListKind::Prompts => "prompts",
+            ListKind::Resources => "resources",
+            ListKind::Templates => "resource templates",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of servers, page by page.
+//! Tests of the catalog builder.
 
 use std::error::Error;
 
@@ -6,18 +6,18 @@ use toolcrib_wire::view::CacheScope;
 
 use super::*;
 
-const TOOLS: Ask = Ask { list: List::Tools, unsure: false };
+const TOOLS: ListRequest = ListRequest { list: ListKind::Tools, is_undeclared: false };
 
-fn raw(text: &str) -> Raw {
-    Raw::parse(text, &toolcrib_wire::Limits::default()).unwrap()
+fn raw(text: &str) -> RawJson {
+    RawJson::parse(text, &toolcrib_wire::MessageLimits::default()).unwrap()
 }
 
 fn declared(text: &str) -> ServerCapabilities {
     ServerCapabilities::new(raw(text))
 }
 
-/// A page of tools with these names.
-fn page(names: &[&str], cursor: Option<&str>) -> Result<Raw, RpcError> {
+/// Builds a page of tools with these names.
+fn tool_page(names: &[&str], cursor: Option<&str>) -> Result<RawJson, RpcError> {
     let tools: Vec<_> = names
         .iter()
         .map(|name| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#))
@@ -26,87 +26,87 @@ fn page(names: &[&str], cursor: Option<&str>) -> Result<Raw, RpcError> {
     Ok(raw(&format!(r#"{{"tools":[{}]{cursor}}}"#, tools.join(","))))
 }
 
-fn limits(tools: u32, pages: u32) -> Limits {
-    Limits { tools, pages, ..Limits::default() }
+fn limits(tools: u32, pages: u32) -> LimitPolicy {
+    LimitPolicy { tools, pages, ..LimitPolicy::default() }
 }
 
-/// Feeds pages until the list is complete or fails; the names that were gathered.
-fn gather(limits: &Limits, pages: Vec<Result<Raw, RpcError>>) -> Result<Catalog, ListError> {
-    let mut gathering = Gathering::new("crm", limits);
+/// Feeds pages into a builder and finishes it.
+fn gather(limits: &LimitPolicy, pages: Vec<Result<RawJson, RpcError>>) -> Result<Catalog, CatalogError> {
+    let mut builder = CatalogBuilder::new("crm", limits);
     for answer in pages {
-        gathering.take(TOOLS, answer)?;
+        builder.add_page(TOOLS, answer)?;
     }
-    gathering.finish(&Discovery::default())
+    builder.finish(&Discovery::default())
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {
-    catalog.tools.iter().map(Tool::name).collect()
+    catalog.tools.iter().map(ToolView::name).collect()
 }
 
-fn odd(catalog: &Catalog) -> Vec<String> {
-    let tell = |odd: &Oddity| {
-        let cause = odd.what.source().map(|cause| format!(": {cause}"));
+fn defect_lines(catalog: &Catalog) -> Vec<String> {
+    let line = |defect: &ItemDefect| {
+        let cause = defect.kind.source().map(|cause| format!(": {cause}"));
         format!(
             "{} {:?} {:?} {}{}",
-            odd.list,
-            odd.at,
-            odd.name,
-            odd.what,
+            defect.list,
+            defect.position,
+            defect.name,
+            defect.kind,
             cause.unwrap_or_default()
         )
     };
-    catalog.oddities.iter().map(tell).collect()
+    catalog.defects.iter().map(line).collect()
 }
 
 #[test]
-fn pages_become_one_catalogue() {
-    let limits = Limits::default();
-    let mut gathering = Gathering::new("crm", &limits);
-    let next = gathering.take(TOOLS, page(&["a", "b"], Some("2")));
+fn pages_merge_into_one_catalog() {
+    let limits = LimitPolicy::default();
+    let mut builder = CatalogBuilder::new("crm", &limits);
+    let next = builder.add_page(TOOLS, tool_page(&["a", "b"], Some("2")));
     assert_eq!(next, Ok(Some("2".to_owned())));
-    assert_eq!(gathering.take(TOOLS, page(&["c"], None)), Ok(None));
-    let prompts = Ask { list: List::Prompts, unsure: false };
-    // The same name in another list, and the same cursor, are no repetition.
-    let next = gathering.take(prompts, Ok(raw(r#"{"prompts":[{"name":"a"}],"nextCursor":"2"}"#)));
+    assert_eq!(builder.add_page(TOOLS, tool_page(&["c"], None)), Ok(None));
+    let prompts = ListRequest { list: ListKind::Prompts, is_undeclared: false };
+    // The same name or cursor in another list is not a repetition.
+    let next = builder.add_page(prompts, Ok(raw(r#"{"prompts":[{"name":"a"}],"nextCursor":"2"}"#)));
     assert_eq!(next, Ok(Some("2".to_owned())));
-    gathering.take(prompts, Ok(raw(r#"{"prompts":[]}"#))).unwrap();
-    let catalog = gathering.finish(&Discovery::default()).unwrap();
+    builder.add_page(prompts, Ok(raw(r#"{"prompts":[]}"#))).unwrap();
+    let catalog = builder.finish(&Discovery::default()).unwrap();
     assert_eq!(names(&catalog), ["a", "b", "c"]);
-    assert_eq!((catalog.prompts.len(), catalog.oddities.len()), (1, 0));
+    assert_eq!((catalog.prompts.len(), catalog.defects.len()), (1, 0));
 }
 
 #[test]
-fn limits_are_errors_that_name_server_and_limit() {
+fn limit_errors_name_the_server_and_the_limit() {
     for (limits, pages, message) in [
         (
             limits(3, 100),
-            vec![page(&["a", "b"], Some("2")), page(&["c", "d"], None)],
+            vec![tool_page(&["a", "b"], Some("2")), tool_page(&["c", "d"], None)],
             "server `crm` offers more tools than the limit of 3",
         ),
         (
             limits(100, 2),
-            vec![page(&["a"], Some("2")), page(&["b"], Some("3"))],
+            vec![tool_page(&["a"], Some("2")), tool_page(&["b"], Some("3"))],
             "server `crm` sends its tools in more pages than the limit of 2",
         ),
         (
             limits(100, 100),
-            vec![page(&["a"], Some("2")), page(&["b"], Some("3")), page(&["c"], Some("2"))],
-            "server `crm` sends the same page of tools again and again",
+            vec![tool_page(&["a"], Some("2")), tool_page(&["b"], Some("3")), tool_page(&["c"], Some("2"))],
+            "server `crm` repeats a page of tools",
         ),
     ] {
         assert_eq!(gather(&limits, pages).unwrap_err().to_string(), message);
     }
-    let full = vec![page(&["a", "b"], Some("2")), page(&["c"], None)];
+    let full = vec![tool_page(&["a", "b"], Some("2")), tool_page(&["c"], None)];
     assert_eq!(names(&gather(&limits(3, 2), full).unwrap()), ["a", "b", "c"]);
 }
 
 #[test]
-fn dkr_15_a_list_that_cannot_be_had_is_a_failure_and_never_an_empty_one() {
+fn dkr_15_failed_list_is_an_error_and_never_empty() {
     let refused = || Err(RpcError::internal("down"));
     for (pages, message) in [
         (vec![refused()], "server `crm` refused to list its tools"),
-        // DOM-83: what the first page held counts for nothing either.
-        (vec![page(&["a"], Some("2")), refused()], "server `crm` refused to list its tools"),
+        // DOM-83: the items of the first page are discarded too.
+        (vec![tool_page(&["a"], Some("2")), refused()], "server `crm` refused to list its tools"),
         (vec![Ok(raw("{}"))], "server `crm` sent no list of tools"),
         (vec![Ok(raw(r#"{"tools":null}"#))], "server `crm` sent no list of tools"),
         (
@@ -114,28 +114,28 @@ fn dkr_15_a_list_that_cannot_be_had_is_a_failure_and_never_an_empty_one() {
             "server `crm` refused to list its tools",
         ),
     ] {
-        assert_eq!(gather(&Limits::default(), pages).unwrap_err().to_string(), message);
+        assert_eq!(gather(&LimitPolicy::default(), pages).unwrap_err().to_string(), message);
     }
-    // DOM-83: half a list is none.
-    let half = gather(&Limits::default(), vec![page(&["a"], Some("2"))]);
-    assert_eq!(half.unwrap_err().to_string(), "server `crm` did not send all of its tools");
+    // DOM-83: an incomplete list is an error.
+    let half = gather(&LimitPolicy::default(), vec![tool_page(&["a"], Some("2"))]);
+    assert_eq!(half.unwrap_err().to_string(), "server `crm` sent an incomplete list of tools");
     assert_eq!(
-        gather(&Limits::default(), vec![page(&[], None)]),
-        Ok(Catalog { cache: Some(Cache::default()), ..Catalog::default() })
+        gather(&LimitPolicy::default(), vec![tool_page(&[], None)]),
+        Ok(Catalog { cache: Some(CacheHints::default()), ..Catalog::default() })
     );
 }
 
 #[test]
-fn one_bad_tool_is_told_and_the_others_stay() {
-    let text = r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"bad"},{"name":"odd","title":7,"inputSchema":{"type":"object"}},{"name":"a","inputSchema":{"type":"object"}}]}"#;
-    let catalog = gather(&Limits::default(), vec![Ok(raw(text))]).unwrap();
-    assert_eq!(names(&catalog), ["a", "odd"]);
+fn bad_tool_is_reported_and_the_others_stay() {
+    let text = r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"bad"},{"name":"defect","title":7,"inputSchema":{"type":"object"}},{"name":"a","inputSchema":{"type":"object"}}]}"#;
+    let catalog = gather(&LimitPolicy::default(), vec![Ok(raw(text))]).unwrap();
+    assert_eq!(names(&catalog), ["a", "defect"]);
     assert_eq!(
-        odd(&catalog),
+        defect_lines(&catalog),
         [
-            "tools (0, Some(1)) Some(\"bad\") it cannot be used: `inputSchema` is missing",
-            "tools (0, Some(2)) None it is not as the protocol says: `title` must be a string, found a number",
-            "tools (0, None) Some(\"a\") an earlier one has the same name",
+            "tools (0, Some(1)) Some(\"bad\") the item is unusable: `inputSchema` is missing",
+            "tools (0, Some(2)) None the item violates the protocol: `title` must be a string, found a number",
+            "tools (0, None) Some(\"a\") duplicate name",
         ]
     );
 }
@@ -149,38 +149,37 @@ fn bad_items_count_towards_the_limit() {
 }
 
 #[test]
-fn a_server_may_be_required_to_have_tools() {
+fn required_tools_make_an_empty_list_an_error() {
     let discovery = Discovery { require_tools: true, ..Discovery::default() };
-    let limits = Limits::default();
-    let mut gathering = Gathering::new("crm", &limits);
-    gathering.take(TOOLS, page(&[], None)).unwrap();
+    let limits = LimitPolicy::default();
+    let mut builder = CatalogBuilder::new("crm", &limits);
+    builder.add_page(TOOLS, tool_page(&[], None)).unwrap();
     assert_eq!(
-        gathering.finish(&discovery).unwrap_err().to_string(),
+        builder.finish(&discovery).unwrap_err().to_string(),
         "no tools found on server: crm"
     );
 }
 
 #[test]
-fn what_is_kept_is_kept_for_the_shortest_time() {
+fn cache_uses_the_shortest_ttl() {
     let text = |members: &str| Ok(raw(&format!(r#"{{"tools":[],{members}}}"#)));
     let pages = vec![
         text(r#""nextCursor":"2","ttlMs":500,"cacheScope":"public""#),
         text(r#""nextCursor":"3","ttlMs":300,"cacheScope":"private""#),
         text(r#""ttlMs":400,"cacheScope":"public""#),
     ];
-    let cache = gather(&Limits::default(), pages).unwrap().cache.unwrap();
+    let cache = gather(&LimitPolicy::default(), pages).unwrap().cache.unwrap();
     assert_eq!((cache.ttl_ms, cache.scope), (300, CacheScope::Private));
 }
 
 #[test]
-fn hol_17_and_18_only_what_is_wanted_and_declared_is_listed() {
-    // HOL-18 as well.
+fn hol_17_and_18_only_enabled_and_declared_lists_are_requested() {
     let everything = r#"{"tools":{},"prompts":{},"resources":{}}"#;
     let all = Discovery::default();
     let without = |tools, prompts| Discovery { tools, prompts, ..Discovery::default() };
     let methods = |discovery: &Discovery, text: &str| -> Vec<_> {
-        let asks = asks(discovery, &declared(text));
-        asks.iter().map(|ask| ask.list.method()).collect()
+        let requests = list_requests(discovery, &declared(text));
+        requests.iter().map(|request| request.list.method()).collect()
     };
     let rest = ["resources/list", "resources/templates/list"];
     for (discovery, text, expected) in [
@@ -197,29 +196,29 @@ fn hol_17_and_18_only_what_is_wanted_and_declared_is_listed() {
 }
 
 #[test]
-fn only_a_list_that_was_never_promised_may_be_unknown() {
+fn unknown_method_is_accepted_for_undeclared_lists_only() {
     let unknown = || Err(RpcError::method_not_found("x"));
-    let limits = Limits::default();
-    let mut gathering = Gathering::new("crm", &limits);
-    for ask in asks(&Discovery::default(), &declared("{}")) {
-        assert_eq!(gathering.take(ask, unknown()), Ok(None));
+    let limits = LimitPolicy::default();
+    let mut builder = CatalogBuilder::new("crm", &limits);
+    for request in list_requests(&Discovery::default(), &declared("{}")) {
+        assert_eq!(builder.add_page(request, unknown()), Ok(None));
     }
-    // Who gave a first page knows the method.
-    for ask in asks(&Discovery::default(), &declared("{}")) {
-        gathering.take(ask, page(&["a"], Some("2"))).unwrap();
-        assert!(gathering.take(ask, unknown()).is_err());
+    // A server that sent a first page knows the method.
+    for request in list_requests(&Discovery::default(), &declared("{}")) {
+        builder.add_page(request, tool_page(&["a"], Some("2"))).unwrap();
+        assert!(builder.add_page(request, unknown()).is_err());
     }
-    let mut gathering = Gathering::new("crm", &limits);
-    for ask in asks(&Discovery::default(), &declared(r#"{"resources":{}}"#)) {
-        let outcome = gathering.take(ask, unknown());
-        assert_eq!(outcome.is_ok(), ask.list == List::Templates, "{ask:?}");
-        let other = gathering.take(ask, Err(RpcError::internal("x")));
-        assert!(other.is_err(), "{ask:?}");
+    let mut builder = CatalogBuilder::new("crm", &limits);
+    for request in list_requests(&Discovery::default(), &declared(r#"{"resources":{}}"#)) {
+        let outcome = builder.add_page(request, unknown());
+        assert_eq!(outcome.is_ok(), request.list == ListKind::Templates, "{request:?}");
+        let other = builder.add_page(request, Err(RpcError::internal("x")));
+        assert!(other.is_err(), "{request:?}");
     }
 }
 
 #[test]
-fn dis_15_a_change_that_was_not_declared_has_no_effect() {
+fn dis_15_undeclared_list_change_has_no_effect() {
     let all = Discovery::default();
     let with = declared(
         r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#,
@@ -230,9 +229,9 @@ fn dis_15_a_change_that_was_not_declared_has_no_effect() {
     let nothing =
         Discovery { tools: false, prompts: false, resources: false, ..Discovery::default() };
     for method in [method::TOOLS_CHANGED, method::PROMPTS_CHANGED, method::RESOURCES_CHANGED] {
-        assert!(heeds(method, &all, &with), "{method}");
-        assert!(!heeds(method, &all, &without), "{method}");
-        assert!(!heeds(method, &nothing, &with), "{method}");
+        assert!(is_relevant_change(method, &all, &with), "{method}");
+        assert!(!is_relevant_change(method, &all, &without), "{method}");
+        assert!(!is_relevant_change(method, &nothing, &with), "{method}");
     }
-    assert!(!heeds(method::PROGRESS, &all, &with));
+    assert!(!is_relevant_change(method::PROGRESS, &all, &with));
 }

@@ -1,4 +1,4 @@
-//! Opening a session: the link, the handshake of whichever era, and the lists. Complete, or nothing is left of it.
+//! Opens a session: link, handshake and lists. A failed attempt leaves nothing behind.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,53 +9,54 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::transport::{self, Transport};
-use toolcrib_wire::handshake::{Initialize, discover_params};
+use toolcrib_wire::handshake::{InitializeParams, discover_params};
 use toolcrib_wire::meta::RequestMeta;
 use toolcrib_wire::view::ClientCapabilities;
-use toolcrib_wire::{Body, Era, ObjectWriter, Raw, RpcError, Version, method};
+use toolcrib_wire::{Body, Era, ObjectWriter, RawJson, RpcError, Version, method};
 
 use super::catalog::Catalog;
-use super::era::{Agreed, Heard, Next, Probe, ProbeError, SILENCE};
+use super::era_probe::{AgreedProtocol, ProbeEvent, ProbeAction, EraProbe, EraProbeError, DISCOVER_SILENCE_TIMEOUT};
 use super::failure::{Failure, FailureKind};
-use super::listening::Listening;
-use super::listing;
-use super::peer::{CallError, CallOptions, Event, Peer, PeerSettings, Receiver};
+use super::list_subscription::ListSubscription;
+use super::list_reader;
+use super::peer::{CallError, CallOptions, PeerEvent, Peer, PeerSettings, MailboxReceiver};
 use super::session::Session;
-use super::setup::{Config, Learned, Setup};
+use super::setup::{DeliveredConfig, ServerTraits, ConnSetup};
 use crate::process::StderrTail;
-use crate::secrets::Found;
+use crate::secrets::ResolvedSecrets;
 use crate::signals::SecretMask;
-use crate::transport::{CloseReason, HttpFault, diagnose, look, open};
+use crate::transport::{CloseReason, HttpFault, diagnose, open, probe};
 
-/// How long what is queued may take to leave when a session is closed.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+/// Time limit for sending queued messages when a session closes.
+pub(super) const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// A session that serves.
-pub(super) struct Opened {
+/// A session that is ready for calls.
+pub(super) struct OpenedSession {
     pub(super) session: Session,
-    /// Nothing where the lists were known already.
+    /// `None` if the lists were already known.
     pub(super) catalog: Option<Catalog>,
-    pub(super) events: Receiver<Event>,
-    pub(super) listening: Listening,
+    pub(super) events: MailboxReceiver<PeerEvent>,
+    pub(super) list_subscription: ListSubscription,
 }
 
-/// A session that did not come to be, and what the server wrote meanwhile.
-pub(super) struct Failed {
+/// A failed attempt, with the output that the server wrote meanwhile.
+pub(super) struct FailedAttempt {
     pub(super) failure: Failure,
     pub(super) stderr: Option<StderrTail>,
-    /// The start-up limit passed and the server wrote nothing; it may wait for `Content-Length` (C8 of the dialects).
+    /// The startup timeout expired and the server wrote nothing. It may expect `Content-Length` framing (C8 of the
+    /// dialects).
     pub(super) may_want_content_length: bool,
-    /// Work that the failure does not wait for.
-    pub(super) closing: Option<Pending<()>>,
-    pub(super) diagnosis: Option<Pending<Failure>>,
+    /// Closes the link. The failure is reported without waiting for it.
+    pub(super) closing: Option<PendingWork<()>>,
+    pub(super) diagnosis: Option<PendingWork<Failure>>,
 }
 
-/// Work that has begun and is to be finished by whoever has it.
-pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A started future that its owner has to finish.
+pub(super) type PendingWork<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-impl From<Failure> for Failed {
+impl From<Failure> for FailedAttempt {
     fn from(failure: Failure) -> Self {
-        Failed {
+        FailedAttempt {
             failure,
             stderr: None,
             may_want_content_length: false,
@@ -65,30 +66,30 @@ impl From<Failure> for Failed {
     }
 }
 
-/// Opens a session, within its start-up limit, unless it is called off. `framing` overrides what is remembered.
+/// Opens a session within the startup timeout unless the attempt is cancelled. `framing` overrides the known traits.
 pub(super) async fn connect(
-    setup: Arc<Setup>,
-    framing: Option<transport::Framing>,
-    mut called_off: oneshot::Receiver<()>,
-) -> Result<Opened, Failed> {
-    let begun = Instant::now();
+    setup: Arc<ConnSetup>,
+    framing: Option<transport::FramingMode>,
+    mut cancelled: oneshot::Receiver<()>,
+) -> Result<OpenedSession, FailedAttempt> {
+    let started_at = Instant::now();
     let mut attempt =
-        Attempt { setup, peer: None, framing, found: None, mask: SecretMask::default() };
+        Attempt { setup, peer: None, framing, secrets: None, mask: SecretMask::default() };
     let outcome = tokio::select! {
         outcome = attempt.run() => outcome,
-        _ = &mut called_off => {
-            attempt.close().await;
-            return Err(called_off_failure().into());
+        _ = &mut cancelled => {
+            attempt.close_link().await;
+            return Err(cancelled_failure().into());
         }
     };
     let failure = match outcome {
         Ok(opened) => return Ok(opened),
         Err(failure) => failure,
     };
-    let mut failed = attempt.fail(failure);
+    let mut failed = attempt.build_failed_attempt(failure);
     tokio::select! {
-        () = failed.finish_until(begun, &attempt.setup) => {}
-        _ = called_off => {
+        () = failed.finish_within_limits(started_at, &attempt.setup) => {}
+        _ = cancelled => {
             if let Some(closing) = failed.closing.take() {
                 closing.await;
             }
@@ -97,22 +98,22 @@ pub(super) async fn connect(
     Err(failed)
 }
 
-fn called_off_failure() -> Failure {
-    Failure::new(FailureKind::Connection, "connecting was called off")
+fn cancelled_failure() -> Failure {
+    Failure::new(FailureKind::Connection, "connecting was cancelled")
 }
 
-impl Failed {
-    /// Uses what is left of the limits: a diagnosis that is quick is part of the failure, and what a server that
-    /// ended wrote last is read to its end. A limit that has passed leaves no time (HOL-45).
-    async fn finish_until(&mut self, begun: Instant, setup: &Setup) {
+impl FailedAttempt {
+    /// Waits for the diagnosis and for the rest of stderr within the remaining time limits. An expired timeout leaves
+    /// no time for either (HOL-45).
+    async fn finish_within_limits(&mut self, started_at: Instant, setup: &ConnSetup) {
         if self.failure.kind == FailureKind::Timeout {
             return;
         }
         let connect = Some(setup.spec.policy.timeouts.connect.0).filter(|limit| !limit.is_zero());
-        let limit = setup.startup().into_iter().chain(connect).min();
-        let end = limit.and_then(|limit| begun.checked_add(limit));
+        let limit = setup.startup_limit().into_iter().chain(connect).min();
+        let end = limit.and_then(|limit| started_at.checked_add(limit));
         let (closing, diagnosis) = (&mut self.closing, &mut self.diagnosis);
-        let both = async { tokio::join!(finished(closing), finished(diagnosis)) };
+        let both = async { tokio::join!(finish_work(closing), finish_work(diagnosis)) };
         let diagnosed = match end {
             Some(end) => timeout_at(end, both).await.ok().and_then(|(_, diagnosed)| diagnosed),
             None => both.await.1,
@@ -121,44 +122,45 @@ impl Failed {
     }
 }
 
-/// Waits for work, if there is any, and takes it away once it is done.
-async fn finished<T>(work: &mut Option<Pending<T>>) -> Option<T> {
+/// Awaits the work, if there is any, and clears it.
+async fn finish_work<T>(work: &mut Option<PendingWork<T>>) -> Option<T> {
     let done = work.as_mut()?.await;
     *work = None;
     Some(done)
 }
 
 struct Attempt {
-    setup: Arc<Setup>,
-    /// What is open, so that it can be closed in good order wherever the attempt ends.
+    setup: Arc<ConnSetup>,
+    /// The open link, so that it can be closed wherever the attempt ends.
     peer: Option<Peer>,
-    framing: Option<transport::Framing>,
-    /// What the server's values refer to, while it is being reached.
-    found: Option<Arc<Found>>,
-    /// Masks all that the server was given so far.
+    framing: Option<transport::FramingMode>,
+    /// Resolved references of the server's configuration.
+    secrets: Option<Arc<ResolvedSecrets>>,
+    /// Masks every secret that the server has received so far.
     mask: SecretMask,
 }
 
 impl Attempt {
-    async fn run(&mut self) -> Result<Opened, Failure> {
-        let learned = self.setup.world.memory.of(self.setup.spec.hash);
-        self.framing = self.framing.or(learned.framing);
-        let outcome = self.within_limit().await;
-        outcome.inspect_err(|failure| self.forget_what_failed(learned, failure))
+    async fn run(&mut self) -> Result<OpenedSession, Failure> {
+        let known_traits = self.setup.context.traits.get(self.setup.spec.hash);
+        self.framing = self.framing.or(known_traits.framing);
+        let outcome = self.connect_within_limit().await;
+        outcome.inspect_err(|failure| self.forget_wrong_traits(known_traits, failure))
     }
 
-    /// What is remembered may be wrong, and without an answer nothing else would tell: the next attempt asks anew.
-    fn forget_what_failed(&self, learned: Learned, failure: &Failure) {
-        let Setup { spec, world, protocol, .. } = &*self.setup;
-        if learned == Learned::default() || *protocol != spec.policy.protocol {
+    /// Drops traits that may have caused the failure, so that the next attempt detects them again. A silent server
+    /// gives no other hint.
+    fn forget_wrong_traits(&self, known_traits: ServerTraits, failure: &Failure) {
+        let ConnSetup { spec, context, protocol, .. } = &*self.setup;
+        if known_traits == ServerTraits::default() || *protocol != spec.policy.protocol {
             return;
         }
         let is_local = spec.transport.remote().is_none();
         match failure.kind {
-            FailureKind::Timeout if self.is_silent() => world.memory.forget(spec.hash),
-            // It may end because it is asked in an era that it no longer speaks.
+            FailureKind::Timeout if self.is_silent() => context.traits.remove(spec.hash),
+            // The server may exit because it no longer speaks the known era.
             FailureKind::Connection if is_local => {
-                world.memory.learn(spec.hash, Learned { era: None, ..learned });
+                context.traits.insert(spec.hash, ServerTraits { era: None, ..known_traits });
             }
             _ => {}
         }
@@ -168,12 +170,12 @@ impl Attempt {
         self.peer.as_ref().is_some_and(|peer| peer.framing().is_none())
     }
 
-    /// The failure, with what is left to do.
-    fn fail(&mut self, failure: Failure) -> Failed {
+    /// Builds the failure together with the work that is left.
+    fn build_failed_attempt(&mut self, failure: Failure) -> FailedAttempt {
         let may_want_content_length = failure.kind == FailureKind::Timeout
             && self.is_silent()
             && self.framing.is_none()
-            && self.setup.seeks_framing();
+            && self.setup.detects_framing();
         let fix = match &failure.fix {
             Some(fix) if may_want_content_length => {
                 Some(format!("{fix}; if it speaks `Content-Length`, set `framing: content_length`"))
@@ -182,97 +184,97 @@ impl Attempt {
         };
         let failure = Failure { fix, ..failure }.masked(&self.mask);
         let peer = self.peer.take();
-        let stderr = peer.as_ref().and_then(|peer| peer.facts().stderr.clone());
+        let stderr = peer.as_ref().and_then(|peer| peer.link_info().stderr.clone());
         let closing =
-            peer.map(|peer| -> Pending<()> { Box::pin(async move { peer.close(FAREWELL).await }) });
-        // Where a secret could not be had nobody has looked for the server yet.
-        let found = self.found.clone().filter(|_| failure.is_open());
+            peer.map(|peer| -> PendingWork<()> { Box::pin(async move { peer.close(CLOSE_GRACE).await }) });
+        // If a secret could not be resolved, no connection was tried, so there is nothing to diagnose.
+        let secrets = self.secrets.clone().filter(|_| failure.needs_diagnosis());
         let is_remote = self.setup.spec.transport.remote().is_some();
-        let diagnosis = found.filter(|_| is_remote).map(|found| -> Pending<Failure> {
+        let diagnosis = secrets.filter(|_| is_remote).map(|secrets| -> PendingWork<Failure> {
             let (setup, mask) = (Arc::clone(&self.setup), self.mask.clone());
-            Box::pin(explain(setup, found, mask, failure.clone()))
+            Box::pin(diagnose_failure(setup, secrets, mask, failure.clone()))
         });
-        Failed { failure, stderr, may_want_content_length, closing, diagnosis }
+        FailedAttempt { failure, stderr, may_want_content_length, closing, diagnosis }
     }
 
-    async fn within_limit(&mut self) -> Result<Opened, Failure> {
-        let Some(limit) = self.setup.startup() else {
-            return self.with_memory().await;
+    async fn connect_within_limit(&mut self) -> Result<OpenedSession, Failure> {
+        let Some(limit) = self.setup.startup_limit() else {
+            return self.connect_with_known_traits().await;
         };
         let clock = Arc::clone(&self.setup.clock);
-        let outcome = clock.by(clock.late_after(limit), self.with_memory()).await;
+        let outcome = clock.run_until(clock.deadline_after(limit), self.connect_with_known_traits()).await;
         outcome.unwrap_or_else(|| {
             let text = format!("the server was not ready within {} s", limit.as_secs_f64());
-            let fix = "look at its log, or raise `timeouts.startup`".to_owned();
+            let fix = "check the server's log, or raise `timeouts.startup`".to_owned();
             Err(Failure { fix: Some(fix), ..Failure::new(FailureKind::Timeout, text) })
         })
     }
 
-    /// What the server spoke before is tried first; if it no longer does, everything is asked anew.
-    async fn with_memory(&mut self) -> Result<Opened, Failure> {
-        let (memory, hash) = (&self.setup.world.memory, self.setup.spec.hash);
-        // Where something else is asked for, what it spoke before counts for nothing.
+    /// Tries the known era first. If the server no longer speaks it, probes again.
+    async fn connect_with_known_traits(&mut self) -> Result<OpenedSession, Failure> {
+        let (traits, hash) = (&self.setup.context.traits, self.setup.spec.hash);
+        // A configured protocol overrides the known era.
         let is_free = self.setup.protocol == Protocol::Auto;
-        let remembered = memory.of(hash).era.filter(|_| is_free);
-        match self.once(remembered).await {
+        let remembered = traits.get(hash).era.filter(|_| is_free);
+        match self.connect_once(remembered).await {
             Err(failure) if remembered.is_some() && failure.kind == FailureKind::Protocol => {
-                self.setup.world.memory.forget(hash);
-                self.close().await;
-                self.once(None).await
+                self.setup.context.traits.remove(hash);
+                self.close_link().await;
+                self.connect_once(None).await
             }
             outcome => outcome,
         }
     }
 
-    async fn once(&mut self, era: Option<Era>) -> Result<Opened, Failure> {
-        let found = Arc::new(self.setup.found().await?);
-        self.mask = SecretMask::new(self.setup.secrets(&found));
-        self.found = Some(Arc::clone(&found));
-        let config = self.setup.config(&self.setup.find(&found));
+    async fn connect_once(&mut self, era: Option<Era>) -> Result<OpenedSession, Failure> {
+        let secrets = Arc::new(self.setup.resolve_references().await?);
+        self.mask = SecretMask::new(self.setup.server_secrets(&secrets));
+        self.secrets = Some(Arc::clone(&secrets));
+        let config = self.setup.resolve_config(&self.setup.reference_resolver(&secrets));
         let config = config.map_err(|error| Failure::from(&error))?;
-        let transport = self.setup.transport(self.framing);
-        let mut events = self.open(&transport, &config).await?;
-        let capabilities = self.setup.capabilities(config.handshake.as_ref());
+        let transport = self.setup.transport_with_framing(self.framing);
+        let mut events = self.open_link(&transport, &config).await?;
+        let capabilities = self.setup.declared_capabilities(config.handshake.as_ref());
         let agreed = self
-            .shake_hands(&transport, &config, &capabilities, era, &mut events)
+            .run_handshake(&transport, &config, &capabilities, era, &mut events)
             .await
-            .map_err(|failure| failure.while_it("failed to connect"))?;
-        let session = self.begin(agreed, capabilities).await?;
-        // Before the lists are read: else nobody would tell what changes in between.
-        let listening = Listening::start(&session).await;
+            .map_err(|failure| failure.with_context("failed to connect"))?;
+        let session = self.start_session(agreed, capabilities).await?;
+        // Subscribe before reading the lists, so that no change in between is missed.
+        let list_subscription = ListSubscription::start(&session).await;
         let catalog = match &self.setup.catalog {
             Some(known) => {
-                session.learn(known);
+                session.set_param_headers(known);
                 None
             }
             None => {
-                let read = listing::read(&session).await;
-                Some(read.map_err(|failure| failure.while_it("failed to discover tools"))?)
+                let read = list_reader::read_catalog(&session).await;
+                Some(read.map_err(|failure| failure.with_context("failed to discover tools"))?)
             }
         };
-        // Whoever asked for an era has learnt nothing of what the server would rather speak.
+        // A protocol that differs from the configured one says nothing about the server's preference.
         if self.setup.protocol == self.setup.spec.policy.protocol {
-            let learned = Learned { era: Some(session.agreed().era), framing: self.framing };
-            self.setup.world.memory.learn(self.setup.spec.hash, learned);
+            let known_traits = ServerTraits { era: Some(session.agreed().era), framing: self.framing };
+            self.setup.context.traits.insert(self.setup.spec.hash, known_traits);
         }
-        Ok(Opened { session, catalog, events, listening })
+        Ok(OpenedSession { session, catalog, events, list_subscription })
     }
 
-    async fn open(
+    async fn open_link(
         &mut self,
         transport: &Transport,
-        config: &Config,
-    ) -> Result<Receiver<Event>, Failure> {
-        let failed = |error: &_| Failure::from(error).while_it("failed to create transport");
-        let found = self.found.clone().unwrap_or_default();
-        let find = self.setup.find(&found);
-        let opening = self.setup.opening(&config.env, &find, &self.mask);
+        config: &DeliveredConfig,
+    ) -> Result<MailboxReceiver<PeerEvent>, Failure> {
+        let failed = |error: &_| Failure::from(error).with_context("failed to create transport");
+        let secrets = self.secrets.clone().unwrap_or_default();
+        let find = self.setup.reference_resolver(&secrets);
+        let opening = self.setup.link_opening(&config.env, &find, &self.mask);
         let opening = opening.map_err(|error| failed(&error))?;
         let mut link = open(transport, &opening).await.map_err(|error| failed(&error))?;
-        link.hide(self.mask.clone());
+        link.set_mask(self.mask.clone());
         let settings = PeerSettings {
             server: self.setup.spec.id.clone(),
-            handler: Arc::clone(&self.setup.caller.handler),
+            handler: Arc::clone(&self.setup.client.handler),
             masks_results: self.setup.spec.policy.results.mask_secrets,
         };
         let (peer, events) = Peer::start(link, settings);
@@ -280,58 +282,58 @@ impl Attempt {
         Ok(events)
     }
 
-    async fn shake_hands(
+    async fn run_handshake(
         &mut self,
         transport: &Transport,
-        config: &Config,
+        config: &DeliveredConfig,
         capabilities: &ClientCapabilities,
         era: Option<Era>,
-        events: &mut Receiver<Event>,
-    ) -> Result<Agreed, Failure> {
-        let peer = self.current()?;
-        let mut probe = Probe::new(&self.setup.protocol, peer.facts().channel, era);
-        let mut questions = Questions::default();
-        let mut heard = Heard::Open;
+        events: &mut MailboxReceiver<PeerEvent>,
+    ) -> Result<AgreedProtocol, Failure> {
+        let peer = self.current_peer()?;
+        let mut probe = EraProbe::new(&self.setup.protocol, peer.link_info().channel, era);
+        let mut requests = HandshakeRequests::default();
+        let mut event = ProbeEvent::Open;
         loop {
-            let next = probe.hear(heard);
+            let next = probe.handle(event);
             match next {
-                Next::Discover(version) => {
-                    questions.discover(self.current()?, &self.setup, capabilities, version);
+                ProbeAction::Discover(version) => {
+                    requests.send_discover(self.current_peer()?, &self.setup, capabilities, version);
                 }
-                Next::Initialize(version) => {
-                    questions.initialize(self.current()?, &self.setup, capabilities, version);
+                ProbeAction::Initialize(version) => {
+                    requests.send_initialize(self.current_peer()?, &self.setup, capabilities, version);
                 }
-                Next::Respawn | Next::OpenStream => {
-                    let again = next == Next::Respawn;
-                    questions = Questions::default();
-                    self.close().await;
+                ProbeAction::Respawn | ProbeAction::OpenEventStream => {
+                    let again = next == ProbeAction::Respawn;
+                    requests = HandshakeRequests::default();
+                    self.close_link().await;
                     let event_stream = as_event_stream(transport);
-                    let way = if again { transport } else { &event_stream };
-                    heard = match self.open(way, config).await {
+                    let transport_to_open = if again { transport } else { &event_stream };
+                    event = match self.open_link(transport_to_open, config).await {
                         Ok(opened) => {
                             *events = opened;
-                            Heard::Open
+                            ProbeEvent::Open
                         }
                         Err(failure) if again || failure.kind != FailureKind::Protocol => {
                             return Err(failure);
                         }
-                        Err(_) => Heard::NoStream,
+                        Err(_) => ProbeEvent::NoEventStream,
                     };
                     continue;
                 }
-                Next::Wait => {}
-                Next::Decided(agreed) => return Ok(agreed),
-                Next::Failed(ProbeError::Exited) => return Err(self.exited(&questions)),
-                Next::Failed(error) => return Err(Failure::from(&error)),
+                ProbeAction::Wait => {}
+                ProbeAction::Decided(agreed) => return Ok(agreed),
+                ProbeAction::Failed(EraProbeError::Exited) => return Err(self.exit_failure(&requests)),
+                ProbeAction::Failed(error) => return Err(Failure::from(&error)),
             }
-            heard = questions.next().await?;
+            event = requests.next().await?;
         }
     }
 
-    fn exited(&self, questions: &Questions) -> Failure {
-        let failure = Failure::from(&ProbeError::Exited);
-        let reason = questions.closed.as_ref().map(|reason| Failure::from(reason).message);
-        let fix = "look at its log: it says why it ended".to_owned();
+    fn exit_failure(&self, requests: &HandshakeRequests) -> Failure {
+        let failure = Failure::from(&EraProbeError::Exited);
+        let reason = requests.closed.as_ref().map(|reason| Failure::from(reason).message);
+        let fix = "check the server's log for the reason".to_owned();
         let message = match reason {
             Some(reason) => format!("{}: {reason}", failure.message),
             None => failure.message,
@@ -339,44 +341,44 @@ impl Attempt {
         Failure { message, fix: Some(fix), ..failure }
     }
 
-    async fn begin(
+    async fn start_session(
         &self,
-        agreed: Agreed,
+        agreed: AgreedProtocol,
         capabilities: ClientCapabilities,
     ) -> Result<Session, Failure> {
-        let peer = self.current()?.clone();
+        let peer = self.current_peer()?.clone();
         let era = agreed.era;
         let session = Session::new(Arc::clone(&self.setup), peer.clone(), agreed, capabilities);
         if era == Era::Legacy {
             let sent = peer.notify(method::INITIALIZED, None).await;
-            sent.map_err(|error| Failure::from(&error).while_it("failed to connect"))?;
+            sent.map_err(|error| Failure::from(&error).with_context("failed to connect"))?;
         }
         Ok(session)
     }
 
-    fn current(&self) -> Result<&Peer, Failure> {
+    fn current_peer(&self) -> Result<&Peer, Failure> {
         let none = || Failure::new(FailureKind::Connection, "the connection was closed");
         self.peer.as_ref().ok_or_else(none)
     }
 
-    async fn close(&mut self) {
+    async fn close_link(&mut self) {
         if let Some(peer) = self.peer.take() {
-            peer.close(FAREWELL).await;
+            peer.close(CLOSE_GRACE).await;
         }
     }
 }
 
-/// Adds what a look at the address tells.
-async fn explain(
-    setup: Arc<Setup>,
-    found: Arc<Found>,
+/// Probes the address and adds the diagnosis to the failure.
+async fn diagnose_failure(
+    setup: Arc<ConnSetup>,
+    secrets: Arc<ResolvedSecrets>,
     mask: SecretMask,
     failure: Failure,
 ) -> Failure {
-    let find = setup.find(&found);
-    let opening = setup.opening(&[], &find, &mask);
+    let find = setup.reference_resolver(&secrets);
+    let opening = setup.link_opening(&[], &find, &mask);
     let sight = match &opening {
-        Ok(opening) => look(&setup.spec.transport, opening).await,
+        Ok(opening) => probe(&setup.spec.transport, opening).await,
         Err(_) => None,
     };
     let Some(diagnosis) = sight.map(diagnose) else { return failure };
@@ -384,7 +386,7 @@ async fn explain(
     Failure { message, fix: Some(diagnosis.step.to_owned()), ..failure }
 }
 
-/// The same address, as the transport of 2024-11-05.
+/// The same address with the HTTP+SSE transport of 2024-11-05.
 fn as_event_stream(transport: &Transport) -> Transport {
     match transport {
         Transport::StreamableHttp(http) => Transport::Sse(http.remote.clone()),
@@ -392,100 +394,100 @@ fn as_event_stream(transport: &Transport) -> Transport {
     }
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Body, CallError>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Body, CallError>> + Send>>;
 
-/// The opening questions that are not answered yet. Both stay open until one decides: to drop one would cancel it.
+/// Handshake requests without a response. Both stay open until one decides, because dropping one would cancel it.
 #[derive(Default)]
-struct Questions {
-    discover: Option<Answer>,
-    initialize: Option<Answer>,
+struct HandshakeRequests {
+    discover: Option<ResponseFuture>,
+    initialize: Option<ResponseFuture>,
     silence: Option<Pin<Box<Sleep>>>,
     closed: Option<CloseReason>,
 }
 
-impl Questions {
-    fn discover(
+impl HandshakeRequests {
+    fn send_discover(
         &mut self,
         peer: &Peer,
-        setup: &Setup,
+        setup: &ConnSetup,
         capabilities: &ClientCapabilities,
         version: Version,
     ) {
         let meta = RequestMeta {
             version: version.clone(),
-            client: Some(setup.world.client.clone()),
+            client: Some(setup.context.client_info.clone()),
             capabilities: capabilities.clone(),
             log_level: None,
         };
-        self.discover = Some(ask(peer, method::DISCOVER, discover_params(&meta), Some(version)));
-        self.silence = Some(Box::pin(sleep(SILENCE)));
+        self.discover = Some(send_request(peer, method::DISCOVER, discover_params(&meta), Some(version)));
+        self.silence = Some(Box::pin(sleep(DISCOVER_SILENCE_TIMEOUT)));
     }
 
-    fn initialize(
+    fn send_initialize(
         &mut self,
         peer: &Peer,
-        setup: &Setup,
+        setup: &ConnSetup,
         capabilities: &ClientCapabilities,
         version: Version,
     ) {
-        let params = Initialize::build(&version, capabilities, &setup.world.client);
-        self.initialize = Some(ask(peer, method::INITIALIZE, params, None));
+        let params = InitializeParams::build(&version, capabilities, &setup.context.client_info);
+        self.initialize = Some(send_request(peer, method::INITIALIZE, params, None));
     }
 
-    async fn next(&mut self) -> Result<Heard, Failure> {
-        let (answer, heard): (_, fn(_) -> Heard) = tokio::select! {
-            answer = pending(&mut self.discover) => (answer, Heard::Discovered),
-            answer = pending(&mut self.initialize) => (answer, Heard::Initialized),
-            () = silence(&mut self.silence) => return Ok(Heard::Silence),
+    async fn next(&mut self) -> Result<ProbeEvent, Failure> {
+        let (answer, event): (_, fn(_) -> ProbeEvent) = tokio::select! {
+            answer = wait_for_response(&mut self.discover) => (answer, ProbeEvent::Discovered),
+            answer = wait_for_response(&mut self.initialize) => (answer, ProbeEvent::Initialized),
+            () = wait_for_silence(&mut self.silence) => return Ok(ProbeEvent::Silence),
         };
-        self.read(answer, heard)
+        self.interpret_response(answer, event)
     }
 
-    fn read(
+    fn interpret_response(
         &mut self,
         answer: Result<Body, CallError>,
-        heard: fn(Result<Raw, RpcError>) -> Heard,
-    ) -> Result<Heard, Failure> {
+        event: fn(Result<RawJson, RpcError>) -> ProbeEvent,
+    ) -> Result<ProbeEvent, Failure> {
         match answer {
-            Ok(body) => Ok(heard(Ok(body.raw().unwrap_or_else(|| ObjectWriter::new().finish())))),
-            Err(CallError::Refused(error)) => Ok(heard(Err(error))),
+            Ok(body) => Ok(event(Ok(body.raw().unwrap_or_else(|| ObjectWriter::new().finish())))),
+            Err(CallError::Refused(error)) => Ok(event(Err(error))),
             Err(
                 CallError::Closed(CloseReason::Broken(fault))
                 | CallError::Unsent(CloseReason::Broken(fault)),
             ) => Err(Failure::from(&fault)),
             Err(CallError::Closed(reason) | CallError::Unsent(reason)) => {
                 self.closed = Some(reason);
-                Ok(Heard::Exited)
+                Ok(ProbeEvent::Exited)
             }
             Err(CallError::Failed(fault)) => match fault.http() {
-                Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => Ok(Heard::Refused),
+                Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => Ok(ProbeEvent::HttpRefused),
                 _ => Err(Failure::from(&fault)),
             },
-            // An answer all the same: to a method that the server does not know it may say anything.
-            Err(CallError::Malformed(_)) => Ok(heard(Err(RpcError::internal("malformed answer")))),
+            // Counts as a response: a server may send anything for an unknown method.
+            Err(CallError::Malformed(_)) => Ok(event(Err(RpcError::internal("malformed response")))),
             Err(error) => Err(Failure::from(&error)),
         }
     }
 }
 
-fn ask(peer: &Peer, method: &'static str, params: Raw, version: Option<Version>) -> Answer {
+fn send_request(peer: &Peer, method: &'static str, params: RawJson, version: Option<Version>) -> ResponseFuture {
     let peer = peer.clone();
     let options = CallOptions { version, ..CallOptions::default() };
     Box::pin(async move { peer.call(method, params, options).await })
 }
 
-async fn pending(question: &mut Option<Answer>) -> Result<Body, CallError> {
-    match question {
+async fn wait_for_response(request: &mut Option<ResponseFuture>) -> Result<Body, CallError> {
+    match request {
         Some(answer) => {
             let answered = answer.await;
-            *question = None;
+            *request = None;
             answered
         }
         None => std::future::pending().await,
     }
 }
 
-async fn silence(timer: &mut Option<Pin<Box<Sleep>>>) {
+async fn wait_for_silence(timer: &mut Option<Pin<Box<Sleep>>>) {
     match timer {
         Some(sleeping) => {
             sleeping.await;

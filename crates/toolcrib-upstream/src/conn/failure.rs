@@ -1,31 +1,32 @@
-//! Why a session did not come to be or ended, from whatever went wrong.
+//! Failure of a session, with its kind, code, message and fix.
 
 use std::time::Duration;
 
-use super::catalog::ListError;
-use super::era::ProbeError;
+use super::catalog::CatalogError;
+use super::era_probe::EraProbeError;
 use super::peer::CallError;
-use crate::secrets::Unresolved;
+use crate::secrets::SecretError;
 use crate::signals::{SecretMask, chain};
-use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, Trouble};
+use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, TokenErrorKind};
 
-/// Why a session did not come to be, or ended.
+/// Reason why a session could not be opened or has ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     pub kind: FailureKind,
-    /// Stable, for machines.
+    /// Stable problem code.
     pub code: &'static str,
-    /// For people; without secrets.
+    /// Text for users, without secrets.
     pub message: String,
-    /// What a person can do.
+    /// Suggested fix for the user.
     pub fix: Option<String>,
-    /// When the server wants to be asked again.
+    /// `Retry-After` of the server.
     pub retry_after: Option<Duration>,
-    /// The tool that it is about, by the server's own name.
+    /// Tool that the failure concerns, by the server's own name.
     pub tool: Option<Box<str>>,
 }
 
+/// Category of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     Config,
@@ -41,6 +42,7 @@ const SESSION_GONE: &str = "session.gone";
 const INVALID_SCHEMA: &str = "tool.schema.invalid";
 
 impl Failure {
+    /// Creates a failure with the default code of its kind.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Failure {
             kind,
@@ -52,9 +54,9 @@ impl Failure {
         }
     }
 
-    /// A value of the server's configuration could not be had.
-    pub(super) fn of_values(error: &Unresolved, server: &str) -> Self {
-        let kind = match error.is_passing() {
+    /// Failure to resolve a value of the server's configuration.
+    pub(super) fn from_unresolved(error: &SecretError, server: &str) -> Self {
+        let kind = match error.is_transient() {
             true => FailureKind::Connection,
             false => FailureKind::Config,
         };
@@ -62,8 +64,8 @@ impl Failure {
         Failure { code: error.code(), fix, ..Failure::new(kind, chain(error)) }
     }
 
-    /// Whether the same again may end otherwise. A server that is full and says until when is worth it.
-    pub fn is_passing(&self) -> bool {
+    /// Returns whether a retry can succeed. A rate-limited server with `Retry-After` counts.
+    pub fn is_transient(&self) -> bool {
         match self.kind {
             FailureKind::Connection | FailureKind::Timeout => true,
             FailureKind::Resource => self.retry_after.is_some(),
@@ -71,31 +73,32 @@ impl Failure {
         }
     }
 
-    /// Whether what is known leaves open what is wrong with the server.
-    pub(super) fn is_open(&self) -> bool {
+    /// Returns whether the cause is still unclear, so that a diagnosis helps.
+    pub(super) fn needs_diagnosis(&self) -> bool {
         match self.kind {
             FailureKind::Connection | FailureKind::Timeout | FailureKind::Protocol => true,
             FailureKind::Config | FailureKind::Authentication | FailureKind::Resource => false,
         }
     }
 
-    /// Whether the server is there, and only the session is not.
+    /// Returns whether the server is reachable and only the session is unknown to it.
     pub fn is_session_gone(&self) -> bool {
         self.code == SESSION_GONE
     }
 
-    /// The same without secrets: a server may say what it was given.
+    /// Masks secrets in the message, because a server may repeat what it received.
     pub(super) fn masked(self, mask: &SecretMask) -> Self {
         Failure { message: mask.mask_excerpt(self.message), ..self }
     }
 
-    /// The same, told as part of a larger undertaking.
-    pub(super) fn while_it(self, what: &str) -> Self {
-        Failure { message: format!("{what}: {}", self.message), ..self }
+    /// Prefixes the message with the operation that failed.
+    pub(super) fn with_context(self, operation: &str) -> Self {
+        Failure { message: format!("{operation}: {}", self.message), ..self }
     }
 }
 
 impl FailureKind {
+    /// Stable name of the category.
     pub fn as_str(self) -> &'static str {
         match self {
             FailureKind::Config => "config",
@@ -121,34 +124,34 @@ impl FailureKind {
 
 impl From<&OpenError> for Failure {
     fn from(error: &OpenError) -> Self {
-        let told = match error {
+        let base = match error {
             OpenError::Connect(fault) => Failure::from(fault),
             OpenError::Spawn(_) => Failure::new(FailureKind::Connection, ""),
             _ => Failure::new(FailureKind::Config, ""),
         };
-        let (code, fix) = match (&told.fix, error) {
-            // What is known of the fault tells more than that there was one.
-            (Some(fix), OpenError::Connect(_)) => (told.code, fix.clone()),
+        let (code, fix) = match (&base.fix, error) {
+            // The fault has a more specific code and fix.
+            (Some(fix), OpenError::Connect(_)) => (base.code, fix.clone()),
             _ => (error.code(), error.fix()),
         };
-        Failure { code, message: chain(error), fix: Some(fix), ..told }
+        Failure { code, message: chain(error), fix: Some(fix), ..base }
     }
 }
 
-impl From<&ProbeError> for Failure {
-    fn from(error: &ProbeError) -> Self {
+impl From<&EraProbeError> for Failure {
+    fn from(error: &EraProbeError) -> Self {
         Failure::new(error.kind(), chain(error))
     }
 }
 
-impl From<&ListError> for Failure {
-    fn from(error: &ListError) -> Self {
+impl From<&CatalogError> for Failure {
+    fn from(error: &CatalogError) -> Self {
         let failure = Failure::new(error.kind(), chain(error));
         match error {
-            ListError::InvalidSchema { tool, .. } => Failure {
+            CatalogError::InvalidSchema { tool, .. } => Failure {
                 code: INVALID_SCHEMA,
                 fix: Some(
-                    "mend the schema at the server, filter the tool out, or set `discovery.invalid_schemas`"
+                    "fix the schema at the server, filter the tool out, or set `discovery.invalid_schemas`"
                         .to_owned(),
                 ),
                 tool: Some(tool.as_str().into()),
@@ -172,16 +175,16 @@ impl From<&LinkFault> for Failure {
     fn from(fault: &LinkFault) -> Self {
         let (kind, retry_after) = match fault.http() {
             Some(HttpFault::Denied { .. }) => (FailureKind::Authentication, None),
-            Some(HttpFault::NoToken(why)) => match why.trouble {
-                Trouble::Denied => (FailureKind::Authentication, None),
-                Trouble::Passing => (FailureKind::Connection, None),
-                Trouble::Here => (FailureKind::Config, None),
+            Some(HttpFault::Token(error)) => match error.kind {
+                TokenErrorKind::Denied => (FailureKind::Authentication, None),
+                TokenErrorKind::Transient => (FailureKind::Connection, None),
+                TokenErrorKind::Local => (FailureKind::Config, None),
             },
             Some(
-                HttpFault::TooMany { retry_after: wait @ Some(_) }
+                HttpFault::RateLimited { retry_after: wait @ Some(_) }
                 | HttpFault::Status { retry_after: wait @ Some(_), .. },
             ) => (FailureKind::Resource, *wait),
-            Some(HttpFault::Silent(_) | HttpFault::Unanswered(_)) => (FailureKind::Timeout, None),
+            Some(HttpFault::ReadTimeout(_) | HttpFault::ResponseTimeout(_)) => (FailureKind::Timeout, None),
             Some(HttpFault::TooLarge { .. }) => (FailureKind::Resource, None),
             Some(
                 HttpFault::Redirected { .. }
@@ -189,15 +192,15 @@ impl From<&LinkFault> for Failure {
                 | HttpFault::ForeignEndpoint(_),
             ) => (FailureKind::Protocol, None),
             Some(HttpFault::BadHeader(_)) => (FailureKind::Config, None),
-            // A client error that nothing more is known of will be the same the next time.
+            // Other client errors will not change on a retry.
             Some(HttpFault::Status { status: 400..=499, .. }) => (FailureKind::Protocol, None),
             _ => (FailureKind::Connection, None),
         };
         let failure = Failure { retry_after, ..Failure::new(kind, chain(fault)) };
         match fault.http() {
             Some(HttpFault::SessionGone) => Failure { code: SESSION_GONE, ..failure },
-            Some(HttpFault::NoToken(why)) => {
-                Failure { code: why.code, fix: Some(why.fix.clone()), ..failure }
+            Some(HttpFault::Token(error)) => {
+                Failure { code: error.code, fix: Some(error.fix.clone()), ..failure }
             }
             _ => failure,
         }
@@ -206,7 +209,7 @@ impl From<&LinkFault> for Failure {
 
 impl From<&CallError> for Failure {
     fn from(error: &CallError) -> Self {
-        let told = match error {
+        let base = match error {
             CallError::Closed(reason) | CallError::Unsent(reason) => Failure::from(reason),
             CallError::Failed(fault) => Failure::from(fault),
             CallError::Timeout { .. } => Failure::new(FailureKind::Timeout, ""),
@@ -217,6 +220,6 @@ impl From<&CallError> for Failure {
             | CallError::Unanswered { .. }
             | CallError::TooManyRounds(_) => Failure::new(FailureKind::Protocol, ""),
         };
-        Failure { message: chain(error), ..told }
+        Failure { message: chain(error), ..base }
     }
 }

@@ -1,4 +1,4 @@
-//! One server's connection as others see it: tell it what is wanted, and see where it stands.
+//! Handle to one server's connection: commands, sessions and snapshots.
 
 use std::sync::Arc;
 
@@ -9,282 +9,289 @@ use toolcrib_config::Problem;
 use toolcrib_wire::Notification;
 
 use super::catalog::Catalog;
-use super::changes::Change;
+use super::catalog_diff::CatalogChange;
 use super::failure::{Failure, FailureKind};
-use super::peer::{Odd, Oddity};
-use super::session::{Hold, Session};
-use super::setup::Setup;
-use super::state::{Life, Outlook, State};
-use super::step::{Event, Want};
-use super::task::Task;
-use super::usage::{Usage, Used};
+use super::peer::{Anomaly, AnomalyReport};
+use super::session::{SessionHold, Session};
+use super::setup::ConnSetup;
+use super::state::{ConnLifecycle, ConnAvailability, ServerState};
+use super::step::{ConnEvent, Demand};
+use super::task::ConnTask;
+use super::usage::{SessionUsage, UseGuard};
 use crate::process::StderrTail;
 
-/// Commands that wait for the task; whoever sends more waits.
-const INBOX: usize = 16;
+/// Capacity of the command queue. Senders wait when it is full.
+const COMMAND_CAPACITY: usize = 16;
 
-/// Handle to one connection's task. Clones share the task; when the last one is dropped, it ends at once with all
-/// that it started.
+/// Handle to one connection's task. Clones share the task. When the last clone drops, the task ends at once with
+/// everything it started.
 #[derive(Clone, Debug)]
 pub struct Conn {
-    setup: Arc<Setup>,
-    inbox: mpsc::Sender<Command>,
-    view: watch::Receiver<View>,
-    usage: Arc<Usage>,
+    setup: Arc<ConnSetup>,
+    inbox: mpsc::Sender<ConnCommand>,
+    view: watch::Receiver<ConnView>,
+    usage: Arc<SessionUsage>,
     _task: Arc<JoinSet<()>>,
 }
 
-/// Where a connection stands.
+/// Snapshot of a connection.
 #[derive(Clone, Debug)]
-pub struct View {
-    pub life: Life,
-    /// The moments of the life are counted from here.
-    pub began: Instant,
-    /// While it is up.
+pub struct ConnView {
+    /// State of the connection.
+    pub lifecycle: ConnLifecycle,
+    /// Origin of all [`MonotonicTime`](super::MonotonicTime) values of the lifecycle.
+    pub started_at: Instant,
+    /// The open session, if there is one.
     pub session: Option<Session>,
-    /// What the server offers, or last offered.
+    /// Lists of the server, or its last known lists.
     pub catalog: Option<Arc<Catalog>>,
-    /// What it lists since a dialog has the connection for itself, where that has changed: it is that dialog's alone.
-    pub own: Option<Arc<Catalog>>,
-    /// Since when its session is open, where the lists have not been read again since.
-    pub fresh: Option<Instant>,
-    /// What the newest session's server wrote to its stderr, where that is seen; also of a failed start.
+    /// Lists that changed while one dialog has the connection for itself. They belong to that dialog only.
+    pub dialog_catalog: Option<Arc<Catalog>>,
+    /// Opening time of the session, until its lists are read again.
+    pub unrefreshed_since: Option<Instant>,
+    /// Stderr of the newest session, if it is captured. A failed start has one too.
     pub stderr: Option<StderrTail>,
 }
 
-/// What happens to a connection. Whoever is told must not block.
-pub trait Listener: Send + Sync {
-    fn hear(&self, news: News);
+/// Receiver of connection updates. Implementations must not block.
+pub trait ConnListener: Send + Sync {
+    fn on_update(&self, update: ConnUpdate);
 }
 
-/// Something that others may want to know.
+/// A change of a connection.
 #[derive(Debug)]
-pub enum News {
-    /// State, attempts or the last error changed.
-    State(View),
-    /// The lists were read; what differs from before.
-    Listed {
+pub enum ConnUpdate {
+    /// State, attempts or last error changed.
+    StateChanged(ConnView),
+    /// The lists were read, with the differences to the previous ones.
+    CatalogRead {
         catalog: Arc<Catalog>,
-        changes: Vec<Change>,
-        /// Whether it is only for the dialog that has the connection for itself.
-        is_own: bool,
-        /// What the server said of it, where it did.
+        changes: Vec<CatalogChange>,
+        /// True if only the dialog that has the connection for itself sees them.
+        is_dialog_only: bool,
+        /// Notifications of the server that announced the change.
         announced: Vec<Notification>,
     },
-    /// The server's lists differ from those that are used, which stay until somebody refreshes them.
-    Differs {
-        changes: Vec<Change>,
+    /// The server's lists differ from the known ones, which stay in use until a refresh.
+    CatalogDiffers {
+        changes: Vec<CatalogChange>,
     },
     /// Any other notification of the server.
-    Told {
+    Notification {
         notification: Notification,
-        /// Whether a call has heard it already.
+        /// True if a call has received it already.
         in_call: bool,
     },
-    Odd(Odd),
+    Anomaly(Anomaly),
 }
 
-/// The right to use a session: while it lives the session is not idle, and a retiring one waits for it.
+/// Right to use a session. It keeps the session from going idle, and a retiring session waits for it.
 #[derive(Debug)]
-pub struct Ticket {
+pub struct SessionPermit {
+    /// The open session.
     pub session: Session,
-    _hold: Hold,
-    _used: Used,
+    _hold: SessionHold,
+    _use_guard: UseGuard,
 }
 
-/// What the task is told.
-pub(super) struct Command {
-    pub(super) event: Event,
-    /// Dropped when the event has had its effect.
+/// Command to the task.
+pub(super) struct ConnCommand {
+    pub(super) event: ConnEvent,
+    /// Dropped when the event has been applied.
     pub(super) done: oneshot::Sender<()>,
 }
 
 impl Conn {
-    pub fn start(setup: Setup, listener: Arc<dyn Listener>) -> Conn {
+    /// Starts the connection's task. It connects when the policy or a demand requires it.
+    pub fn start(setup: ConnSetup, listener: Arc<dyn ConnListener>) -> Conn {
         let setup = Arc::new(setup);
-        let (inbox, commands) = mpsc::channel(INBOX);
-        let began = Instant::now();
-        let first = View {
-            life: Life::new(setup.spec.policy.enabled),
-            began,
+        let (inbox, commands) = mpsc::channel(COMMAND_CAPACITY);
+        let started_at = Instant::now();
+        let first = ConnView {
+            lifecycle: ConnLifecycle::new(setup.spec.policy.enabled),
+            started_at,
             session: None,
             catalog: None,
-            own: None,
-            fresh: None,
+            dialog_catalog: None,
+            unrefreshed_since: None,
             stderr: None,
         };
-        let (publish, view) = watch::channel(first);
-        let usage = Arc::new(Usage::new(began));
-        let task = Task::new(Arc::clone(&setup), commands, publish, Arc::clone(&usage), listener);
+        let (state_sender, view) = watch::channel(first);
+        let usage = Arc::new(SessionUsage::new(started_at));
+        let task = ConnTask::new(Arc::clone(&setup), commands, state_sender, Arc::clone(&usage), listener);
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run());
         Conn { setup, inbox, view, usage, _task: Arc::new(tasks) }
     }
 
-    /// Tells the task and waits until it has taken it in, not until it has had all its consequences.
-    pub async fn tell(&self, event: Event) {
-        let (done, taken) = oneshot::channel();
-        if self.inbox.send(Command { event, done }).await.is_ok() {
-            // The sender is dropped, never used: the error is the news.
-            let _ = taken.await;
+    /// Sends an event and waits until the task has applied it. Effects may still be running.
+    pub async fn send_event(&self, event: ConnEvent) {
+        let (done, applied) = oneshot::channel();
+        if self.inbox.send(ConnCommand { event, done }).await.is_ok() {
+            // The task drops the sender without a value, so the error is the signal.
+            let _ = applied.await;
         }
     }
 
-    /// Connects because somebody says so, however often it failed before. Twice is an error.
+    /// Connects on explicit request, regardless of earlier failures. Fails if the server is already connected.
     pub async fn connect(&self) -> Result<(), Failure> {
-        if self.view.borrow().life.outlook() == Outlook::Up {
+        if self.view.borrow().lifecycle.availability() == ConnAvailability::Up {
             return Err(Failure::new(FailureKind::Config, "already connected"));
         }
-        self.tell(Event::Connect).await;
-        self.first_try(Want::Call).await.map(drop)
+        self.send_event(ConnEvent::Connect).await;
+        self.acquire_without_retry(Demand::Call).await.map(drop)
     }
 
-    /// A session to call on: connects where policy says so, and waits for as long as one is coming.
-    pub async fn ready(&self, want: Want) -> Result<Ticket, Failure> {
-        self.wait_for(want, |life| life.outlook()).await
+    /// Returns a session for calls. Connects if the policy allows it and waits while a session is being opened.
+    pub async fn acquire_session(&self, demand: Demand) -> Result<SessionPermit, Failure> {
+        self.wait_for(demand, |lifecycle| lifecycle.availability()).await
     }
 
-    /// The same, if there is one now.
-    pub fn ready_now(&self) -> Option<Ticket> {
-        let used = Used::new(&self.usage);
-        let (session, hold) = up(&self.view.borrow()).flatten()?;
-        Some(Ticket { session, _hold: hold, _used: used })
+    /// Returns a session if one is open now.
+    pub fn try_acquire_session(&self) -> Option<SessionPermit> {
+        let use_guard = UseGuard::new(&self.usage);
+        let (session, hold) = held_session(&self.view.borrow()).flatten()?;
+        Some(SessionPermit { session, _hold: hold, _use_guard: use_guard })
     }
 
-    /// The same, but a first failure is taken for the answer, whatever policy does about it.
-    pub async fn first_try(&self, want: Want) -> Result<Ticket, Failure> {
-        let impatient = |life: &Life| match life.state() {
-            State::Backoff => Outlook::Down,
-            _ => life.outlook(),
+    /// Like [`acquire_session`](Self::acquire_session), but returns the first failure instead of waiting for retries.
+    pub async fn acquire_without_retry(&self, demand: Demand) -> Result<SessionPermit, Failure> {
+        let first_attempt_availability = |lifecycle: &ConnLifecycle| match lifecycle.state() {
+            ServerState::Backoff => ConnAvailability::Down,
+            _ => lifecycle.availability(),
         };
-        self.wait_for(want, impatient).await
+        self.wait_for(demand, first_attempt_availability).await
     }
 
-    /// Waits for the end of the attempt with `Content-Length` that follows a silent start; the session, if it is up.
-    pub(crate) async fn content_length_tried(&self) -> Option<Ticket> {
+    /// Waits for the `Content-Length` attempt that follows a silent start. Returns the session if the attempt
+    /// succeeded.
+    pub(crate) async fn content_length_attempt(&self) -> Option<SessionPermit> {
         let mut view = self.view.clone();
-        // An error means that the task has gone, and the attempt with it.
-        let _ = view.wait_for(|view| !view.life.is_trying_content_length()).await;
-        self.ready_now()
+        // An error means that the task has ended, and the attempt with it.
+        let _ = view.wait_for(|view| !view.lifecycle.is_trying_content_length()).await;
+        self.try_acquire_session()
     }
 
     async fn wait_for(
         &self,
-        want: Want,
-        outlook: impl Fn(&Life) -> Outlook,
-    ) -> Result<Ticket, Failure> {
-        let used = Used::new(&self.usage);
-        let was_up = self.view.borrow().life.outlook() == Outlook::Up;
-        if want == Want::List || !was_up {
-            self.tell(Event::Wanted(want)).await;
+        demand: Demand,
+        availability: impl Fn(&ConnLifecycle) -> ConnAvailability,
+    ) -> Result<SessionPermit, Failure> {
+        let use_guard = UseGuard::new(&self.usage);
+        let was_up = self.view.borrow().lifecycle.availability() == ConnAvailability::Up;
+        if demand == Demand::List || !was_up {
+            self.send_event(ConnEvent::Demanded(demand)).await;
         }
-        // A session that was up and is lost meanwhile is wanted again, once.
-        let mut may_want_again = was_up;
+        // A session that is lost meanwhile is requested once more.
+        let mut may_demand_again = was_up;
         let mut view = self.view.clone();
         loop {
-            let (held, outlook) = {
-                let seen = view.borrow_and_update();
-                (up(&seen).flatten(), outlook(&seen.life))
+            let (session, availability) = {
+                let current = view.borrow_and_update();
+                (held_session(&current).flatten(), availability(&current.lifecycle))
             };
-            match (held, outlook) {
-                (Some((session, hold)), Outlook::Up) => {
-                    return Ok(Ticket { session, _hold: hold, _used: used });
+            match (session, availability) {
+                (Some((session, hold)), ConnAvailability::Up) => {
+                    return Ok(SessionPermit { session, _hold: hold, _use_guard: use_guard });
                 }
-                (_, Outlook::Down) if std::mem::take(&mut may_want_again) => {
-                    self.tell(Event::Wanted(want)).await;
+                (_, ConnAvailability::Down) if std::mem::take(&mut may_demand_again) => {
+                    self.send_event(ConnEvent::Demanded(demand)).await;
                     continue;
                 }
-                (_, Outlook::Down) => return Err(self.why_down(&view.borrow().life)),
+                (_, ConnAvailability::Down) => return Err(self.down_failure(&view.borrow().lifecycle)),
                 _ => {}
             }
             if view.changed().await.is_err() {
-                return Err(self.why_down(&view.borrow().life));
+                return Err(self.down_failure(&view.borrow().lifecycle));
             }
         }
     }
 
-    /// Tells the task without waiting; false if it has too much to do to be told.
-    pub fn nudge(&self, event: Event) -> bool {
-        self.inbox.try_send(Command { event, done: oneshot::channel().0 }).is_ok()
+    /// Sends an event without waiting. Returns false if the command queue is full.
+    pub fn try_send_event(&self, event: ConnEvent) -> bool {
+        self.inbox.try_send(ConnCommand { event, done: oneshot::channel().0 }).is_ok()
     }
 
-    pub fn state(&self) -> State {
-        self.view.borrow().life.state()
+    /// Current state.
+    pub fn state(&self) -> ServerState {
+        self.view.borrow().lifecycle.state()
     }
 
-    pub fn view(&self) -> View {
+    /// Current snapshot.
+    pub fn view(&self) -> ConnView {
         self.view.borrow().clone()
     }
 
-    /// Sees every change of the view.
-    pub fn watch(&self) -> watch::Receiver<View> {
+    /// Watches every change of the view.
+    pub fn watch(&self) -> watch::Receiver<ConnView> {
         self.view.clone()
     }
 
-    pub fn setup(&self) -> &Setup {
+    /// Setup of the connection.
+    pub fn setup(&self) -> &ConnSetup {
         &self.setup
     }
 
-    /// What is listed in its session, for whoever has that; and since when the session is open, where that was listed
-    /// first of all.
-    pub fn listed(&self) -> Option<(Arc<Catalog>, Option<Instant>)> {
+    /// Returns the lists of the current session, and its opening time if they have not been read again since.
+    pub fn current_catalog(&self) -> Option<(Arc<Catalog>, Option<Instant>)> {
         let view = self.view.borrow();
-        let listed = view.own.clone().or_else(|| view.catalog.clone())?;
-        Some((listed, view.fresh))
+        let listed = view.dialog_catalog.clone().or_else(|| view.catalog.clone())?;
+        Some((listed, view.unrefreshed_since))
     }
 
-    /// Lends it to one dialog alone, or takes it back; whether it was lent before. What changes in its lists while it is
-    /// lent is the dialog's.
-    pub fn lend(&self, lent: bool) -> bool {
-        self.usage.lend(lent)
+    /// Sets whether one dialog has the connection for itself. Returns the previous value. List changes meanwhile
+    /// belong to that dialog.
+    pub fn set_lent(&self, lent: bool) -> bool {
+        self.usage.set_lent(lent)
     }
 
+    /// Returns whether one dialog has the connection for itself.
     pub fn is_lent(&self) -> bool {
         self.usage.is_lent()
     }
 
-    /// How many use it or wait for it.
+    /// Number of callers that use a session or wait for one.
     pub fn in_use(&self) -> u32 {
         self.usage.count()
     }
 
-    /// Waits for the end of a connection that was told to retire.
-    pub async fn ended(&self) {
+    /// Waits until a retired connection has ended.
+    pub async fn wait_until_ended(&self) {
         let mut view = self.view.clone();
-        // An error means that the task has gone, which is the end as well.
-        let _ = view.wait_for(|view| view.life.is_over()).await;
+        // An error means that the task has ended as well.
+        let _ = view.wait_for(|view| view.lifecycle.is_over()).await;
         self.inbox.closed().await;
     }
 
-    fn why_down(&self, life: &Life) -> Failure {
-        let failed = matches!(life.state(), State::Failed | State::Backoff);
-        match life.last_error().filter(|_| failed) {
+    fn down_failure(&self, lifecycle: &ConnLifecycle) -> Failure {
+        let failed = matches!(lifecycle.state(), ServerState::Failed | ServerState::Backoff);
+        match lifecycle.last_error().filter(|_| failed) {
             Some((_, failure)) => failure.clone(),
             None => {
-                let text = format!("Server not connected: it is {}", life.state().as_str());
+                let text = format!("Server not connected: it is {}", lifecycle.state().as_str());
                 Failure::new(FailureKind::Connection, text)
             }
         }
     }
 }
 
-/// Of a view that is up, its session, held. The view is borrowed meanwhile, and whoever ends an unused session takes it
-/// out of the view before it looks for holders: what is still there waits for this one. A session whose link has just
-/// ended is none: its end is about to be known here, too.
-fn up(view: &View) -> Option<Option<(Session, Hold)>> {
+/// Returns the session of a view with [`ConnAvailability::Up`], with a hold on it. The view stays borrowed meanwhile. The
+/// task removes an unused session from the view before it checks for holds, so a session that is still in the view
+/// waits for this hold. A session whose link just ended is skipped, because the task is about to see its end.
+fn held_session(view: &ConnView) -> Option<Option<(Session, SessionHold)>> {
     let session = view.session.as_ref().filter(|session| !session.is_over());
-    let held = || session.map(|session| (session.clone(), session.hold()));
-    (view.life.outlook() == Outlook::Up).then(held)
+    let session = || session.map(|session| (session.clone(), session.hold()));
+    (view.lifecycle.availability() == ConnAvailability::Up).then(session)
 }
 
-impl View {
-    /// What the server did that it should not, by kind.
-    pub fn oddities(&self) -> Vec<Oddity> {
-        self.session.as_ref().map(|session| session.peer().oddities()).unwrap_or_default()
+impl ConnView {
+    /// Protocol violations of the server, by kind.
+    pub fn anomalies(&self) -> Vec<AnomalyReport> {
+        self.session.as_ref().map(|session| session.peer().anomalies()).unwrap_or_default()
     }
 
-    /// What is wrong with the way to the server although it works.
+    /// Problems of the link that do not prevent its use.
     pub fn link_problems(&self) -> &[Problem] {
-        self.session.as_ref().map_or(&[], |session| &session.peer().facts().problems)
+        self.session.as_ref().map_or(&[], |session| &session.peer().link_info().problems)
     }
 }

@@ -1,53 +1,53 @@
-//! Tokens that are masked in what the server says from the moment in which they are used.
+//! Token provider that masks each token in server output from its first use.
 
 use std::sync::Arc;
 
 use reqwest::header::HeaderMap;
-use toolcrib_config::Hidden;
+use toolcrib_config::SecretString;
 use url::Url;
 
 use crate::signals::SecretMask;
-use crate::transport::{Coming, Denial, HttpFault, NoToken, Tokens};
+use crate::transport::{BoxFuture, Denial, HttpFault, TokenError, TokenProvider};
 
-/// Tells the mask of each token that is obtained.
+/// Adds each fetched token to the secret mask.
 #[derive(Debug)]
 pub(super) struct MaskedTokens {
-    pub(super) tokens: Arc<dyn Tokens>,
+    pub(super) tokens: Arc<dyn TokenProvider>,
     pub(super) mask: SecretMask,
 }
 
 impl MaskedTokens {
-    fn learn(&self, token: Option<Hidden>) -> Option<Hidden> {
-        token.iter().for_each(|token| self.mask.learn(token));
+    fn mask_token(&self, token: Option<SecretString>) -> Option<SecretString> {
+        token.iter().for_each(|token| self.mask.add_secret(token));
         token
     }
 }
 
-impl Tokens for MaskedTokens {
-    /// Every token that is at hand was obtained in one of the two other ways.
-    fn at_hand(&self) -> Option<Option<Hidden>> {
-        self.tokens.at_hand()
+impl TokenProvider for MaskedTokens {
+    /// Cached tokens came from one of the other two methods, so the mask already has them.
+    fn cached_token(&self) -> Option<Option<SecretString>> {
+        self.tokens.cached_token()
     }
 
-    fn token(&self) -> Coming<'_, Result<Option<Hidden>, NoToken>> {
-        Box::pin(async { self.tokens.token().await.map(|token| self.learn(token)) })
+    fn fetch_token(&self) -> BoxFuture<'_, Result<Option<SecretString>, TokenError>> {
+        Box::pin(async { self.tokens.fetch_token().await.map(|token| self.mask_token(token)) })
     }
 
-    fn instead<'a>(
+    fn replacement_token<'a>(
         &'a self,
-        used: Option<&'a Hidden>,
+        used: Option<&'a SecretString>,
         denial: &'a Denial,
-    ) -> Coming<'a, Result<Option<Hidden>, NoToken>> {
+    ) -> BoxFuture<'a, Result<Option<SecretString>, TokenError>> {
         Box::pin(
-            async move { self.tokens.instead(used, denial).await.map(|token| self.learn(token)) },
+            async move { self.tokens.replacement_token(used, denial).await.map(|token| self.mask_token(token)) },
         )
     }
 
-    fn put(&self, headers: &mut HeaderMap, token: &Hidden) -> Result<(), HttpFault> {
-        self.tokens.put(headers, token)
+    fn insert_header(&self, headers: &mut HeaderMap, token: &SecretString) -> Result<(), HttpFault> {
+        self.tokens.insert_header(headers, token)
     }
 
-    fn address(&self) -> Option<Url> {
-        self.tokens.address()
+    fn current_url(&self) -> Option<Url> {
+        self.tokens.current_url()
     }
 }

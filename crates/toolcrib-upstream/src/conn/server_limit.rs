@@ -1,43 +1,44 @@
-//! The most servers that a host is connected to at a time: `host.max_servers`.
+//! Limit of concurrently connected servers: `host.max_servers`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::failure::{Failure, FailureKind};
 
-/// The code of a connect that was refused because the limit was reached.
+/// Problem code of a connect over the limit.
 pub const MAX_SERVERS: &str = "host.max_servers";
 
 /// Counts connected servers. Clones share the count. Several connections to one server count once.
 #[derive(Clone, Debug, Default)]
-pub struct ServerLimit(Arc<Mutex<Connected>>);
+pub struct ServerLimit(Arc<Mutex<ConnectedServers>>);
 
 #[derive(Debug, Default)]
-struct Connected {
-    /// 0 means any number.
+struct ConnectedServers {
+    /// 0 means unlimited.
     max: u32,
-    /// Connections by the server's key.
+    /// Connection count by server key.
     servers: HashMap<Arc<str>, usize>,
 }
 
-/// A server's right to be connected, given back on drop.
+/// A connected server's slot. Dropping it frees the slot.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(super) struct ServerPermit {
     limit: ServerLimit,
     server: Arc<str>,
 }
 
 impl ServerLimit {
-    /// Servers that are connected stay so, also when there are more of them than the new limit.
+    /// Changes the limit. Connected servers stay connected, even if they exceed it.
     pub fn set_max(&self, max: u32) {
         self.connected().max = max;
     }
 
+    /// Current limit. 0 means unlimited.
     pub fn max(&self) -> u32 {
         self.connected().max
     }
 
-    /// How many more servers may connect.
+    /// Number of servers that can still connect.
     pub fn room(&self) -> usize {
         let connected = self.connected();
         match connected.max {
@@ -46,7 +47,7 @@ impl ServerLimit {
         }
     }
 
-    pub(super) fn acquire(&self, server: &str) -> Result<Permit, Failure> {
+    pub(super) fn acquire(&self, server: &str) -> Result<ServerPermit, Failure> {
         let mut connected = self.connected();
         let max = connected.max;
         let is_full = max > 0 && connected.servers.len() >= max as usize;
@@ -60,15 +61,15 @@ impl ServerLimit {
         let server: Arc<str> = server.into();
         *connected.servers.entry(Arc::clone(&server)).or_default() += 1;
         drop(connected);
-        Ok(Permit { limit: self.clone(), server })
+        Ok(ServerPermit { limit: self.clone(), server })
     }
 
-    fn connected(&self) -> MutexGuard<'_, Connected> {
+    fn connected(&self) -> MutexGuard<'_, ConnectedServers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Permit {
+impl Drop for ServerPermit {
     fn drop(&mut self) {
         let mut connected = self.limit.connected();
         if let Some(count) = connected.servers.get_mut(&self.server) {

@@ -1,4 +1,4 @@
-//! One session with a server: the conversation, and what each era asks of every request in it.
+//! One session with a server: calls, limits and the request metadata of each era.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,58 +9,58 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::meta::RequestMeta;
-use toolcrib_wire::param_header::{ParamHeader, param_headers, write_params};
+use toolcrib_wire::param_header::{ParamHeader, param_headers, param_header_values};
 use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::{ClientCapabilities, LogLevel};
-use toolcrib_wire::{Body, Channel, Era, ObjectWriter, Raw, method};
+use toolcrib_wire::{Body, Channel, Era, ObjectWriter, RawJson, method};
 
 use super::catalog::Catalog;
-use super::era::Agreed;
-use super::peer::{CallError, CallOptions, Limit, Patience, Peer};
-use super::rounds;
-use super::setup::{Caller, Setup};
+use super::era_probe::AgreedProtocol;
+use super::peer::{CallError, CallOptions, TimeoutKind, CallTimeouts, Peer};
+use super::input_rounds;
+use super::setup::{SessionClient, ConnSetup};
 use toolcrib_config::model::policy;
 
-/// A live session. Clones share it.
+/// An open session. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Session(Arc<Inner>);
+pub struct Session(Arc<SessionInner>);
 
 #[derive(Debug)]
-struct Inner {
-    setup: Arc<Setup>,
+struct SessionInner {
+    setup: Arc<ConnSetup>,
     peer: Peer,
-    agreed: Agreed,
-    /// What the configuration adds to every caller's capabilities.
+    agreed: AgreedProtocol,
+    /// Declared client capabilities, including those from the configuration.
     capabilities: ClientCapabilities,
-    /// Arguments of tools that travel in headers too.
+    /// Tool arguments that are also sent as headers.
     headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
-    /// Tool calls at a time, where there is a limit.
+    /// Limit of concurrent tool calls, if there is one.
     permits: Option<Semaphore>,
-    /// How many may still call on it.
+    /// Number of holds.
     holders: AtomicU32,
-    /// Told when it is nobody.
-    freed: Notify,
-    /// What the server was last asked for, where the era has a request for that.
+    /// Notified when the last hold drops.
+    released: Notify,
+    /// Last requested log level, in the legacy era.
     log_level: Mutex<Option<LogLevel>>,
 }
 
-/// While it lives, somebody may call on the session.
+/// Keeps the session open for calls until dropped.
 #[derive(Debug)]
-pub(super) struct Hold(Session);
+pub(super) struct SessionHold(Session);
 
 impl Session {
     pub(super) fn new(
-        setup: Arc<Setup>,
+        setup: Arc<ConnSetup>,
         peer: Peer,
-        agreed: Agreed,
+        agreed: AgreedProtocol,
         capabilities: ClientCapabilities,
     ) -> Self {
-        let most = setup.spec.policy.session.max_in_flight;
-        let permits = (most > 0).then(|| Semaphore::new(most as usize));
-        peer.speak(agreed.version.clone());
+        let max_in_flight = setup.spec.policy.session.max_in_flight;
+        let permits = (max_in_flight > 0).then(|| Semaphore::new(max_in_flight as usize));
+        peer.set_version(agreed.version.clone());
         let headers = Mutex::default();
         let log_level = Mutex::default();
-        Session(Arc::new(Inner {
+        Session(Arc::new(SessionInner {
             setup,
             peer,
             agreed,
@@ -68,85 +68,85 @@ impl Session {
             headers,
             permits,
             holders: AtomicU32::new(0),
-            freed: Notify::new(),
+            released: Notify::new(),
             log_level,
         }))
     }
 
-    pub(super) fn hold(&self) -> Hold {
+    pub(super) fn hold(&self) -> SessionHold {
         self.0.holders.fetch_add(1, Ordering::SeqCst);
-        Hold(self.clone())
+        SessionHold(self.clone())
     }
 
-    /// Waits until nobody holds it, at most so long. Without a limit the deadlines of the holders' calls bound it.
-    pub(super) async fn let_go(&self, limit: Option<Duration>) {
-        let free = async {
+    /// Waits until all holds are dropped, at most for `limit`. Without a limit the call deadlines bound the wait.
+    pub(super) async fn wait_until_released(&self, limit: Option<Duration>) {
+        let all_released = async {
             loop {
-                let freed = self.0.freed.notified();
+                let released = self.0.released.notified();
                 if self.0.holders.load(Ordering::SeqCst) == 0 {
                     return;
                 }
-                freed.await;
+                released.await;
             }
         };
         match limit {
-            // Only the time can run out.
-            Some(limit) => drop(timeout(limit, free).await),
-            None => free.await,
+            // The only error is the timeout.
+            Some(limit) => drop(timeout(limit, all_released).await),
+            None => all_released.await,
         }
     }
 
-    /// Makes a request and waits for its answer. Dropping the future cancels it at the server. What the server
-    /// asks for meanwhile is answered by the session's caller, or by the one who is given.
+    /// Sends a request and waits for its response. Dropping the future cancels it at the server. `client` answers
+    /// input requests; by default the session's own client does.
     pub async fn call(
         &self,
         method: &str,
-        params: Raw,
+        params: RawJson,
         mut options: CallOptions,
-        caller: Option<&Caller>,
+        client: Option<&SessionClient>,
     ) -> Result<Body, CallError> {
         if self.0.agreed.era == Era::Legacy {
-            return self.round(method, params, options, None).await;
+            return self.call_single_round(method, params, options, None).await;
         }
-        let (_permit, patience) = self.permit(method, options.patience).await?;
-        options.patience = patience;
-        // Larger than a call of the other era, which would have to be as large.
-        Box::pin(rounds::call(self, method, params, options, caller)).await
+        let (_permit, timeouts) = self.acquire_call_permit(method, options.timeouts).await?;
+        options.timeouts = timeouts;
+        // Boxed, so that the legacy future stays small.
+        Box::pin(input_rounds::call_with_input(self, method, params, options, client)).await
     }
 
-    /// One request whose questions, if there are any, are its answer: in the modern era, which wants to know what can be
-    /// asked, and which log messages are wanted.
-    pub async fn round(
+    /// Sends a single request. In the modern era the result may be an input request, and `client` supplies the
+    /// capabilities and the log level.
+    pub async fn call_single_round(
         &self,
         method: &str,
-        mut params: Raw,
+        mut params: RawJson,
         mut options: CallOptions,
-        asker: Option<(&ClientCapabilities, Option<LogLevel>)>,
+        client: Option<(&ClientCapabilities, Option<LogLevel>)>,
     ) -> Result<Body, CallError> {
-        let (_permit, patience) = self.permit(method, options.patience).await?;
-        options.patience = patience;
-        if let Some((capabilities, log_level)) = asker {
+        let (_permit, timeouts) = self.acquire_call_permit(method, options.timeouts).await?;
+        options.timeouts = timeouts;
+        if let Some((capabilities, log_level)) = client {
             let meta = RequestMeta { log_level, ..self.meta(Some(capabilities)) };
-            self.dress(&meta, method, &mut params, &mut options);
+            self.add_request_meta(&meta, method, &mut params, &mut options);
         }
         self.0.peer.call(method, params, options).await
     }
 
-    /// One request as the modern era wants it.
-    pub(super) async fn ask(
+    /// Sends one request with modern metadata.
+    pub(super) async fn send_modern_request(
         &self,
         method: &str,
-        mut params: Raw,
+        mut params: RawJson,
         mut options: CallOptions,
-        caller: Option<&Caller>,
+        client: Option<&SessionClient>,
     ) -> Result<Body, CallError> {
-        let meta = self.meta(caller.map(|caller| &caller.capabilities));
-        self.dress(&meta, method, &mut params, &mut options);
+        let meta = self.meta(client.map(|client| &client.capabilities));
+        self.add_request_meta(&meta, method, &mut params, &mut options);
         self.0.peer.call(method, params, options).await
     }
 
-    /// Adds to a request what the modern era wants to know of whoever asks.
-    fn dress(&self, meta: &RequestMeta, method: &str, params: &mut Raw, options: &mut CallOptions) {
+    /// Adds the modern `_meta` members and headers to a request.
+    fn add_request_meta(&self, meta: &RequestMeta, method: &str, params: &mut RawJson, options: &mut CallOptions) {
         let given = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
         let members = meta.members();
         let members = members.into_iter().map(|(key, value)| (key, Some(value)));
@@ -155,58 +155,58 @@ impl Session {
         options.headers.extend(self.param_headers(method, params));
     }
 
-    /// A sign of life.
-    pub(super) async fn ping(&self, patience: Duration) -> Result<Body, CallError> {
+    /// Sends a ping, or `server/discover` in the modern era.
+    pub(super) async fn ping(&self, timeouts: Duration) -> Result<Body, CallError> {
         let method = match self.0.agreed.era {
             Era::Legacy => method::PING,
             Era::Modern => method::DISCOVER,
         };
-        let patience = Patience { request: Some(patience), max: None };
-        let options = CallOptions { patience, ..CallOptions::default() };
+        let timeouts = CallTimeouts { request: Some(timeouts), max: None };
+        let options = CallOptions { timeouts, ..CallOptions::default() };
         self.call(method, ObjectWriter::new().finish(), options, None).await
     }
 
-    /// Whether changes of the lists are told only to who asks for them.
-    pub(super) fn must_subscribe(&self) -> bool {
+    /// Returns whether list changes need a subscription.
+    pub(super) fn needs_list_subscription(&self) -> bool {
         self.wanted_changes().is_some()
     }
 
-    /// Listens for changes of the lists, where the era has to be asked for them. `begun` is told when the server
-    /// has agreed. Ends when the server ends it.
-    pub(super) async fn listen(&self, begun: &mpsc::Sender<()>) -> Result<(), CallError> {
+    /// Subscribes to list changes until the server ends the subscription. `acknowledged` is signalled when the server
+    /// agrees.
+    pub(super) async fn subscribe_lists(&self, acknowledged: &mpsc::Sender<()>) -> Result<(), CallError> {
         let Some(filter) = self.wanted_changes() else {
             return std::future::pending().await;
         };
         let params = filter.listen_params(&self.meta(None));
-        let options = CallOptions { acknowledged: Some(begun.clone()), ..CallOptions::default() };
+        let options = CallOptions { acknowledged: Some(acknowledged.clone()), ..CallOptions::default() };
         self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, options).await?;
         Ok(())
     }
 
-    /// Listens for changes of one resource, in the era that has to be asked for them that way. Ends when the server
-    /// ends it; dropping the future ends it as well.
-    pub async fn listen_to(&self, uri: &str) -> Result<(), CallError> {
+    /// Subscribes to changes of one resource in the modern era, until the server ends the subscription or the future
+    /// drops.
+    pub async fn subscribe_resource(&self, uri: &str) -> Result<(), CallError> {
         let filter = SubscriptionFilter { uris: vec![uri.to_owned()], ..Default::default() };
         let params = filter.listen_params(&self.meta(None));
         self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, CallOptions::default()).await?;
         Ok(())
     }
 
-    /// Whether its link has ended.
+    /// Returns whether the link is closed.
     pub(super) fn is_over(&self) -> bool {
         self.0.peer.is_over()
     }
 
-    /// Asks for the log messages that the configuration wants.
-    pub(super) async fn set_log_level(&self) {
+    /// Requests the configured log level.
+    pub(super) async fn apply_configured_log_level(&self) {
         if let Some(level) = log_level(self.0.setup.spec.policy.client.logging) {
-            self.log_from(level).await;
+            self.set_log_level(level).await;
         }
     }
 
-    /// Asks for log messages of this level and above, where the era has a request for that, the server has
-    /// messages, and it was not asked for the same before.
-    pub async fn log_from(&self, level: LogLevel) {
+    /// Requests log messages of this level and above, in the legacy era, if the server supports logging and the level
+    /// changed.
+    pub async fn set_log_level(&self, level: LogLevel) {
         if self.0.agreed.era == Era::Modern || !self.0.agreed.capabilities.logging() {
             return;
         }
@@ -216,31 +216,33 @@ impl Session {
             return;
         }
         let params = ObjectWriter::new().string("level", level.as_str()).finish();
-        let patience = Patience { request: Some(Duration::from_secs(30)), max: None };
-        let options = CallOptions { patience, ..CallOptions::default() };
+        let timeouts = CallTimeouts { request: Some(Duration::from_secs(30)), max: None };
+        let options = CallOptions { timeouts, ..CallOptions::default() };
         if let Err(error) = self.0.peer.call(method::SET_LOG_LEVEL, params, options).await {
-            tracing::debug!(server = %self.0.setup.spec.id, %error, "the log level was not set");
+            tracing::debug!(server = %self.0.setup.spec.id, %error, "cannot set the log level");
         }
     }
 
+    /// Peer of the session.
     pub fn peer(&self) -> &Peer {
         &self.0.peer
     }
 
-    pub fn agreed(&self) -> &Agreed {
+    /// Agreed protocol.
+    pub fn agreed(&self) -> &AgreedProtocol {
         &self.0.agreed
     }
 
-    pub(super) fn setup(&self) -> &Arc<Setup> {
+    pub(super) fn setup(&self) -> &Arc<ConnSetup> {
         &self.0.setup
     }
 
     pub(super) fn has_param_headers(&self) -> bool {
-        self.0.agreed.era == Era::Modern && self.0.peer.facts().channel == Channel::Http
+        self.0.agreed.era == Era::Modern && self.0.peer.link_info().channel == Channel::Http
     }
 
-    /// Learns which arguments of which tools travel in headers.
-    pub(super) fn learn(&self, catalog: &Catalog) {
+    /// Updates the tool arguments that are sent as headers.
+    pub(super) fn set_param_headers(&self, catalog: &Catalog) {
         if !self.has_param_headers() {
             return;
         }
@@ -251,15 +253,15 @@ impl Session {
         *self.0.headers.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
     }
 
-    fn param_headers(&self, called: &str, params: &Raw) -> Vec<Header> {
-        if called != method::TOOLS_CALL || !self.has_param_headers() {
+    fn param_headers(&self, method: &str, params: &RawJson) -> Vec<Header> {
+        if method != method::TOOLS_CALL || !self.has_param_headers() {
             return Vec::new();
         }
         let [name, arguments] = params.json().pick(["name", "arguments"]);
         let name = name.and_then(|name| name.as_str());
         let headers = self.0.headers.lock().unwrap_or_else(PoisonError::into_inner);
         match (name.and_then(|name| headers.get(&*name)), arguments) {
-            (Some(known), Some(arguments)) => write_params(known, arguments),
+            (Some(known), Some(arguments)) => param_header_values(known, arguments),
             _ => Vec::new(),
         }
     }
@@ -269,7 +271,7 @@ impl Session {
         let capabilities = capabilities.unwrap_or(&self.0.capabilities);
         RequestMeta {
             version: self.0.agreed.version.clone(),
-            client: Some(setup.world.client.clone()),
+            client: Some(setup.context.client_info.clone()),
             capabilities: capabilities.clone(),
             log_level: log_level(setup.spec.policy.client.logging),
         }
@@ -285,48 +287,48 @@ impl Session {
             uris: Vec::new(),
         };
         let on_list_changed = self.0.setup.settings.on_list_changed;
-        let heeded = on_list_changed != policy::OnListChanged::Ignore;
+        let is_enabled = on_list_changed != policy::OnListChanged::Ignore;
         let any = filter.tools || filter.prompts || filter.resources;
-        (self.0.agreed.era == Era::Modern && heeded && any).then_some(filter)
+        (self.0.agreed.era == Era::Modern && is_enabled && any).then_some(filter)
     }
 
-    /// Waits until the call may be made; the wait counts against its time, of which this is left.
-    async fn permit(
+    /// Waits for a call permit. Returns it with the remaining time, because the wait counts against the timeouts.
+    async fn acquire_call_permit(
         &self,
-        called: &str,
-        patience: Patience,
-    ) -> Result<(Option<SemaphorePermit<'_>>, Patience), CallError> {
-        let Some(permits) = self.0.permits.as_ref().filter(|_| called == method::TOOLS_CALL) else {
-            return Ok((None, patience));
+        method: &str,
+        timeouts: CallTimeouts,
+    ) -> Result<(Option<SemaphorePermit<'_>>, CallTimeouts), CallError> {
+        let Some(permits) = self.0.permits.as_ref().filter(|_| method == method::TOOLS_CALL) else {
+            return Ok((None, timeouts));
         };
-        let (acquire, begun) = (permits.acquire(), Instant::now());
-        // It is never closed.
-        let permit = match first(patience) {
+        let (acquire, started_at) = (permits.acquire(), Instant::now());
+        // The semaphore is never closed.
+        let permit = match nearest_timeout(timeouts) {
             None => acquire.await.ok(),
-            Some((after, limit)) => timeout_at(begun + after, acquire)
+            Some((after, limit)) => timeout_at(started_at + after, acquire)
                 .await
                 .map_err(|_| CallError::Timeout { after, limit })?
                 .ok(),
         };
-        Ok((permit, patience.less(begun.elapsed())))
+        Ok((permit, timeouts.minus_elapsed(started_at.elapsed())))
     }
 }
 
-impl Drop for Hold {
+impl Drop for SessionHold {
     fn drop(&mut self) {
         let inner = &self.0.0;
         if inner.holders.fetch_sub(1, Ordering::SeqCst) == 1 {
-            inner.freed.notify_waiters();
+            inner.released.notify_waiters();
         }
     }
 }
 
-fn first(patience: Patience) -> Option<(Duration, Limit)> {
-    let request = patience.request.map(|time| (time, Limit::Request));
-    let max = patience.max.map(|time| (time, Limit::Max));
+fn nearest_timeout(timeouts: CallTimeouts) -> Option<(Duration, TimeoutKind)> {
+    let request = timeouts.request.map(|time| (time, TimeoutKind::Request));
+    let max = timeouts.max.map(|time| (time, TimeoutKind::Max));
     request.into_iter().chain(max).min_by_key(|(time, _)| *time)
 }
 
-fn log_level(level: policy::LogLevel) -> Option<LogLevel> {
+fn log_level(level: policy::ServerLogLevel) -> Option<LogLevel> {
     LogLevel::read(level.as_str())
 }

@@ -1,4 +1,4 @@
-//! What a server's policy says about the life of its connection.
+//! Connection settings of a server, taken from its policy.
 
 use std::time::Duration;
 
@@ -9,43 +9,46 @@ use toolcrib_config::model::units::Period;
 
 use super::backoff::Backoff;
 
-/// What the life of a connection is decided by.
+/// Settings that drive the connection state machine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct ConnSettings {
+    /// When to connect.
     pub connect: Connect,
-    /// After a first connect that failed: tries besides the first.
-    pub retry: Tries,
-    /// After a session was lost: tries in all.
-    pub reconnect: Tries,
-    /// Whether a call or a list starts a server again that was lost and does not come back by itself.
+    /// Retries after a failed first connect.
+    pub retry: RetrySchedule,
+    /// Attempts after a lost session.
+    pub reconnect: RetrySchedule,
+    /// True if a call or list reconnects a lost server that has no automatic attempts left.
     pub on_demand: bool,
-    /// These are off where they are zero.
+    /// Zero disables this and the following periods.
     pub ping_every: Duration,
     pub stale_after: Duration,
     pub hold_off: Duration,
     pub idle: Duration,
     pub ttl: Duration,
-    /// A session that does not drain is killed after this time. `None`: calls in flight end by their own deadlines.
+    /// Time limit for draining; then the session is killed. `None`: calls in flight end by their own deadlines.
     pub drain_kill: Option<Duration>,
     pub on_list_changed: OnListChanged,
 }
 
-/// How often something is tried again, and after which waits.
+/// Number of attempts and their delays.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tries {
+pub struct RetrySchedule {
+    /// Limit of attempts.
     pub max: u32,
+    /// Delays between attempts.
     pub backoff: Backoff,
 }
 
-impl Settings {
-    /// What a server's policy says; `drain_kill` is the host's, for servers that have none of their own.
-    pub fn of(policy: &Policy, drain_kill: Option<Period>) -> Settings {
+impl ConnSettings {
+    /// Settings of a policy. `drain_kill` is the host's default.
+    pub fn from_policy(policy: &Policy, drain_kill: Option<Period>) -> ConnSettings {
         let lifecycle = &policy.lifecycle;
         let reconnect = &lifecycle.reconnect;
-        Settings {
+        ConnSettings {
             connect: lifecycle.connect,
-            retry: Tries { max: lifecycle.retry.max, backoff: Backoff::from(&lifecycle.retry) },
-            reconnect: Tries {
+            retry: RetrySchedule { max: lifecycle.retry.max, backoff: Backoff::from(&lifecycle.retry) },
+            reconnect: RetrySchedule {
                 max: if reconnect.auto { reconnect.max } else { 0 },
                 backoff: Backoff::from(reconnect),
             },
@@ -53,7 +56,7 @@ impl Settings {
             ping_every: lifecycle.liveness.ping_every.0,
             stale_after: lifecycle.liveness.stale_after.0,
             hold_off: lifecycle.hold_off.0,
-            idle: idle(policy),
+            idle: idle_limit(policy),
             ttl: policy.discovery.ttl.0,
             drain_kill: lifecycle.drain_kill.or(drain_kill).map(|limit| limit.0),
             on_list_changed: policy.discovery.on_list_changed,
@@ -61,9 +64,9 @@ impl Settings {
     }
 }
 
-/// Only leases grow old: a session that all share goes down when it is told to (MIN-31), and one that is
-/// kept for discovery stays.
-fn idle(policy: &Policy) -> Duration {
+/// Only leased sessions go idle. A shared session ends on request only (MIN-31), and one kept for discovery stays
+/// open.
+fn idle_limit(policy: &Policy) -> Duration {
     match (policy.session.scope, policy.session.discovery) {
         (SessionScope::Shared, _) | (_, DiscoverySession::Keep) => Duration::ZERO,
         _ => policy.session.idle.0,

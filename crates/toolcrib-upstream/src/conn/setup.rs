@@ -1,4 +1,4 @@
-//! What a connection is made of: the server's configuration, the host around it, and who answers its questions.
+//! Inputs of a connection: server spec, host context, client side and known traits.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -8,200 +8,206 @@ use std::time::Duration;
 
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::ConfigDelivery;
-use toolcrib_config::model::transport::{Framing, Transport};
-use toolcrib_config::{Hash, Hidden, Reference, ServerSpec};
+use toolcrib_config::model::transport::{FramingMode, Transport};
+use toolcrib_config::{ConfigHash, SecretString, Reference, ServerSpec};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
-use toolcrib_wire::{Era, Limits, ObjectWriter, Raw, base64};
+use toolcrib_wire::{Era, MessageLimits, ObjectWriter, RawJson, base64};
 use url::Url;
 
 use super::catalog::Catalog;
 use super::failure::Failure;
 use super::masked_tokens::MaskedTokens;
-use super::peer::Handler;
+use super::peer::RequestHandler;
 use super::server_limit::ServerLimit;
-use super::settings::Settings;
-use super::standstill::{Standstill, Timed};
-use super::stored::Stored;
-use crate::auth::{Accounts, Protected};
-use crate::process::{Graces, Instance};
-use crate::secrets::{Found, Sources};
+use super::settings::ConnSettings;
+use super::pausable_clock::{PausableClock, ClockPausingTokens};
+use super::stored_credentials::StoredCredentials;
+use crate::auth::{Accounts, ProtectedServer};
+use crate::process::{GracePeriods, Instance};
+use crate::secrets::{ResolvedSecrets, SecretSources};
 use crate::signals::SecretMask;
-use crate::transport::{Credentials, OpenError, Opening, Permissions, Tls, Tokens};
+use crate::transport::{Credentials, OpenError, OpenContext, Permissions, Tls, TokenProvider};
 
-/// Finds what values refer to: variables, inputs, secrets.
-type Find<'a> = dyn Fn(&Reference) -> Option<String> + Send + Sync + 'a;
+/// Resolves references to variables, inputs and secrets.
+type ReferenceResolver<'a> = dyn Fn(&Reference) -> Option<String> + Send + Sync + 'a;
 
-/// What all connections of a host share.
-pub struct World {
+/// Context that all connections of a host share.
+pub struct ConnContext {
     pub instance: Instance,
-    /// The host's environment.
+    /// Environment of the host process.
     pub env: Vec<(String, String)>,
-    /// Where values come from that refer to something.
-    pub sources: Sources,
+    /// Sources of referenced values.
+    pub sources: SecretSources,
     pub tls: Tls,
-    /// Logins at servers that want them.
+    /// OAuth logins at servers.
     pub accounts: Accounts,
-    pub permissions: Permits,
-    pub graces: Graces,
-    pub memory: Memory,
-    /// How many servers may be connected at a time.
-    pub connections: ServerLimit,
-    /// What the host says of itself to servers.
-    pub client: Implementation,
+    pub permissions: SharedPermissions,
+    pub graces: GracePeriods,
+    pub traits: TraitCache,
+    /// Limit of connected servers.
+    pub server_limit: ServerLimit,
+    /// The host's `clientInfo`.
+    pub client_info: Implementation,
 }
 
-/// What servers may do on this machine. It may change: what is started later goes by it.
+/// Permissions of servers on this machine. They can change; later starts use the new ones.
 #[derive(Debug)]
-pub struct Permits(Mutex<Permissions>);
+pub struct SharedPermissions(Mutex<Permissions>);
 
-/// One connection.
+/// Setup of one connection.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct ConnSetup {
     pub spec: Arc<ServerSpec>,
-    pub world: Arc<World>,
-    pub settings: Settings,
-    /// The folder of a process whose configuration names none.
+    pub context: Arc<ConnContext>,
+    pub settings: ConnSettings,
+    /// Default working directory of the process.
     pub cwd: PathBuf,
-    /// What is spoken; the configuration's, or what whoever leases the session speaks.
+    /// Protocol to use: the configured one, or the one that the lease requires.
     pub protocol: Protocol,
-    pub caller: Caller,
-    /// Shared by all connections of a server: who waits for one of them is not late while tokens are renewed.
-    pub clock: Arc<Standstill>,
-    /// Lists that another session of the server has read; where given, this connection does not read them again.
+    pub client: SessionClient,
+    /// Clock that all connections of the server share. It pauses while tokens are fetched.
+    pub clock: Arc<PausableClock>,
+    /// Lists that another session has read. If given, this connection does not read them again.
     pub catalog: Option<Arc<Catalog>>,
 }
 
-/// Whoever stands behind a session or a call: what the server may ask of him, and who answers.
+/// Client side of a session or call: its capabilities and its request handler.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct SessionClient {
     pub capabilities: ClientCapabilities,
-    pub handler: Arc<dyn Handler>,
+    pub handler: Arc<dyn RequestHandler>,
 }
 
-/// Definitions that something is remembered of; then all is found out again.
-const REMEMBERED: usize = 4096;
+/// Limit of remembered definitions. Beyond it, all are dropped and detected again.
+const MAX_ENTRIES: usize = 4096;
 
-/// Keeps learned entries beyond the life of a host. Neither method waits for the disk.
-pub trait LearnedStore: fmt::Debug + Send + Sync {
-    fn insert(&self, hash: Hash, learned: Learned);
-    fn remove(&self, hash: Hash);
+/// Persistent store of server traits. Its methods must not wait for the disk.
+pub trait TraitStore: fmt::Debug + Send + Sync {
+    fn insert(&self, hash: ConfigHash, traits: ServerTraits);
+    fn remove(&self, hash: ConfigHash);
 }
 
-/// What has worked with a server before, by the hash of its definition.
+/// Known traits of servers, by the hash of their definition.
 #[derive(Debug, Default)]
-pub struct Memory {
-    known: Mutex<Known>,
-    /// Where it is kept for later hosts.
-    store: Option<Arc<dyn LearnedStore>>,
+pub struct TraitCache {
+    state: Mutex<TraitCacheState>,
+    /// Persistent copy for later hosts.
+    store: Option<Arc<dyn TraitStore>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    learned: HashMap<Hash, Learned>,
-    /// Definitions that `Content-Length` is being tried with, or was tried with in vain.
-    tried_content_length: HashSet<Hash>,
+struct TraitCacheState {
+    traits: HashMap<ConfigHash, ServerTraits>,
+    /// Definitions with a running or failed `Content-Length` attempt.
+    tried_content_length: HashSet<ConfigHash>,
 }
 
-/// The one attempt to speak `Content-Length` with a silent server. Dropped before its end it counts for nothing, so
-/// that an attempt that was called off can be made again.
+/// Claim on the single `Content-Length` attempt for a silent server. Dropping it unfinished releases the claim, so
+/// that a cancelled attempt can be repeated.
 #[derive(Debug)]
-pub(super) struct FramingAttempt {
-    world: Arc<World>,
-    hash: Hash,
-    is_over: bool,
+pub(super) struct ContentLengthAttempt {
+    context: Arc<ConnContext>,
+    hash: ConfigHash,
+    is_finished: bool,
 }
 
+/// Traits of a server that have worked before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Learned {
+pub struct ServerTraits {
+    /// Era that the server speaks.
     pub era: Option<Era>,
-    /// Set where the server does not understand lines.
-    pub framing: Option<Framing>,
+    /// Set if the server does not understand newline framing.
+    pub framing: Option<FramingMode>,
 }
 
-impl Permits {
+impl SharedPermissions {
+    /// Current permissions.
     pub fn get(&self) -> Permissions {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Replaces the permissions for later starts.
     pub fn set(&self, permissions: Permissions) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = permissions;
     }
 }
 
-impl From<Permissions> for Permits {
+impl From<Permissions> for SharedPermissions {
     fn from(permissions: Permissions) -> Self {
-        Permits(Mutex::new(permissions))
+        SharedPermissions(Mutex::new(permissions))
     }
 }
 
-impl Memory {
-    /// Begins with the entries of earlier hosts, and writes each change to the store (DIS-52).
-    pub fn with_store(entries: Vec<(Hash, Learned)>, store: Arc<dyn LearnedStore>) -> Self {
-        let known = Known { learned: entries.into_iter().collect(), ..Known::default() };
-        Memory { known: Mutex::new(known), store: Some(store) }
+impl TraitCache {
+    /// Starts with stored entries and writes each change to the store (DIS-52).
+    pub fn with_store(entries: Vec<(ConfigHash, ServerTraits)>, store: Arc<dyn TraitStore>) -> Self {
+        let state = TraitCacheState { traits: entries.into_iter().collect(), ..TraitCacheState::default() };
+        TraitCache { state: Mutex::new(state), store: Some(store) }
     }
 
-    pub fn of(&self, hash: Hash) -> Learned {
-        self.known().learned.get(&hash).copied().unwrap_or_default()
+    /// Known traits of a definition. Empty if nothing is known.
+    pub fn get(&self, hash: ConfigHash) -> ServerTraits {
+        self.lock().traits.get(&hash).copied().unwrap_or_default()
     }
 
-    pub fn learn(&self, hash: Hash, learned: Learned) {
-        let mut known = self.known();
-        if known.learned.len() >= REMEMBERED {
-            // A definition that changes all the time leaves one behind each time.
-            known.learned.clear();
+    /// Sets the traits of a definition.
+    pub fn insert(&self, hash: ConfigHash, traits: ServerTraits) {
+        let mut state = self.lock();
+        if state.traits.len() >= MAX_ENTRIES {
+            // A definition that keeps changing leaves an entry each time.
+            state.traits.clear();
         }
-        let before = known.learned.insert(hash, learned);
-        if let Some(store) = self.store.as_ref().filter(|_| before != Some(learned)) {
-            store.insert(hash, learned);
+        let before = state.traits.insert(hash, traits);
+        if let Some(store) = self.store.as_ref().filter(|_| before != Some(traits)) {
+            store.insert(hash, traits);
         }
     }
 
-    /// All is found out anew, the framing as well.
-    pub fn forget(&self, hash: Hash) {
-        let mut known = self.known();
-        known.tried_content_length.remove(&hash);
-        let before = known.learned.remove(&hash);
+    /// Drops all traits of a server, so that they are detected again.
+    pub fn remove(&self, hash: ConfigHash) {
+        let mut state = self.lock();
+        state.tried_content_length.remove(&hash);
+        let before = state.traits.remove(&hash);
         if let Some(store) = self.store.as_ref().filter(|_| before.is_some()) {
             store.remove(hash);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, TraitCacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl FramingAttempt {
-    /// Nothing where another connection of the same definition makes the attempt, or has made it.
-    pub(super) fn begin(world: &Arc<World>, hash: Hash) -> Option<Self> {
-        let mut known = world.memory.known();
-        if known.tried_content_length.len() >= REMEMBERED {
-            known.tried_content_length.clear();
+impl ContentLengthAttempt {
+    /// Returns `None` if another connection of the same definition has claimed the attempt.
+    pub(super) fn claim(context: &Arc<ConnContext>, hash: ConfigHash) -> Option<Self> {
+        let mut state = context.traits.lock();
+        if state.tried_content_length.len() >= MAX_ENTRIES {
+            state.tried_content_length.clear();
         }
-        let is_first = known.tried_content_length.insert(hash);
-        drop(known);
-        is_first.then(|| FramingAttempt { world: Arc::clone(world), hash, is_over: false })
+        let is_first = state.tried_content_length.insert(hash);
+        drop(state);
+        is_first.then(|| ContentLengthAttempt { context: Arc::clone(context), hash, is_finished: false })
     }
 
-    /// It failed by itself: it is not made again.
+    /// Marks the attempt as failed, so that it is not repeated.
     pub(super) fn finish(mut self) {
-        self.is_over = true;
+        self.is_finished = true;
     }
 }
 
-impl Drop for FramingAttempt {
+impl Drop for ContentLengthAttempt {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.world.memory.known().tried_content_length.remove(&self.hash);
+        if !self.is_finished {
+            self.context.traits.lock().tried_content_length.remove(&self.hash);
         }
     }
 }
 
-impl Setup {
-    /// The transport, with another framing where lines are not understood.
-    pub(super) fn transport(&self, framing: Option<Framing>) -> Transport {
+impl ConnSetup {
+    /// The configured transport, with another framing if given.
+    pub(super) fn transport_with_framing(&self, framing: Option<FramingMode>) -> Transport {
         let mut transport = self.spec.transport.clone();
         if let Some(framing) = framing {
             match &mut transport {
@@ -213,124 +219,124 @@ impl Setup {
         transport
     }
 
-    /// Whether the way of setting off messages is to be found out.
-    pub(super) fn seeks_framing(&self) -> bool {
+    /// Returns whether the framing has to be detected.
+    pub(super) fn detects_framing(&self) -> bool {
         match &self.spec.transport {
-            Transport::Stdio(stdio) => stdio.framing == Framing::Auto,
-            Transport::DockerExec(docker) => docker.framing == Framing::Auto,
+            Transport::Stdio(stdio) => stdio.framing == FramingMode::Auto,
+            Transport::DockerExec(docker) => docker.framing == FramingMode::Auto,
             Transport::StreamableHttp(_) | Transport::Sse(_) | Transport::WebSocket(_) => false,
         }
     }
 
-    /// From the start to the complete lists; none means without limit.
-    pub(super) fn startup(&self) -> Option<Duration> {
+    /// Startup timeout from the start to the complete lists. `None` means unlimited.
+    pub(super) fn startup_limit(&self) -> Option<Duration> {
         Some(self.spec.policy.timeouts.startup.0).filter(|limit| !limit.is_zero())
     }
 
-    /// What the server's values refer to besides variables; asked for as late as can be.
-    pub(super) async fn found(&self) -> Result<Found, Failure> {
-        let found = self.world.sources.resolve(&self.spec, self.world.permissions.get()).await;
-        found.map_err(|error| Failure::of_values(&error, &self.spec.id))
+    /// Resolves the references of the server's values, except variables, as late as possible.
+    pub(super) async fn resolve_references(&self) -> Result<ResolvedSecrets, Failure> {
+        let secrets = self.context.sources.resolve(&self.spec, self.context.permissions.get()).await;
+        secrets.map_err(|error| Failure::from_unresolved(&error, &self.spec.id))
     }
 
-    pub(super) fn find<'a>(
+    pub(super) fn reference_resolver<'a>(
         &'a self,
-        found: &'a Found,
+        secrets: &'a ResolvedSecrets,
     ) -> impl Fn(&Reference) -> Option<String> + Send + Sync + 'a {
-        |reference| found.find(&self.world.env, Some(&self.spec), reference)
+        |reference| secrets.find(&self.context.env, Some(&self.spec), reference)
     }
 
-    /// All that the server is given and must not be shown, if it says it.
-    pub(super) fn secrets(&self, found: &Found) -> Vec<Hidden> {
-        secrets_of(&self.spec, &self.world, found)
+    /// Secrets of the server that its output must not show.
+    pub(super) fn server_secrets(&self, secrets: &ResolvedSecrets) -> Vec<SecretString> {
+        server_secrets(&self.spec, &self.context, secrets)
     }
 
-    pub(super) fn opening<'a>(
+    pub(super) fn link_opening<'a>(
         &'a self,
         extra_env: &'a [(String, String)],
-        find: &'a Find<'a>,
+        find: &'a ReferenceResolver<'a>,
         mask: &SecretMask,
-    ) -> Result<Opening<'a>, OpenError> {
+    ) -> Result<OpenContext<'a>, OpenError> {
         let policy = &self.spec.policy;
-        let login = Protected::of(&self.spec, &find)?.map(|server| {
-            let tokens = self.world.accounts.tokens(server);
-            Arc::new(MaskedTokens { tokens, mask: mask.clone() }) as Arc<dyn Tokens>
+        let login = ProtectedServer::from_spec(&self.spec, &find)?.map(|server| {
+            let tokens = self.context.accounts.tokens(server);
+            Arc::new(MaskedTokens { tokens, mask: mask.clone() }) as Arc<dyn TokenProvider>
         });
-        let tokens = match Stored::of(self, &find, login.clone(), mask)? {
-            Some(stored) => Some(Arc::new(stored) as Arc<dyn Tokens>),
+        let tokens = match StoredCredentials::for_setup(self, &find, login.clone(), mask)? {
+            Some(stored) => Some(Arc::new(stored) as Arc<dyn TokenProvider>),
             None => login,
         };
         let credentials = match tokens {
-            Some(tokens) => Credentials::Tokens(Arc::new(self.timed(tokens))),
-            None => Credentials::configured(&policy.auth, &find).map_err(OpenError::Missing)?,
+            Some(tokens) => Credentials::Tokens(Arc::new(self.with_clock_pause(tokens))),
+            None => Credentials::from_auth(&policy.auth, &find).map_err(OpenError::Missing)?,
         };
-        Ok(Opening {
-            instance: &self.world.instance,
-            host_env: &self.world.env,
+        Ok(OpenContext {
+            instance: &self.context.instance,
+            host_env: &self.context.env,
             extra_env,
             cwd: self.cwd.clone(),
-            find,
-            limits: Limits {
+            lookup: find,
+            limits: MessageLimits {
                 size: usize::try_from(policy.limits.message.0).unwrap_or(usize::MAX),
                 depth: policy.limits.depth as usize,
-                ..Limits::default()
+                ..MessageLimits::default()
             },
             stderr_limit: usize::try_from(policy.limits.stderr.0).unwrap_or(usize::MAX),
-            graces: self.world.graces,
+            graces: self.context.graces,
             connect_timeout: policy.timeouts.connect.0,
             sse_read_timeout: policy.timeouts.sse_read.0,
             credentials,
-            tls: &self.world.tls,
-            permissions: self.world.permissions.get(),
+            tls: &self.context.tls,
+            permissions: self.context.permissions.get(),
             mask: mask.clone(),
         })
     }
 
-    fn timed(&self, tokens: Arc<dyn Tokens>) -> Timed {
-        Timed { tokens, clock: Arc::clone(&self.clock) }
+    fn with_clock_pause(&self, tokens: Arc<dyn TokenProvider>) -> ClockPausingTokens {
+        ClockPausingTokens { tokens, clock: Arc::clone(&self.clock) }
     }
 
-    /// Free settings for the server: in its environment, in its handshake, or both.
-    pub(super) fn config(&self, find: &Find<'_>) -> Result<Config, OpenError> {
+    /// Resolves `init.config` for delivery by environment, handshake or both.
+    pub(super) fn resolve_config(&self, find: &ReferenceResolver<'_>) -> Result<DeliveredConfig, OpenError> {
         let init = &self.spec.policy.init;
         let delivery = init.config_delivery;
         if init.config.is_empty() || delivery == ConfigDelivery::Off {
-            return Ok(Config::default());
+            return Ok(DeliveredConfig::default());
         }
         let value = init.config.resolve(&find).map_err(OpenError::Missing)?;
-        let by = |way| delivery == way || delivery == ConfigDelivery::Both;
-        let env = by(ConfigDelivery::Env).then(|| (MCP_CONFIG.to_owned(), value.to_string()));
-        let handshake = by(ConfigDelivery::Initialize).then(|| Raw::of(&value).ok()).flatten();
-        Ok(Config { env: env.into_iter().collect(), handshake })
+        let is_delivered_by = |way| delivery == way || delivery == ConfigDelivery::Both;
+        let env = is_delivered_by(ConfigDelivery::Env).then(|| (MCP_CONFIG.to_owned(), value.to_string()));
+        let handshake = is_delivered_by(ConfigDelivery::Initialize).then(|| RawJson::from_value(&value).ok()).flatten();
+        Ok(DeliveredConfig { env: env.into_iter().collect(), handshake })
     }
 
-    /// What is declared to the server: the caller's, and what the configuration adds as experiments.
-    pub(super) fn capabilities(&self, config: Option<&Raw>) -> ClientCapabilities {
-        let caller = self.caller.capabilities.raw();
+    /// Client capabilities to declare: those of the client, plus experimental ones from the configuration.
+    pub(super) fn declared_capabilities(&self, config: Option<&RawJson>) -> ClientCapabilities {
+        let client = self.client.capabilities.raw();
         let names = &self.spec.policy.init.client_capabilities;
         if names.is_empty() && config.is_none() {
-            return self.caller.capabilities.clone();
+            return self.client.capabilities.clone();
         }
         let empty = ObjectWriter::new().finish();
-        let given = caller.get("experimental").unwrap_or_else(|| empty.clone());
+        let given = client.get("experimental").unwrap_or_else(|| empty.clone());
         let named = names.iter().map(|name| (name.as_str(), Some(empty.clone())));
         let config = config.map(|config| ("config", Some(config.clone())));
         let experimental = given.with_members(named.chain(config));
-        ClientCapabilities::new(caller.with_members([("experimental", Some(experimental))]))
+        ClientCapabilities::new(client.with_members([("experimental", Some(experimental))]))
     }
 }
 
-/// All that a server is given and must not be shown.
-pub(super) fn secrets_of(spec: &ServerSpec, world: &World, found: &Found) -> Vec<Hidden> {
-    let find = |reference: &Reference| found.find(&world.env, Some(spec), reference);
-    let own = spec.secrets(&world.env, &find);
+/// All secrets that a server receives.
+pub(super) fn server_secrets(spec: &ServerSpec, context: &ConnContext, secrets: &ResolvedSecrets) -> Vec<SecretString> {
+    let find = |reference: &Reference| secrets.find(&context.env, Some(spec), reference);
+    let own = spec.secrets(&context.env, &find);
     let basic = spec.transport.remote().and_then(|remote| remote.url.0.resolve(&find).ok());
     let basic = basic.and_then(|url| basic_credentials(url.reveal()));
-    own.into_iter().chain(found.secrets()).chain(basic).collect()
+    own.into_iter().chain(secrets.secret_values()).chain(basic).collect()
 }
 
-/// The credentials of an address as requests carry them.
-fn basic_credentials(url: &str) -> Option<Hidden> {
+/// Basic credentials of a URL as an `Authorization` header carries them.
+fn basic_credentials(url: &str) -> Option<SecretString> {
     let url = Url::parse(url).ok().filter(|url| url.password().is_some())?;
     let decoded = |text: &str| {
         let text = text.replace('+', "%2B");
@@ -338,25 +344,25 @@ fn basic_credentials(url: &str) -> Option<Hidden> {
         decoded.map(|(text, _)| text.into_owned()).unwrap_or_default()
     };
     let (user, password) = (decoded(url.username()), decoded(url.password().unwrap_or_default()));
-    Some(Hidden::new(base64::encode(format!("{user}:{password}").as_bytes())))
+    Some(SecretString::new(base64::encode(format!("{user}:{password}").as_bytes())))
 }
 
 const MCP_CONFIG: &str = "MCP_CONFIG";
 
-/// Where the free settings go, resolved.
+/// Resolved `init.config`, by delivery.
 #[derive(Default)]
-pub(super) struct Config {
+pub(super) struct DeliveredConfig {
     pub(super) env: Vec<(String, String)>,
-    pub(super) handshake: Option<Raw>,
+    pub(super) handshake: Option<RawJson>,
 }
 
-/// The environment may hold secrets: it is not shown.
-impl fmt::Debug for World {
+/// Hides the environment, which may contain secrets.
+impl fmt::Debug for ConnContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("ConnContext")
             .field("instance", &self.instance)
             .field("permissions", &self.permissions)
-            .field("memory", &self.memory)
+            .field("traits", &self.traits)
             .finish_non_exhaustive()
     }
 }
@@ -366,16 +372,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_of_servers_is_bounded() {
-        let memory = Memory::default();
-        let hash = |number: usize| Hash::read(&format!("{number:064x}")).unwrap();
-        let learned = Learned { era: Some(Era::Modern), framing: None };
-        for number in 0..3 * REMEMBERED {
-            memory.learn(hash(number), learned);
-            assert_eq!(memory.of(hash(number)), learned, "the newest is known");
+    fn trait_cache_is_bounded() {
+        let cache = TraitCache::default();
+        let hash = |number: usize| ConfigHash::parse(&format!("{number:064x}")).unwrap();
+        let traits = ServerTraits { era: Some(Era::Modern), framing: None };
+        for number in 0..3 * MAX_ENTRIES {
+            cache.insert(hash(number), traits);
+            assert_eq!(cache.get(hash(number)), traits, "the newest entry is present");
         }
-        assert!(memory.known().learned.len() <= REMEMBERED);
-        memory.forget(hash(3 * REMEMBERED - 1));
-        assert_eq!(memory.of(hash(3 * REMEMBERED - 1)), Learned::default());
+        assert!(cache.lock().traits.len() <= MAX_ENTRIES);
+        cache.remove(hash(3 * MAX_ENTRIES - 1));
+        assert_eq!(cache.get(hash(3 * MAX_ENTRIES - 1)), ServerTraits::default());
     }
 }

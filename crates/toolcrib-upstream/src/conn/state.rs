@@ -1,39 +1,39 @@
-//! Where a connection stands: what is known of it at one moment, and the words for it.
+//! State of a connection, with its names in each vocabulary.
 
 use std::time::Duration;
 
 use super::failure::Failure;
-use super::settings::Settings;
+use super::settings::ConnSettings;
 
-/// A point in time, as the time since the host's clock began: it can be added to without ever failing.
+/// Time since the connection's clock started. Adding to it saturates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub Duration);
+pub struct MonotonicTime(pub Duration);
 
-/// One session in the life of a connection, counted from 1. What is heard from an earlier one is nobody's.
+/// Number of a session within its connection, counted from 1. Events of earlier sessions are ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Link(pub u64);
+pub struct SessionNumber(pub u64);
 
-/// Everything that is known of a connection. Only [`step`](super::step) changes it.
+/// Complete state of a connection. Only [`step`](super::step) changes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Life {
+pub struct ConnLifecycle {
     pub(super) phase: Phase,
-    pub(super) known: Known,
-    /// The newest session, living or not.
-    pub(super) link: Link,
+    pub(super) freshness: CatalogFreshness,
+    /// Number of the newest session, open or not.
+    pub(super) newest_session: SessionNumber,
     pub(super) in_flight: u32,
     pub(super) restarts: u32,
-    pub(super) last_connected: Option<Moment>,
-    pub(super) last_error: Option<(Moment, Failure)>,
+    pub(super) last_connected: Option<MonotonicTime>,
+    pub(super) last_error: Option<(MonotonicTime, Failure)>,
 }
 
-/// The states that people see.
+/// Connection state as users see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ServerState {
     Disabled,
     Idle,
     Connecting,
     Ready,
-    /// It serves, but did not answer the last ping or could not be listed anew.
+    /// The session works, but missed the last ping or failed to read the lists again.
     Degraded,
     Reconnecting,
     Backoff,
@@ -42,7 +42,7 @@ pub enum State {
     Stopped,
 }
 
-/// What is known of a server's tools.
+/// State of the cached lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheState {
     Empty,
@@ -51,17 +51,17 @@ pub enum CacheState {
     Stale,
 }
 
-/// Whether a call should be made, should wait, or is refused.
+/// Chance of a call: possible now, pending or failing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outlook {
+pub enum ConnAvailability {
     Up,
-    Coming,
+    Pending,
     Down,
 }
 
-/// Whose words a state is told in.
+/// Product whose state names are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum StateVocabulary {
     Plain,
     Dispatch,
     Minion,
@@ -70,208 +70,213 @@ pub enum Words {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     Disabled,
-    /// A want or a start connects it.
+    /// Connects on demand or at the start.
     #[default]
     Idle,
     Connecting {
-        run: Run,
-        /// The list changed while it was first being read.
+        series: AttemptSeries,
+        /// A list changed during the first reading.
         changed: bool,
     },
-    Up(Up),
-    /// The start-up limit passed in silence and everybody who waited has the failure. The server is started once more
-    /// in the background and spoken to with `Content-Length`; nobody waits for that (DIS-53).
+    Up(ActiveSession),
+    /// The startup timeout expired without any output, and all waiting callers have failed. The server is started once
+    /// more in the background with `Content-Length` framing; no caller waits for it (DIS-53).
     TryingContentLength {
-        run: Run,
-        /// Somebody asked for a retry meanwhile: it follows if this attempt fails.
+        series: AttemptSeries,
+        /// A retry was requested meanwhile and follows if this attempt fails.
         retry: bool,
     },
     Backoff {
-        run: Run,
-        until: Moment,
+        series: AttemptSeries,
+        until: MonotonicTime,
     },
     Failed {
         attempts: u32,
-        /// A want connects it again from then on; never, where there is no such moment.
-        until: Option<Moment>,
+        /// Time from which a demand reconnects. `None` means never.
+        until: Option<MonotonicTime>,
     },
     Draining {
-        /// Without a limit it lasts until the last call in flight has ended, each by its own deadline.
-        until: Option<Moment>,
+        /// Without a limit, draining lasts until the last call ends by its own deadline.
+        until: Option<MonotonicTime>,
     },
-    /// Only an explicit connect brings it back.
+    /// Only an explicit connect leaves this phase.
     Stopped,
-    /// Nothing brings it back.
+    /// Final.
     Retired,
 }
 
-/// Tries that belong together: they end with a success or a failure for good.
+/// Attempts up to one success or one final failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) cause: Cause,
+pub(super) struct AttemptSeries {
+    pub(super) cause: ConnectCause,
     pub(super) failed: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum ConnectCause {
     Start,
-    /// A call, a list or a reload starts again what was lost and did not come back by itself. Its tools stay away
-    /// until it is up (DIS-32).
+    /// A call, list or reload reconnects a lost server. Its tools stay hidden until it is up (DIS-32).
     Demand,
     Loss,
 }
 
-/// A session that serves.
+/// An open session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Up {
-    pub(super) since: Moment,
-    /// Tries that will have failed if this session does not last.
+pub(super) struct ActiveSession {
+    pub(super) since: MonotonicTime,
+    /// Failed attempts to count if this session does not last.
     pub(super) failed: u32,
-    pub(super) heard: Moment,
-    pub(super) used: Moment,
-    pub(super) pinged: Option<Moment>,
-    /// Pings in a row after which nothing was heard.
-    pub(super) missed: u32,
-    pub(super) listing: bool,
-    pub(super) list_failed: bool,
-    /// The lists are to be read anew from then on.
-    pub(super) relist_at: Option<Moment>,
-    /// The lists are being compared with those that are known.
-    pub(super) comparing: bool,
-    /// The lists are to be compared from then on.
-    pub(super) compare_at: Option<Moment>,
+    pub(super) last_received: MonotonicTime,
+    pub(super) last_used: MonotonicTime,
+    pub(super) last_ping: Option<MonotonicTime>,
+    /// Consecutive pings without any traffic after them.
+    pub(super) missed_pings: u32,
+    pub(super) is_reading: bool,
+    pub(super) read_failed: bool,
+    /// Time of the next scheduled reading.
+    pub(super) read_at: Option<MonotonicTime>,
+    /// A comparison is running.
+    pub(super) is_comparing: bool,
+    /// Time of the next scheduled comparison.
+    pub(super) compare_at: Option<MonotonicTime>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum CatalogFreshness {
     #[default]
-    Nothing,
+    Absent,
     Fresh {
-        at: Moment,
+        at: MonotonicTime,
     },
     Stale(Staleness),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Staleness {
-    /// Its time was up, or reading it anew failed: the next listing tries again.
+    /// Its TTL expired or reading failed. The next list demand reads again.
     Expired,
-    /// The server said so, and policy waits for a refresh.
+    /// The server reported a change, and the policy waits for a refresh.
     Changed,
-    /// There is nobody to ask.
+    /// There is no session.
     Lost,
 }
 
-impl Moment {
-    pub fn after(self, wait: Duration) -> Moment {
-        Moment(self.0.saturating_add(wait))
+impl MonotonicTime {
+    /// Adds a duration.
+    pub fn after(self, wait: Duration) -> MonotonicTime {
+        MonotonicTime(self.0.saturating_add(wait))
     }
 }
 
-impl Life {
-    /// A server that is not connected yet.
-    pub fn new(enabled: bool) -> Life {
+impl ConnLifecycle {
+    /// State of a server before its first connect.
+    pub fn new(enabled: bool) -> ConnLifecycle {
         let phase = if enabled { Phase::Idle } else { Phase::Disabled };
-        Life { phase, ..Life::default() }
+        ConnLifecycle { phase, ..ConnLifecycle::default() }
     }
 
-    /// The same, with lists that an earlier run of the host left behind.
-    pub fn remembering(self) -> Life {
-        Life { known: Known::Stale(Staleness::Expired), ..self }
+    /// Adds lists that an earlier host has stored.
+    pub fn with_stored_catalog(self) -> ConnLifecycle {
+        ConnLifecycle { freshness: CatalogFreshness::Stale(Staleness::Expired), ..self }
     }
 
-    pub fn state(&self) -> State {
+    /// State as users see it.
+    pub fn state(&self) -> ServerState {
         match &self.phase {
-            Phase::Disabled => State::Disabled,
-            Phase::Idle => State::Idle,
-            Phase::Connecting { run, .. } => match run.cause {
-                Cause::Start => State::Connecting,
-                Cause::Loss | Cause::Demand => State::Reconnecting,
+            Phase::Disabled => ServerState::Disabled,
+            Phase::Idle => ServerState::Idle,
+            Phase::Connecting { series, .. } => match series.cause {
+                ConnectCause::Start => ServerState::Connecting,
+                ConnectCause::Loss | ConnectCause::Demand => ServerState::Reconnecting,
             },
-            Phase::Up(up) if up.list_failed || up.missed > 0 => State::Degraded,
-            Phase::Up(_) => State::Ready,
-            Phase::Backoff { .. } => State::Backoff,
-            Phase::Failed { .. } | Phase::TryingContentLength { .. } => State::Failed,
-            Phase::Draining { .. } => State::Draining,
-            Phase::Stopped | Phase::Retired => State::Stopped,
+            Phase::Up(up) if up.read_failed || up.missed_pings > 0 => ServerState::Degraded,
+            Phase::Up(_) => ServerState::Ready,
+            Phase::Backoff { .. } => ServerState::Backoff,
+            Phase::Failed { .. } | Phase::TryingContentLength { .. } => ServerState::Failed,
+            Phase::Draining { .. } => ServerState::Draining,
+            Phase::Stopped | Phase::Retired => ServerState::Stopped,
         }
     }
 
-    pub fn word(&self, words: Words) -> &'static str {
+    /// Name of the state in a vocabulary.
+    pub fn state_label(&self, vocabulary: StateVocabulary) -> &'static str {
         let state = self.state();
-        match (words, state) {
-            // MIN-28: that design has five words and one for all else.
-            (Words::Minion, State::Disabled) => "unknown",
-            (Words::Plain, _) | (_, State::Disabled) => state.as_str(),
-            (_, State::Idle | State::Draining | State::Stopped) => "disconnected",
-            (_, State::Connecting) => "connecting",
-            (_, State::Ready | State::Degraded) => "connected",
-            (_, State::Failed) => "error",
-            // Tools that cannot be called are hidden, and only an error hides them.
-            (Words::Dispatch, State::Reconnecting | State::Backoff) => "error",
-            // MIN-30 and 31: a start that failed is an error, a loss is made good.
-            (Words::Minion, State::Backoff) if !self.was_lost() => "error",
-            (Words::Minion, State::Reconnecting | State::Backoff) => "reconnecting",
+        match (vocabulary, state) {
+            // MIN-28: Minion has five state names and `unknown`.
+            (StateVocabulary::Minion, ServerState::Disabled) => "unknown",
+            (StateVocabulary::Plain, _) | (_, ServerState::Disabled) => state.as_str(),
+            (_, ServerState::Idle | ServerState::Draining | ServerState::Stopped) => "disconnected",
+            (_, ServerState::Connecting) => "connecting",
+            (_, ServerState::Ready | ServerState::Degraded) => "connected",
+            (_, ServerState::Failed) => "error",
+            // Only `error` hides the tools, and these cannot be called.
+            (StateVocabulary::Dispatch, ServerState::Reconnecting | ServerState::Backoff) => "error",
+            // MIN-30, MIN-31: a failed start is an error, a lost session reconnects.
+            (StateVocabulary::Minion, ServerState::Backoff) if !self.was_lost() => "error",
+            (StateVocabulary::Minion, ServerState::Reconnecting | ServerState::Backoff) => "reconnecting",
         }
     }
 
+    /// State of the cached lists.
     pub fn cache(&self) -> CacheState {
-        match (&self.phase, self.known) {
-            (Phase::Connecting { .. } | Phase::Up(Up { listing: true, .. }), _) => {
+        match (&self.phase, self.freshness) {
+            (Phase::Connecting { .. } | Phase::Up(ActiveSession { is_reading: true, .. }), _) => {
                 CacheState::Populating
             }
-            (_, Known::Nothing) => CacheState::Empty,
-            (_, Known::Fresh { .. }) => CacheState::Ready,
-            (_, Known::Stale(_)) => CacheState::Stale,
+            (_, CatalogFreshness::Absent) => CacheState::Empty,
+            (_, CatalogFreshness::Fresh { .. }) => CacheState::Ready,
+            (_, CatalogFreshness::Stale(_)) => CacheState::Stale,
         }
     }
 
-    pub fn outlook(&self) -> Outlook {
+    /// Returns whether a call can be made now.
+    pub fn availability(&self) -> ConnAvailability {
         match self.phase {
-            Phase::Up(_) => Outlook::Up,
-            Phase::Connecting { .. } | Phase::Backoff { .. } => Outlook::Coming,
-            _ => Outlook::Down,
+            Phase::Up(_) => ConnAvailability::Up,
+            Phase::Connecting { .. } | Phase::Backoff { .. } => ConnAvailability::Pending,
+            _ => ConnAvailability::Down,
         }
     }
 
-    /// The session that is being opened, serves or drains.
-    pub fn link(&self) -> Option<Link> {
+    /// Number of the session that is opening, open or draining.
+    pub fn session_number(&self) -> Option<SessionNumber> {
         match self.phase {
             Phase::Connecting { .. }
             | Phase::TryingContentLength { .. }
             | Phase::Up(_)
-            | Phase::Draining { .. } => Some(self.link),
+            | Phase::Draining { .. } => Some(self.newest_session),
             _ => None,
         }
     }
 
-    /// Whether there is a session, or one is being opened or will be tried again.
+    /// Returns whether a session is open, opening or will be retried.
     pub(super) fn is_connected_or_coming(&self) -> bool {
-        self.link().is_some() || self.outlook() != Outlook::Down
+        self.session_number().is_some() || self.availability() != ConnAvailability::Down
     }
 
-    /// Whether `Content-Length` is being tried in the background, after a silent start.
+    /// Returns whether a background attempt with `Content-Length` is running.
     pub fn is_trying_content_length(&self) -> bool {
         matches!(self.phase, Phase::TryingContentLength { .. })
     }
 
-    /// Nothing more will happen: whoever runs this life may end.
+    /// Returns whether the connection is retired, so that its task may end.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Retired
     }
 
-    /// Tries that failed since the last success.
+    /// Failed attempts since the last success.
     pub fn attempts(&self) -> u32 {
         match self.phase {
-            Phase::Connecting { run, .. }
-            | Phase::TryingContentLength { run, .. }
-            | Phase::Backoff { run, .. } => run.failed,
+            Phase::Connecting { series, .. }
+            | Phase::TryingContentLength { series, .. }
+            | Phase::Backoff { series, .. } => series.failed,
             Phase::Failed { attempts, .. } => attempts,
             _ => 0,
         }
     }
 
-    pub fn next_retry(&self) -> Option<Moment> {
+    /// Time of the next automatic or allowed attempt.
+    pub fn next_retry(&self) -> Option<MonotonicTime> {
         match self.phase {
             Phase::Backoff { until, .. } => Some(until),
             Phase::Failed { until, .. } => until,
@@ -279,26 +284,29 @@ impl Life {
         }
     }
 
-    pub fn last_connected(&self) -> Option<Moment> {
+    /// Time of the last successful connect.
+    pub fn last_connected(&self) -> Option<MonotonicTime> {
         self.last_connected
     }
 
-    pub fn last_error(&self) -> Option<(Moment, &Failure)> {
+    /// Last failure with its time.
+    pub fn last_error(&self) -> Option<(MonotonicTime, &Failure)> {
         self.last_error.as_ref().map(|(at, failure)| (*at, failure))
     }
 
-    /// Sessions that were lost or begun anew on request.
+    /// Number of lost and restarted sessions.
     pub fn restarts(&self) -> u32 {
         self.restarts
     }
 
+    /// Number of callers that use or await the session.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// When something happens by itself: a tick is due then, and none before.
-    pub fn wake(&self, settings: &Settings) -> Option<Moment> {
-        let own = match &self.phase {
+    /// Time of the next tick. No tick is needed before it.
+    pub fn wake(&self, settings: &ConnSettings) -> Option<MonotonicTime> {
+        let phase_deadline = match &self.phase {
             Phase::Retired => return None,
             Phase::Backoff { until, .. } => Some(*until),
             Phase::Draining { until } => *until,
@@ -306,87 +314,89 @@ impl Life {
             _ => None,
         };
         let expiry = self.expiry(settings);
-        own.into_iter().chain(expiry).min()
+        phase_deadline.into_iter().chain(expiry).min()
     }
 
-    fn up_deadlines(&self, up: &Up, settings: &Settings) -> [Option<Moment>; 5] {
+    fn up_deadlines(&self, up: &ActiveSession, settings: &ConnSettings) -> [Option<MonotonicTime>; 5] {
         [
             up.stale_at(settings),
             up.ping_at(settings),
             self.idle_at(up, settings),
-            up.relist_at.filter(|_| !up.listing),
-            up.compare_at.filter(|_| !up.comparing && !up.listing),
+            up.read_at.filter(|_| !up.is_reading),
+            up.compare_at.filter(|_| !up.is_comparing && !up.is_reading),
         ]
     }
 
-    pub(super) fn idle_at(&self, up: &Up, settings: &Settings) -> Option<Moment> {
-        due(up.used, settings.idle).filter(|_| self.in_flight == 0)
+    pub(super) fn idle_at(&self, up: &ActiveSession, settings: &ConnSettings) -> Option<MonotonicTime> {
+        deadline_after(up.last_used, settings.idle).filter(|_| self.in_flight == 0)
     }
 
-    pub(super) fn expiry(&self, settings: &Settings) -> Option<Moment> {
-        match self.known {
-            Known::Fresh { at } => due(at, settings.ttl),
+    pub(super) fn expiry(&self, settings: &ConnSettings) -> Option<MonotonicTime> {
+        match self.freshness {
+            CatalogFreshness::Fresh { at } => deadline_after(at, settings.ttl),
             _ => None,
         }
     }
 
     fn was_lost(&self) -> bool {
-        matches!(self.phase, Phase::Backoff { run: Run { cause: Cause::Loss, .. }, .. })
+        matches!(self.phase, Phase::Backoff { series: AttemptSeries { cause: ConnectCause::Loss, .. }, .. })
     }
 }
 
-impl Up {
-    pub(super) fn after(run: Run, now: Moment) -> Up {
-        Up {
+impl ActiveSession {
+    pub(super) fn after(series: AttemptSeries, now: MonotonicTime) -> ActiveSession {
+        ActiveSession {
             since: now,
-            failed: match run.cause {
-                Cause::Start | Cause::Demand => 0,
-                Cause::Loss => run.failed.saturating_add(1),
+            failed: match series.cause {
+                ConnectCause::Start | ConnectCause::Demand => 0,
+                ConnectCause::Loss => series.failed.saturating_add(1),
             },
-            heard: now,
-            used: now,
-            pinged: None,
-            missed: 0,
-            listing: false,
-            list_failed: false,
-            relist_at: None,
-            comparing: false,
+            last_received: now,
+            last_used: now,
+            last_ping: None,
+            missed_pings: 0,
+            is_reading: false,
+            read_failed: false,
+            read_at: None,
+            is_comparing: false,
             compare_at: None,
         }
     }
 
-    pub(super) fn stale_at(&self, settings: &Settings) -> Option<Moment> {
-        due(self.heard, settings.stale_after)
+    pub(super) fn stale_at(&self, settings: &ConnSettings) -> Option<MonotonicTime> {
+        deadline_after(self.last_received, settings.stale_after)
     }
 
-    pub(super) fn ping_at(&self, settings: &Settings) -> Option<Moment> {
-        due(self.pinged.unwrap_or(self.since), settings.ping_every)
+    pub(super) fn ping_at(&self, settings: &ConnSettings) -> Option<MonotonicTime> {
+        deadline_after(self.last_ping.unwrap_or(self.since), settings.ping_every)
     }
 }
 
-/// Zero means never.
-fn due(from: Moment, wait: Duration) -> Option<Moment> {
+/// `None` for a zero wait, which means never.
+fn deadline_after(from: MonotonicTime, wait: Duration) -> Option<MonotonicTime> {
     (!wait.is_zero()).then(|| from.after(wait))
 }
 
-impl State {
+impl ServerState {
+    /// Stable name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Disabled => "disabled",
-            State::Idle => "idle",
-            State::Connecting => "connecting",
-            State::Ready => "ready",
-            State::Degraded => "degraded",
-            State::Reconnecting => "reconnecting",
-            State::Backoff => "backoff",
-            State::Failed => "failed",
-            State::Draining => "draining",
-            State::Stopped => "stopped",
+            ServerState::Disabled => "disabled",
+            ServerState::Idle => "idle",
+            ServerState::Connecting => "connecting",
+            ServerState::Ready => "ready",
+            ServerState::Degraded => "degraded",
+            ServerState::Reconnecting => "reconnecting",
+            ServerState::Backoff => "backoff",
+            ServerState::Failed => "failed",
+            ServerState::Draining => "draining",
+            ServerState::Stopped => "stopped",
         }
     }
 }
 
 impl CacheState {
+    /// Stable name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             CacheState::Empty => "empty",

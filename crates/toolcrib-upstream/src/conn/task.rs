@@ -1,112 +1,112 @@
-//! The task of one connection: it feeds [`step`] and does what it says. Nothing else changes a connection's state.
+//! Task of one connection. It feeds events into [`step`] and performs the effects; no other code changes the state.
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use toolcrib_config::model::transport::Framing;
+use toolcrib_config::model::transport::FramingMode;
 use toolcrib_wire::Notification;
 
-use super::catalog::{Catalog, heeds};
-use super::changes::changes;
-use super::connect::{FAREWELL, Failed, Opened, Pending, connect};
+use super::catalog::{Catalog, is_relevant_change};
+use super::catalog_diff::diff_catalogs;
+use super::connect::{CLOSE_GRACE, FailedAttempt, OpenedSession, PendingWork, connect};
 use super::failure::{Failure, FailureKind};
-use super::handle::{Command, Listener, News, View};
-use super::listening::Listening;
-use super::listing;
-use super::peer::{self, Receiver};
-use super::server_limit::Permit;
+use super::handle::{ConnCommand, ConnListener, ConnUpdate, ConnView};
+use super::list_subscription::ListSubscription;
+use super::list_reader;
+use super::peer::{self, MailboxReceiver};
+use super::server_limit::ServerPermit;
 use super::session::Session;
-use super::setup::{FramingAttempt, Setup};
-use super::state::{Life, Link, Moment};
-use super::step::{Effect, Event, step};
-use super::usage::Usage;
+use super::setup::{ContentLengthAttempt, ConnSetup};
+use super::state::{ConnLifecycle, SessionNumber, MonotonicTime};
+use super::step::{Effect, ConnEvent, step};
+use super::usage::SessionUsage;
 use crate::process::StderrTail;
 
-pub(super) struct Task {
-    setup: Arc<Setup>,
-    inbox: mpsc::Receiver<Command>,
-    publish: watch::Sender<View>,
-    usage: Arc<Usage>,
-    listener: Arc<dyn Listener>,
-    began: Instant,
-    life: Life,
-    jobs: JoinSet<Report>,
-    connecting: Option<Connecting>,
-    /// A connect that waits until what was before it has ended.
-    next: Option<Connecting>,
-    /// The right to the attempt that a step is about to decide on.
-    framing_attempt: Option<FramingAttempt>,
-    /// Sessions, and attempts at one, that are being ended.
+pub(super) struct ConnTask {
+    setup: Arc<ConnSetup>,
+    inbox: mpsc::Receiver<ConnCommand>,
+    state_sender: watch::Sender<ConnView>,
+    usage: Arc<SessionUsage>,
+    listener: Arc<dyn ConnListener>,
+    started_at: Instant,
+    lifecycle: ConnLifecycle,
+    jobs: JoinSet<JobOutcome>,
+    connecting: Option<PendingConnect>,
+    /// A connect that waits for preceding closes.
+    next: Option<PendingConnect>,
+    /// Claim on the `Content-Length` attempt that the next step may start.
+    content_length_attempt: Option<ContentLengthAttempt>,
+    /// Number of sessions and attempts that are closing.
     closing: usize,
-    live: Option<Live>,
+    live: Option<LiveSession>,
     catalog: Option<Arc<Catalog>>,
-    /// What the dialog has made of it that has the connection for itself.
-    own: Option<Arc<Catalog>>,
-    /// Since when the session is open, until its lists are read again.
-    fresh: Option<Instant>,
-    /// Words of changes that came since the lists were last read, each kind once.
+    /// Lists that changed while one dialog has the connection for itself.
+    dialog_catalog: Option<Arc<Catalog>>,
+    /// Opening time of the session, until its lists are read again.
+    unrefreshed_since: Option<Instant>,
+    /// List change notifications since the last reading, one of each kind.
     announced: Vec<Notification>,
     stderr: Option<StderrTail>,
-    /// The server's right to be connected, while it is or is about to be.
-    permit: Option<Permit>,
+    /// Slot in the server limit, while connected or connecting.
+    permit: Option<ServerPermit>,
 }
 
-struct Connecting {
-    link: Link,
-    /// Nothing before it has begun, and once it is called off.
-    call_off: Option<oneshot::Sender<()>>,
-    /// Set where it is the attempt with `Content-Length`.
-    framing_attempt: Option<FramingAttempt>,
+struct PendingConnect {
+    number: SessionNumber,
+    /// `None` before the start and after a cancellation.
+    cancel: Option<oneshot::Sender<()>>,
+    /// Set for the `Content-Length` attempt.
+    content_length_attempt: Option<ContentLengthAttempt>,
 }
 
-/// A session that serves, or drains.
-struct Live {
-    link: Link,
+/// An open or draining session.
+struct LiveSession {
+    number: SessionNumber,
     session: Session,
-    events: Receiver<peer::Event>,
-    listening: Listening,
-    /// What is said at its beginning, and ends with it.
-    _opening: JoinSet<()>,
+    events: MailboxReceiver<peer::PeerEvent>,
+    list_subscription: ListSubscription,
+    /// Requests at the start of the session. They end with it.
+    _startup_requests: JoinSet<()>,
 }
 
-/// How a job ended.
-enum Report {
-    Connected(Link, Result<Opened, Failed>),
-    Diagnosed(Link, Failure),
+/// Result of a background job.
+enum JobOutcome {
+    Connected(SessionNumber, Result<OpenedSession, FailedAttempt>),
+    Diagnosed(SessionNumber, Failure),
     Closed,
-    Listed(Link, Result<Catalog, Failure>),
-    Compared(Link, Result<Catalog, Failure>),
+    CatalogRead(SessionNumber, Result<Catalog, Failure>),
+    CatalogCompared(SessionNumber, Result<Catalog, Failure>),
     Done,
 }
 
-impl Task {
+impl ConnTask {
     pub(super) fn new(
-        setup: Arc<Setup>,
-        inbox: mpsc::Receiver<Command>,
-        publish: watch::Sender<View>,
-        usage: Arc<Usage>,
-        listener: Arc<dyn Listener>,
+        setup: Arc<ConnSetup>,
+        inbox: mpsc::Receiver<ConnCommand>,
+        state_sender: watch::Sender<ConnView>,
+        usage: Arc<SessionUsage>,
+        listener: Arc<dyn ConnListener>,
     ) -> Self {
-        let first = publish.borrow().clone();
-        Task {
+        let first = state_sender.borrow().clone();
+        ConnTask {
             setup,
             inbox,
-            publish,
+            state_sender,
             usage,
             listener,
-            began: first.began,
-            life: first.life,
+            started_at: first.started_at,
+            lifecycle: first.lifecycle,
             jobs: JoinSet::new(),
             connecting: None,
             next: None,
-            framing_attempt: None,
+            content_length_attempt: None,
             closing: 0,
             live: None,
             catalog: None,
-            own: None,
-            fresh: None,
+            dialog_catalog: None,
+            unrefreshed_since: None,
             announced: Vec::new(),
             stderr: None,
             permit: None,
@@ -114,45 +114,45 @@ impl Task {
     }
 
     pub(super) async fn run(mut self) {
-        while !(self.life.is_over() && self.closing == 0) {
-            let wake = self.life.wake(&self.setup.settings).map(|at| self.began + at.0);
+        while !(self.lifecycle.is_over() && self.closing == 0) {
+            let wake = self.lifecycle.wake(&self.setup.settings).map(|at| self.started_at + at.0);
             tokio::select! {
                 command = self.inbox.recv() => match command {
                     Some(command) => {
-                        self.take(command.event);
+                        self.handle_event(command.event);
                         drop(command.done);
                     }
                     None => return,
                 },
-                Some(report) = self.jobs.join_next() => match report {
-                    Ok(report) => self.report(report),
-                    Err(_) => self.fallen(),
+                Some(job_outcome) = self.jobs.join_next() => match job_outcome {
+                    Ok(job_outcome) => self.handle_job(job_outcome),
+                    Err(_) => self.handle_panicked_job(),
                 },
-                () = self.usage.unused() => self.look(),
-                (link, event) = next_event(&mut self.live) => self.heard(link, event),
-                () = until(wake) => self.tick(),
+                () = self.usage.all_released() => self.record_usage(),
+                (number, event) = next_event(&mut self.live) => self.handle_session_event(number, event),
+                () = sleep_until_wake(wake) => self.handle_tick(),
             }
         }
     }
 
-    fn take(&mut self, event: Event) {
-        self.look();
+    fn handle_event(&mut self, event: ConnEvent) {
+        self.record_usage();
         self.step(event);
     }
 
-    /// No use tells of itself, so it is looked up before it matters.
-    fn look(&mut self) {
-        let (count, last) = self.usage.look();
-        self.step(Event::Used(Moment(last)));
-        self.step(Event::InFlight(count));
+    /// Calls do not notify the task, so the usage is polled before each event.
+    fn record_usage(&mut self) {
+        let (count, last) = self.usage.observe();
+        self.step(ConnEvent::LastUsed(MonotonicTime(last)));
+        self.step(ConnEvent::InFlight(count));
     }
 
-    fn step(&mut self, event: Event) {
-        let now = Moment(self.began.elapsed());
-        let life = std::mem::take(&mut self.life);
-        let (life, effects) = step(life, event, &self.setup.settings, now, chance());
-        self.life = life;
-        if !self.life.is_connected_or_coming() {
+    fn step(&mut self, event: ConnEvent) {
+        let now = MonotonicTime(self.started_at.elapsed());
+        let lifecycle = std::mem::take(&mut self.lifecycle);
+        let (lifecycle, effects) = step(lifecycle, event, &self.setup.settings, now, random_share());
+        self.lifecycle = lifecycle;
+        if !self.lifecycle.is_connected_or_coming() {
             self.permit = None;
         }
         for effect in effects {
@@ -162,242 +162,242 @@ impl Task {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Connect(link) => self.begin_connect(link, None),
-            Effect::ConnectContentLength(link) => {
-                let attempt = self.framing_attempt.take();
-                self.begin_connect(link, attempt);
+            Effect::Connect(number) => self.start_connect(number, None),
+            Effect::ConnectWithContentLength(number) => {
+                let attempt = self.content_length_attempt.take();
+                self.start_connect(number, attempt);
             }
-            Effect::Close(link) => self.close(link),
-            Effect::Kill(link) => self.kill(link),
-            Effect::Ping(link) => self.ping(link),
-            Effect::Discover(link) => self.discover(link),
-            Effect::Compare(link) => self.compare(link),
-            Effect::Announce => self.announce(),
+            Effect::Close(number) => self.close(number),
+            Effect::Kill(number) => self.kill(number),
+            Effect::Ping(number) => self.ping(number),
+            Effect::ReadCatalog(number) => self.read_catalog(number),
+            Effect::CompareCatalog(number) => self.compare_catalog(number),
+            Effect::Announce => self.announce_state(),
         }
     }
 
-    fn begin_connect(&mut self, link: Link, framing_attempt: Option<FramingAttempt>) {
-        let connecting = Connecting { link, call_off: None, framing_attempt };
-        match self.permit() {
+    fn start_connect(&mut self, number: SessionNumber, content_length_attempt: Option<ContentLengthAttempt>) {
+        let connecting = PendingConnect { number, cancel: None, content_length_attempt };
+        match self.acquire_permit() {
             Ok(()) if self.closing > 0 => self.next = Some(connecting),
             Ok(()) => self.connect(connecting),
-            Err(failure) => self.refuse(link, failure),
+            Err(failure) => self.reject_connect(number, failure),
         }
     }
 
-    fn connect(&mut self, connecting: Connecting) {
-        let (call_off, called_off) = oneshot::channel();
-        let link = connecting.link;
-        let framing = connecting.framing_attempt.as_ref().map(|_| Framing::ContentLength);
-        self.connecting = Some(Connecting { call_off: Some(call_off), ..connecting });
+    fn connect(&mut self, connecting: PendingConnect) {
+        let (cancel, called_off) = oneshot::channel();
+        let number = connecting.number;
+        let framing = connecting.content_length_attempt.as_ref().map(|_| FramingMode::ContentLength);
+        self.connecting = Some(PendingConnect { cancel: Some(cancel), ..connecting });
         let setup = Arc::clone(&self.setup);
         self.jobs.spawn(async move {
-            Report::Connected(link, connect(setup, framing, called_off).await)
+            JobOutcome::Connected(number, connect(setup, framing, called_off).await)
         });
     }
 
-    /// Takes one of the host's places for connected servers, unless the server has one.
-    fn permit(&mut self) -> Result<(), Failure> {
+    /// Acquires a slot in the server limit unless the server has one.
+    fn acquire_permit(&mut self) -> Result<(), Failure> {
         if self.permit.is_none() {
-            let Setup { spec, world, .. } = &*self.setup;
-            self.permit = Some(world.connections.acquire(&spec.key())?);
+            let ConnSetup { spec, context, .. } = &*self.setup;
+            self.permit = Some(context.server_limit.acquire(&spec.key())?);
         }
         Ok(())
     }
 
-    /// A connect that is not even tried ends like any other that failed.
-    fn refuse(&mut self, link: Link, failure: Failure) {
-        let (call_off, _) = oneshot::channel();
+    /// Reports a rejected connect like a failed one.
+    fn reject_connect(&mut self, number: SessionNumber, failure: Failure) {
+        let (cancel, _) = oneshot::channel();
         self.connecting =
-            Some(Connecting { link, call_off: Some(call_off), framing_attempt: None });
-        self.jobs.spawn(async move { Report::Connected(link, Err(failure.into())) });
+            Some(PendingConnect { number, cancel: Some(cancel), content_length_attempt: None });
+        self.jobs.spawn(async move { JobOutcome::Connected(number, Err(failure.into())) });
     }
 
-    fn close(&mut self, link: Link) {
-        self.next.take_if(|next| next.link == link);
-        if let Some(connecting) = self.connecting.as_mut().filter(|it| it.link == link)
-            && let Some(call_off) = connecting.call_off.take()
+    fn close(&mut self, number: SessionNumber) {
+        self.next.take_if(|next| next.number == number);
+        if let Some(connecting) = self.connecting.as_mut().filter(|it| it.number == number)
+            && let Some(cancel) = connecting.cancel.take()
         {
-            // The attempt reports its end like any other.
-            let _ = call_off.send(());
+            // The cancelled attempt reports its end through its job.
+            let _ = cancel.send(());
             self.closing += 1;
         }
-        if let Some(live) = self.live.take_if(|live| live.link == link) {
+        if let Some(live) = self.live.take_if(|live| live.number == number) {
             self.closing += 1;
-            self.publish();
-            // Nobody used it when this was decided; whoever came in between ends in peace.
-            let was_unused = self.life.in_flight() == 0;
+            self.publish_view();
+            // The session was unused at the decision. Callers that came since then may finish.
+            let was_unused = self.lifecycle.in_flight() == 0;
             let limit = self.setup.settings.drain_kill;
             self.jobs.spawn(async move {
                 if was_unused {
-                    live.session.let_go(limit).await;
+                    live.session.wait_until_released(limit).await;
                 }
-                live.session.peer().close(FAREWELL).await;
-                Report::Closed
+                live.session.peer().close(CLOSE_GRACE).await;
+                JobOutcome::Closed
             });
         }
     }
 
-    fn kill(&mut self, link: Link) {
-        if let Some(live) = self.live.take_if(|live| live.link == link) {
+    fn kill(&mut self, number: SessionNumber) {
+        if let Some(live) = self.live.take_if(|live| live.number == number) {
             live.session.peer().kill();
-            self.publish();
+            self.publish_view();
         } else {
-            self.close(link);
+            self.close(number);
         }
     }
 
-    fn ping(&mut self, link: Link) {
-        if let Some(session) = self.session(link) {
-            let patience = self.setup.settings.ping_every;
+    fn ping(&mut self, number: SessionNumber) {
+        if let Some(session) = self.live_session(number) {
+            let limit = self.setup.settings.ping_every;
             self.jobs.spawn(async move {
-                // What counts is whether anything was heard, which is seen at the next tick.
-                let _ = session.ping(patience).await;
-                Report::Done
+                // Any traffic counts, which the next tick checks.
+                let _ = session.ping(limit).await;
+                JobOutcome::Done
             });
         }
     }
 
-    fn discover(&mut self, link: Link) {
-        if let Some(session) = self.session(link) {
-            self.jobs.spawn(async move { Report::Listed(link, listing::read(&session).await) });
+    fn read_catalog(&mut self, number: SessionNumber) {
+        if let Some(session) = self.live_session(number) {
+            self.jobs.spawn(async move { JobOutcome::CatalogRead(number, list_reader::read_catalog(&session).await) });
         }
     }
 
-    fn compare(&mut self, link: Link) {
-        if let Some(session) = self.session(link) {
-            self.jobs.spawn(async move { Report::Compared(link, listing::gather(&session).await) });
+    fn compare_catalog(&mut self, number: SessionNumber) {
+        if let Some(session) = self.live_session(number) {
+            self.jobs.spawn(async move { JobOutcome::CatalogCompared(number, list_reader::fetch_catalog(&session).await) });
         }
     }
 
-    fn session(&self, link: Link) -> Option<Session> {
-        self.live.as_ref().filter(|live| live.link == link).map(|live| live.session.clone())
+    fn live_session(&self, number: SessionNumber) -> Option<Session> {
+        self.live.as_ref().filter(|live| live.number == number).map(|live| live.session.clone())
     }
 
-    fn report(&mut self, report: Report) {
-        match report {
-            Report::Connected(link, outcome) => self.connected(link, outcome),
-            Report::Listed(link, outcome) => {
-                let is_own = self.usage.is_lent();
-                self.fresh = self.fresh.filter(|_| outcome.is_err());
-                let outcome = outcome.map(|catalog| self.learn(catalog, is_own));
-                self.take(Event::Listed(link, outcome));
+    fn handle_job(&mut self, job_outcome: JobOutcome) {
+        match job_outcome {
+            JobOutcome::Connected(number, outcome) => self.handle_connect_result(number, outcome),
+            JobOutcome::CatalogRead(number, outcome) => {
+                let is_dialog_only = self.usage.is_lent();
+                self.unrefreshed_since = self.unrefreshed_since.filter(|_| outcome.is_err());
+                let outcome = outcome.map(|catalog| self.set_catalog(catalog, is_dialog_only));
+                self.handle_event(ConnEvent::CatalogRead(number, outcome));
             }
-            Report::Compared(link, outcome) => {
-                // A list that cannot be read now is told of when it is refreshed.
+            JobOutcome::CatalogCompared(number, outcome) => {
+                // A failed reading is reported by the next refresh.
                 if let Ok(catalog) = outcome {
-                    let before = self.own.as_ref().or(self.catalog.as_ref());
+                    let before = self.dialog_catalog.as_ref().or(self.catalog.as_ref());
                     let changes =
-                        before.map(|before| changes(before, &catalog)).unwrap_or_default();
-                    self.listener.hear(News::Differs { changes });
+                        before.map(|before| diff_catalogs(before, &catalog)).unwrap_or_default();
+                    self.listener.on_update(ConnUpdate::CatalogDiffers { changes });
                 }
-                self.take(Event::Compared(link));
+                self.handle_event(ConnEvent::CatalogCompared(number));
             }
-            Report::Diagnosed(link, failure) => self.take(Event::Diagnosed(link, failure)),
-            Report::Closed => self.closed(),
-            Report::Done => {}
+            JobOutcome::Diagnosed(number, failure) => self.handle_event(ConnEvent::Diagnosed(number, failure)),
+            JobOutcome::Closed => self.handle_closed(),
+            JobOutcome::Done => {}
         }
     }
 
-    fn connected(&mut self, link: Link, outcome: Result<Opened, Failed>) {
-        let connecting = self.connecting.take_if(|it| it.link == link);
-        let was_called_off = connecting.as_ref().is_none_or(|it| it.call_off.is_none());
-        let framing_attempt = connecting.and_then(|it| it.framing_attempt);
+    fn handle_connect_result(&mut self, number: SessionNumber, outcome: Result<OpenedSession, FailedAttempt>) {
+        let connecting = self.connecting.take_if(|it| it.number == number);
+        let was_cancelled = connecting.as_ref().is_none_or(|it| it.cancel.is_none());
+        let content_length_attempt = connecting.and_then(|it| it.content_length_attempt);
         match outcome {
-            Ok(opened) if was_called_off => {
-                // The calling off came too late: it is open, and has to be closed.
+            Ok(opened) if was_cancelled => {
+                // The cancellation came too late; close the open session.
                 self.jobs.spawn(async move {
-                    opened.session.peer().close(FAREWELL).await;
-                    Report::Closed
+                    opened.session.peer().close(CLOSE_GRACE).await;
+                    JobOutcome::Closed
                 });
             }
-            Ok(opened) => self.up(link, opened),
-            Err(failed) if was_called_off => self.called_off(failed.closing),
-            Err(failed) => self.failed(link, failed, framing_attempt),
+            Ok(opened) => self.start_session(number, opened),
+            Err(failed) if was_cancelled => self.finish_cancelled(failed.closing),
+            Err(failed) => self.handle_failed_attempt(number, failed, content_length_attempt),
         }
     }
 
-    /// What was called off has ended when all that it started has.
-    fn called_off(&mut self, closing: Option<Pending<()>>) {
+    /// A cancelled attempt has ended when everything it started has.
+    fn finish_cancelled(&mut self, closing: Option<PendingWork<()>>) {
         match closing {
             Some(closing) => self.spawn_closing(closing),
-            None => self.closed(),
+            None => self.handle_closed(),
         }
     }
 
-    fn spawn_closing(&mut self, closing: Pending<()>) {
+    fn spawn_closing(&mut self, closing: PendingWork<()>) {
         self.jobs.spawn(async move {
             closing.await;
-            Report::Closed
+            JobOutcome::Closed
         });
     }
 
-    /// The failure is published first. What is left of the session closes meanwhile, and the next connect waits for
-    /// that; a diagnosis is added when it is there.
-    fn failed(&mut self, link: Link, failed: Failed, framing_attempt: Option<FramingAttempt>) {
+    /// Publishes the failure first. The rest of the session closes in the background, the next connect waits for that,
+    /// and the diagnosis follows.
+    fn handle_failed_attempt(&mut self, number: SessionNumber, failed: FailedAttempt, content_length_attempt: Option<ContentLengthAttempt>) {
         if let Some(closing) = failed.closing {
             self.closing += 1;
             self.spawn_closing(closing);
         }
         if let Some(diagnosis) = failed.diagnosis {
-            self.jobs.spawn(async move { Report::Diagnosed(link, diagnosis.await) });
+            self.jobs.spawn(async move { JobOutcome::Diagnosed(number, diagnosis.await) });
         }
-        match framing_attempt {
+        match content_length_attempt {
             Some(attempt) => attempt.finish(),
             None => self.stderr = failed.stderr,
         }
         if failed.may_want_content_length {
-            let Setup { spec, world, .. } = &*self.setup;
-            self.framing_attempt = FramingAttempt::begin(world, spec.hash);
+            let ConnSetup { spec, context, .. } = &*self.setup;
+            self.content_length_attempt = ContentLengthAttempt::claim(context, spec.hash);
         }
-        match self.framing_attempt {
-            Some(_) => self.silent(link, failed.failure),
-            None => self.down(link, failed.failure),
+        match self.content_length_attempt {
+            Some(_) => self.report_silent_start(number, failed.failure),
+            None => self.report_down(number, failed.failure),
         }
-        self.framing_attempt = None;
+        self.content_length_attempt = None;
     }
 
-    fn silent(&mut self, link: Link, failure: Failure) {
+    fn report_silent_start(&mut self, number: SessionNumber, failure: Failure) {
         let server = &self.setup.spec.id;
         tracing::warn!(%server, error = %failure.message, "the server wrote nothing; trying Content-Length");
-        self.take(Event::Silent(link, failure));
+        self.handle_event(ConnEvent::SilentStart(number, failure));
     }
 
-    fn up(&mut self, link: Link, opened: Opened) {
-        let Opened { session, catalog, events, listening } = opened;
-        self.stderr = session.peer().facts().stderr.clone();
-        let leveled = session.clone();
-        let mut opening = JoinSet::new();
-        opening.spawn(async move { leveled.set_log_level().await });
-        self.live = Some(Live { link, session, events, listening, _opening: opening });
-        (self.own, self.fresh) = (None, Some(Instant::now()));
-        // Nobody has called yet: what is listed now is what everybody would be.
+    fn start_session(&mut self, number: SessionNumber, opened: OpenedSession) {
+        let OpenedSession { session, catalog, events, list_subscription } = opened;
+        self.stderr = session.peer().link_info().stderr.clone();
+        let logging_session = session.clone();
+        let mut startup_requests = JoinSet::new();
+        startup_requests.spawn(async move { logging_session.apply_configured_log_level().await });
+        self.live = Some(LiveSession { number, session, events, list_subscription, _startup_requests: startup_requests });
+        (self.dialog_catalog, self.unrefreshed_since) = (None, Some(Instant::now()));
+        // No call has been made, so these lists are valid for all dialogs.
         match catalog {
-            Some(catalog) => self.learn(catalog, false),
+            Some(catalog) => self.set_catalog(catalog, false),
             None => self.catalog.clone_from(&self.setup.catalog),
         }
-        self.take(Event::Connected(link));
-        self.publish();
+        self.handle_event(ConnEvent::Connected(number));
+        self.publish_view();
     }
 
-    fn down(&mut self, link: Link, failure: Failure) {
+    fn report_down(&mut self, number: SessionNumber, failure: Failure) {
         let server = &self.setup.spec.id;
         tracing::warn!(%server, error = %failure.message, "the server is down");
-        self.take(Event::Down(link, failure));
+        self.handle_event(ConnEvent::Down(number, failure));
     }
 
-    /// A job that panicked: what waits for it must not wait for ever.
-    fn fallen(&mut self) {
+    /// Handles a panicked job, so that callers do not wait for it forever.
+    fn handle_panicked_job(&mut self) {
         if let Some(connecting) = self.connecting.take() {
-            let failure = Failure::new(FailureKind::Connection, "connecting failed unexpectedly");
-            self.down(connecting.link, failure);
+            let failure = Failure::new(FailureKind::Connection, "connecting failed because of an internal error");
+            self.report_down(connecting.number, failure);
         }
         if self.closing > 0 {
-            self.closed();
+            self.handle_closed();
         }
     }
 
-    fn closed(&mut self) {
+    fn handle_closed(&mut self) {
         self.closing = self.closing.saturating_sub(1);
         if self.closing == 0
             && let Some(next) = self.next.take()
@@ -406,101 +406,101 @@ impl Task {
         }
     }
 
-    fn learn(&mut self, catalog: Catalog, is_own: bool) {
-        let before = self.own.take().or_else(|| self.catalog.clone()).unwrap_or_default();
-        let changes = changes(&before, &catalog);
-        // What did not change stays the very same, to the byte.
-        let catalog = if changes.is_empty() && before.oddities == catalog.oddities {
+    fn set_catalog(&mut self, catalog: Catalog, is_dialog_only: bool) {
+        let before = self.dialog_catalog.take().or_else(|| self.catalog.clone()).unwrap_or_default();
+        let changes = diff_catalogs(&before, &catalog);
+        // Keeps the identical catalog if nothing changed.
+        let catalog = if changes.is_empty() && before.defects == catalog.defects {
             before
         } else {
             Arc::new(catalog)
         };
-        let place = if is_own { &mut self.own } else { &mut self.catalog };
-        *place = Some(Arc::clone(&catalog));
-        self.publish();
+        let target = if is_dialog_only { &mut self.dialog_catalog } else { &mut self.catalog };
+        *target = Some(Arc::clone(&catalog));
+        self.publish_view();
         let announced = std::mem::take(&mut self.announced);
-        self.listener.hear(News::Listed { catalog, changes, is_own, announced });
+        self.listener.on_update(ConnUpdate::CatalogRead { catalog, changes, is_dialog_only, announced });
     }
 
-    fn heard(&mut self, link: Link, heard: Heard) {
-        match heard {
-            Heard::ListChanged => self.take(Event::ListChanged(link)),
-            Heard::Peer(peer::Event::Notification { notification, in_call }) => {
+    fn handle_session_event(&mut self, number: SessionNumber, event: SessionEvent) {
+        match event {
+            SessionEvent::ListChanged => self.handle_event(ConnEvent::ListChanged(number)),
+            SessionEvent::Peer(peer::PeerEvent::Notification { notification, in_call }) => {
                 let policy = &self.setup.spec.policy;
                 let declared = self.live.as_ref().map(|live| &live.session.agreed().capabilities);
-                let heeded = declared.is_some_and(|declared| {
-                    heeds(&notification.method, &policy.discovery, declared)
+                let is_relevant = declared.is_some_and(|declared| {
+                    is_relevant_change(&notification.method, &policy.discovery, declared)
                 });
-                if heeded {
+                if is_relevant {
                     let is_same = |it: &Notification| it.method == notification.method;
                     if !self.announced.iter().any(is_same) {
                         self.announced.push(notification);
                     }
-                    self.take(Event::ListChanged(link));
+                    self.handle_event(ConnEvent::ListChanged(number));
                 } else {
-                    self.listener.hear(News::Told { notification, in_call });
+                    self.listener.on_update(ConnUpdate::Notification { notification, in_call });
                 }
             }
-            Heard::Peer(peer::Event::Odd(odd)) => self.listener.hear(News::Odd(odd)),
-            Heard::Peer(peer::Event::Closed(reason)) => {
-                self.down(link, Failure::from(&reason));
+            SessionEvent::Peer(peer::PeerEvent::Anomaly(anomaly)) => self.listener.on_update(ConnUpdate::Anomaly(anomaly)),
+            SessionEvent::Peer(peer::PeerEvent::Closed(reason)) => {
+                self.report_down(number, Failure::from(&reason));
             }
         }
     }
 
-    fn tick(&mut self) {
+    fn handle_tick(&mut self) {
         if let Some(live) = &self.live {
-            let heard = live.session.peer().last_heard().saturating_duration_since(self.began);
-            let link = live.link;
-            self.step(Event::Traffic(link, Moment(heard)));
+            let last_received = live.session.peer().last_received().saturating_duration_since(self.started_at);
+            let number = live.number;
+            self.step(ConnEvent::Traffic(number, MonotonicTime(last_received)));
         }
-        self.take(Event::Tick);
+        self.handle_event(ConnEvent::Tick);
     }
 
-    fn announce(&mut self) {
-        self.publish();
-        self.listener.hear(News::State(self.publish.borrow().clone()));
+    fn announce_state(&mut self) {
+        self.publish_view();
+        self.listener.on_update(ConnUpdate::StateChanged(self.state_sender.borrow().clone()));
     }
 
-    fn publish(&self) {
-        self.publish.send_modify(|view| {
-            view.life = self.life.clone();
+    fn publish_view(&self) {
+        self.state_sender.send_modify(|view| {
+            view.lifecycle = self.lifecycle.clone();
             view.session = self.live.as_ref().map(|live| live.session.clone());
             view.catalog.clone_from(&self.catalog);
-            view.fresh = self.fresh;
-            view.own = self.own.clone().filter(|_| self.live.is_some());
+            view.unrefreshed_since = self.unrefreshed_since;
+            view.dialog_catalog = self.dialog_catalog.clone().filter(|_| self.live.is_some());
             view.stderr.clone_from(&self.stderr);
         });
     }
 }
 
-/// What is heard of a live session.
-enum Heard {
-    Peer(peer::Event),
+/// Event of the open session.
+enum SessionEvent {
+    Peer(peer::PeerEvent),
     ListChanged,
 }
 
-async fn next_event(live: &mut Option<Live>) -> (Link, Heard) {
+async fn next_event(live: &mut Option<LiveSession>) -> (SessionNumber, SessionEvent) {
     let Some(live) = live else {
         return std::future::pending().await;
     };
-    let heard = tokio::select! {
-        Some(event) = live.events.next() => Heard::Peer(event),
-        Some(()) = live.listening.changed() => Heard::ListChanged,
+    let event = tokio::select! {
+        Some(event) = live.events.next() => SessionEvent::Peer(event),
+        Some(()) = live.list_subscription.changed() => SessionEvent::ListChanged,
         else => return std::future::pending().await,
     };
-    (live.link, heard)
+    (live.number, event)
 }
 
-async fn until(wake: Option<Instant>) {
+async fn sleep_until_wake(wake: Option<Instant>) {
     match wake {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
     }
 }
 
-/// A random number from 0 to 1; without a source of chance waits are as long as they can be.
-fn chance() -> f64 {
+/// Returns a random number from 0 to 1. Without a random source it returns 1, the longest delay.
+fn random_share() -> f64 {
     let number = getrandom::u32().unwrap_or(u32::MAX);
     f64::from(number) / f64::from(u32::MAX)
 }

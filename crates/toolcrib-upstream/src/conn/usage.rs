@@ -1,4 +1,4 @@
-//! Who uses a session: counted by its users, looked up by its task when it matters.
+//! Usage count of a connection, which callers update and the task polls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,33 +7,33 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many use the session or wait for it, and when the last use ended. No call waits for the task, nor wakes it
-/// unless it has asked to be told.
+/// Number of callers that use or await the session, and the time of the last release. Calls neither wait for the task
+/// nor wake it, unless the task asked for that.
 #[derive(Debug)]
-pub(super) struct Usage {
-    began: Instant,
+pub(super) struct SessionUsage {
+    started_at: Instant,
     count: AtomicU32,
-    /// Microseconds since it began.
-    last: AtomicU64,
-    /// Whether the task wants to know when nobody uses it any more.
-    is_watched: AtomicBool,
-    unused: Notify,
-    /// Whether one dialog has the connection for itself.
+    /// Microseconds since `started_at`.
+    last_use: AtomicU64,
+    /// True if the task waits for the last release.
+    is_waited_for: AtomicBool,
+    all_released: Notify,
+    /// True if one dialog has the connection for itself.
     is_lent: AtomicBool,
 }
 
-/// One use.
+/// One active use. Dropping it ends the use.
 #[derive(Debug)]
-pub(super) struct Used(Arc<Usage>);
+pub(super) struct UseGuard(Arc<SessionUsage>);
 
-impl Usage {
-    pub(super) fn new(began: Instant) -> Self {
-        Usage {
-            began,
+impl SessionUsage {
+    pub(super) fn new(started_at: Instant) -> Self {
+        SessionUsage {
+            started_at,
             count: AtomicU32::new(0),
-            last: AtomicU64::new(0),
-            is_watched: AtomicBool::new(false),
-            unused: Notify::new(),
+            last_use: AtomicU64::new(0),
+            is_waited_for: AtomicBool::new(false),
+            all_released: Notify::new(),
             is_lent: AtomicBool::new(false),
         }
     }
@@ -42,8 +42,8 @@ impl Usage {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Lends the connection, or takes it back; whether it was lent before.
-    pub(super) fn lend(&self, lent: bool) -> bool {
+    /// Sets whether the connection is lent to one dialog. Returns the previous value.
+    pub(super) fn set_lent(&self, lent: bool) -> bool {
         self.is_lent.swap(lent, Ordering::SeqCst)
     }
 
@@ -51,37 +51,37 @@ impl Usage {
         self.is_lent.load(Ordering::SeqCst)
     }
 
-    /// How many use it, and when the last one that ended did. The end of the uses that are counted will be told.
-    pub(super) fn look(&self) -> (u32, Duration) {
-        // In this order: whoever ends before the count is taken is not in it, and whoever ends after it tells.
-        self.is_watched.store(true, Ordering::SeqCst);
+    /// Returns the number of uses and the time of the last release. A later last release notifies the task.
+    pub(super) fn observe(&self) -> (u32, Duration) {
+        // In this order: a release before the count is not counted, and a release after it notifies.
+        self.is_waited_for.store(true, Ordering::SeqCst);
         let count = self.count();
         if count == 0 {
-            self.is_watched.store(false, Ordering::SeqCst);
+            self.is_waited_for.store(false, Ordering::SeqCst);
         }
-        (count, Duration::from_micros(self.last.load(Ordering::SeqCst)))
+        (count, Duration::from_micros(self.last_use.load(Ordering::SeqCst)))
     }
 
-    /// Waits for the end that was to be told.
-    pub(super) async fn unused(&self) {
-        self.unused.notified().await;
+    /// Waits for the last release.
+    pub(super) async fn all_released(&self) {
+        self.all_released.notified().await;
     }
 }
 
-impl Used {
-    pub(super) fn new(usage: &Arc<Usage>) -> Self {
+impl UseGuard {
+    pub(super) fn new(usage: &Arc<SessionUsage>) -> Self {
         usage.count.fetch_add(1, Ordering::SeqCst);
-        Used(Arc::clone(usage))
+        UseGuard(Arc::clone(usage))
     }
 }
 
-impl Drop for Used {
+impl Drop for UseGuard {
     fn drop(&mut self) {
-        let now = self.0.began.elapsed().as_micros();
-        self.0.last.fetch_max(u64::try_from(now).unwrap_or(u64::MAX), Ordering::SeqCst);
+        let now = self.0.started_at.elapsed().as_micros();
+        self.0.last_use.fetch_max(u64::try_from(now).unwrap_or(u64::MAX), Ordering::SeqCst);
         let was_last = self.0.count.fetch_sub(1, Ordering::SeqCst) == 1;
-        if was_last && self.0.is_watched.load(Ordering::SeqCst) {
-            self.0.unused.notify_one();
+        if was_last && self.0.is_waited_for.load(Ordering::SeqCst) {
+            self.0.all_released.notify_one();
         }
     }
 }
@@ -93,18 +93,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn only_an_end_that_is_waited_for_is_told() {
-        let usage = Arc::new(Usage::new(Instant::now()));
-        drop(Used::new(&usage));
-        assert!(usage.unused().now_or_never().is_none(), "nobody asked");
+    async fn last_release_notifies_only_a_waiting_task() {
+        let usage = Arc::new(SessionUsage::new(Instant::now()));
+        drop(UseGuard::new(&usage));
+        assert!(usage.all_released().now_or_never().is_none(), "the task did not wait");
 
-        let (first, second) = (Used::new(&usage), Used::new(&usage));
+        let (first, second) = (UseGuard::new(&usage), UseGuard::new(&usage));
         tokio::time::advance(Duration::from_secs(3)).await;
         drop(first);
-        assert_eq!(usage.look(), (1, Duration::from_secs(3)));
-        assert!(usage.unused().now_or_never().is_none(), "one is left");
+        assert_eq!(usage.observe(), (1, Duration::from_secs(3)));
+        assert!(usage.all_released().now_or_never().is_none(), "one use is left");
         drop(second);
-        assert!(usage.unused().now_or_never().is_some());
-        assert_eq!(usage.look().0, 0);
+        assert!(usage.all_released().now_or_never().is_some());
+        assert_eq!(usage.observe().0, 0);
     }
 }

@@ -1,12 +1,12 @@
-//! Files that are whole or as they were at any moment, whatever ends a change, and locks between processes.
+//! Atomic file replacement, private files, and locks between processes.
 
 mod lock;
-mod private;
-mod steps;
+mod private_file;
+mod file_system;
 
-pub(crate) use lock::AGAIN;
-pub use lock::{Lock, LockFile};
-pub use private::PrivateFile;
-pub use steps::private_file;
-pub(crate) use steps::{Disk, RealDisk, private_folder, replace_on};
-pub use steps::{PRIVATE, replace};
+pub(crate) use lock::LOCK_RETRY_INTERVAL;
+pub use lock::{FileLock, LockFile};
+pub use private_file::PrivateFile;
+pub use file_system::open_private_file;
+pub(crate) use file_system::{FileSystem, OsFileSystem, create_private_folder, replace_file_on};
+pub use file_system::{PRIVATE_MODE, replace_file};

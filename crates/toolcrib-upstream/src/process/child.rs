@@ -1,4 +1,4 @@
-//! A running child: its pipes, its stderr, its end.
+//! A running child process: its pipes, its stderr and its exit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,110 +6,117 @@ use std::sync::Arc;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{oneshot, watch};
 
-use super::ladder::Means;
-use super::leash::Leash;
-use super::mark::Mark;
+use super::stop_sequence::StopMethod;
+use super::process_group::ProcessGroup;
+use super::owner_mark::OwnerMark;
 use super::stderr::StderrTail;
 
-/// A child process. Dropping it kills its whole group at once; [`Child::stop`] is the gentle way.
+/// A child process. Dropping it kills its process group at once. [`Child::stop`] stops it gracefully.
 #[derive(Debug)]
 pub struct Child {
-    /// Taken by whoever speaks with the child. The child sees its end when it is dropped.
+    /// Pipe to the child. The transport takes it. Dropping it closes the child's stdin.
     pub stdin: Option<ChildStdin>,
+    /// Pipe from the child. The transport takes it.
     pub stdout: Option<ChildStdout>,
     pid: u32,
-    mark: Mark,
+    mark: OwnerMark,
     stderr: StderrTail,
-    leash: Arc<Leash>,
+    group: Arc<ProcessGroup>,
     stop: Option<oneshot::Sender<()>>,
-    life: watch::Receiver<Life>,
+    state: watch::Receiver<ChildState>,
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum ProcessExit {
     Code(i32),
     Signal(i32),
-    /// It did not end in time, or somebody else asked for its status.
+    /// The process did not end in time, or another part of this program reaped it.
     Unknown,
 }
 
-/// How a child was stopped.
+/// Outcome of stopping a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub means: Means,
-    pub exit: Exit,
-    /// Processes of its family that not even SIGKILL ended in time; the ledger keeps them for the next start.
-    pub left: Vec<u32>,
+pub struct StopOutcome {
+    /// The stage of the stop sequence that ended the child.
+    pub method: StopMethod,
+    /// Exit of the leader.
+    pub exit: ProcessExit,
+    /// Processes of the child's tree that survived SIGKILL. The ledger keeps them for the next start.
+    pub survivors: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Life {
+pub(crate) enum ChildState {
     Running,
-    /// The leader has ended; others of its family may live.
-    Exited(Exit),
-    /// All have ended, or were given up.
-    Ended(Ended),
+    /// The leader has exited. Other processes of its tree may still run.
+    Exited(ProcessExit),
+    /// All processes of the tree have exited, or the monitor has given up on the rest.
+    Ended(StopOutcome),
 }
 
 impl Child {
     pub(crate) fn new(
         pid: u32,
-        mark: Mark,
+        mark: OwnerMark,
         stderr: StderrTail,
-        leash: Arc<Leash>,
+        group: Arc<ProcessGroup>,
         stop: oneshot::Sender<()>,
-        life: watch::Receiver<Life>,
+        state: watch::Receiver<ChildState>,
     ) -> Self {
-        Self { stdin: None, stdout: None, pid, mark, stderr, leash, stop: Some(stop), life }
+        Self { stdin: None, stdout: None, pid, mark, stderr, group, stop: Some(stop), state }
     }
 
+    /// Returns the pid of the leader, which is also the id of its process group.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    pub fn mark(&self) -> Mark {
+    /// Returns the child's owner mark.
+    pub fn mark(&self) -> OwnerMark {
         self.mark
     }
 
+    /// Returns the newest part of the child's stderr.
     pub fn stderr(&self) -> &StderrTail {
         &self.stderr
     }
 
-    /// Waits until the process ends, by itself or otherwise. What it last wrote to stderr can then be read.
-    pub async fn exited(&self) -> Exit {
-        let mut life = self.life.clone();
-        match life.wait_for(|life| !matches!(life, Life::Running)).await.as_deref() {
-            Ok(Life::Exited(exit) | Life::Ended(Ended { exit, .. })) => *exit,
-            Ok(Life::Running) | Err(_) => Exit::Unknown,
+    /// Waits until the process exits. The final stderr output is readable then.
+    pub async fn exited(&self) -> ProcessExit {
+        let mut state = self.state.clone();
+        match state.wait_for(|state| !matches!(state, ChildState::Running)).await.as_deref() {
+            Ok(ChildState::Exited(exit) | ChildState::Ended(StopOutcome { exit, .. })) => *exit,
+            Ok(ChildState::Running) | Err(_) => ProcessExit::Unknown,
         }
     }
 
-    /// Takes the child down the stop ladder: closed stdin, SIGTERM, SIGKILL, each after its grace. Whoever has
-    /// taken stdin must have dropped it, or the first step has no effect. Dropping the future kills at once.
-    pub async fn stop(mut self) -> Ended {
+    /// Runs the stop sequence: closes stdin, sends SIGTERM, sends SIGKILL, each after its grace period. A
+    /// caller that has taken `stdin` must drop it first; otherwise closing stdin has no effect. Dropping the
+    /// future kills the child at once.
+    pub async fn stop(mut self) -> StopOutcome {
         drop(self.stdin.take());
         if let Some(stop) = self.stop.take() {
-            // Nobody listens if the child has ended by itself.
+            // The receiver is gone if the child has already exited.
             let _ = stop.send(());
         }
-        let mut life = self.life.clone();
-        match life.wait_for(|life| matches!(life, Life::Ended(_))).await.as_deref() {
-            Ok(Life::Ended(ended)) => ended.clone(),
-            // The keeper has gone without seeing the end.
-            _ => Ended { means: Means::Killed, exit: Exit::Unknown, left: vec![self.pid] },
+        let mut state = self.state.clone();
+        match state.wait_for(|state| matches!(state, ChildState::Ended(_))).await.as_deref() {
+            Ok(ChildState::Ended(ended)) => ended.clone(),
+            // The child thread ended before it saw the exit.
+            _ => StopOutcome { method: StopMethod::Killed, exit: ProcessExit::Unknown, survivors: vec![self.pid] },
         }
     }
 }
 
-/// Here and now, not in a task: a task may never run if the runtime ends as well.
+/// Kills synchronously instead of in a spawned task: a task may never run if the runtime shuts down.
 impl Drop for Child {
     fn drop(&mut self) {
-        self.leash.abandon();
+        self.group.abandon();
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),

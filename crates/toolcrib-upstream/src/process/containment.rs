@@ -1,25 +1,26 @@
-//! How a host keeps hold of everything that its servers start, and what that guarantees.
+//! Containment of child processes: cgroup, subreaper or process group, and the guarantee that each one gives.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::sys::{self, Cgroup};
 
-/// What an instance does, besides giving each child a process group and a mark, to find all processes that its
-/// children start.
+/// Mechanisms by which an instance finds all processes that its children start. Every child also gets a
+/// process group and an owner mark.
 #[derive(Clone, Debug, Default)]
 pub struct Containment {
+    /// Parent of the instance's cgroup.
     pub cgroup: CgroupParent,
-    /// Where there is no cgroup, this process adopts orphaned descendants (`PR_SET_CHILD_SUBREAPER`) and ends them.
-    /// Only for programs that start no process groups of their own: an adopted process in another group than the
-    /// program's is taken for one that a server has started.
+    /// Without a cgroup, this process adopts orphaned descendants (`PR_SET_CHILD_SUBREAPER`) and kills them.
+    /// Set this only in programs that create no process groups of their own: the host treats an adopted
+    /// process in a foreign group as a descendant of a server.
     pub adopt_orphans: bool,
 }
 
-/// Below which cgroup (version 2) an instance makes its own.
+/// Parent of the instance's cgroup (version 2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CgroupParent {
-    /// The cgroup that this process is in.
+    /// The cgroup of this process.
     #[default]
     Current,
     Folder(PathBuf),
@@ -29,53 +30,56 @@ pub enum CgroupParent {
 /// Which processes are certain to end with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guarantee {
-    /// All, even after the host was killed: then at its next start.
+    /// All processes. After a SIGKILL of the host, the next start ends them.
     Cgroup,
-    /// All, at the latest when the host ends. After the host was killed: those that kept group or mark.
+    /// All processes, at the latest when the host exits. After a SIGKILL of the host, only processes that
+    /// kept their group or owner mark.
     Subreaper,
-    /// Those that kept group or mark.
+    /// Only processes that kept their group or owner mark.
     Group,
 }
 
-/// The guarantee that holds, and why no better one does.
+/// The current guarantee, and why no stronger one holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ContainmentStatus {
+    /// The current guarantee.
     pub guarantee: Guarantee,
-    pub why: Option<String>,
+    /// Why there is no cgroup. `None` if there is one.
+    pub reason: Option<String>,
 }
 
 impl CgroupParent {
-    /// The folder of the cgroup; an error says why there is none.
+    /// Returns the folder of the parent cgroup. The error says why there is none.
     pub(crate) fn folder(&self) -> io::Result<PathBuf> {
         match self {
             Self::Current => sys::current_cgroup(),
             Self::Folder(folder) => Ok(folder.clone()),
-            Self::Never => Err(io::Error::other("cgroups are switched off")),
+            Self::Never => Err(io::Error::other("cgroups are disabled")),
         }
     }
 }
 
-impl Held {
-    /// The best that can be had, and what stands in the way of a better one.
-    pub(crate) fn by(cgroup: Result<&Cgroup, &io::Error>, adopts: bool) -> Self {
+impl ContainmentStatus {
+    /// Selects the strongest available guarantee and records why no stronger one is available.
+    pub(crate) fn new(cgroup: Result<&Cgroup, &io::Error>, adopts: bool) -> Self {
         match cgroup {
-            Ok(_) => Self { guarantee: Guarantee::Cgroup, why: None },
+            Ok(_) => Self { guarantee: Guarantee::Cgroup, reason: None },
             Err(error) => Self::without_cgroup(error.to_string(), adopts),
         }
     }
 
-    /// Becomes a subreaper where that is wanted and possible.
+    /// Makes this process a subreaper if that is requested and supported.
     pub(crate) fn without_cgroup(why: String, adopts: bool) -> Self {
         let guarantee = match adopts && sys::become_subreaper().is_ok() {
             true => Guarantee::Subreaper,
             false => Guarantee::Group,
         };
-        Self { guarantee, why: Some(why) }
+        Self { guarantee, reason: Some(why) }
     }
 }
 
 impl Guarantee {
-    /// Stable, for machines.
+    /// Stable identifier for machine-readable output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cgroup => "cgroup",
@@ -84,18 +88,18 @@ impl Guarantee {
         }
     }
 
-    /// Whether every process that a server started ends at the latest with the host.
-    pub fn holds_at_the_end(self) -> bool {
+    /// Returns whether every process of a server ends at the latest when the host exits.
+    pub fn covers_host_exit(self) -> bool {
         self != Self::Group
     }
 
-    /// Whether every such process ends at the next start of a host that was killed with SIGKILL.
-    pub fn holds_after_a_kill(self) -> bool {
+    /// Returns whether the next start ends every process of a host that was killed with SIGKILL.
+    pub fn covers_host_kill(self) -> bool {
         self == Self::Cgroup
     }
 
-    /// In a sentence.
-    pub fn text(self) -> &'static str {
+    /// Describes the guarantee in one sentence.
+    pub fn description(self) -> &'static str {
         match self {
             Self::Cgroup => {
                 "each server runs in a cgroup of its own: every process it starts ends with it, and if the host is \

@@ -1,9 +1,10 @@
-//! Why a child could not be started, and what a person can do about it.
+//! Errors of starting a child process, with suggested fixes.
 
 use std::io;
 use std::path::PathBuf;
 
-/// No variant holds an environment value or an argument: both may be secrets.
+/// Error of starting a child. No variant holds an environment value or an argument, because both may be
+/// secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("cannot find the program `{program}`")]
@@ -24,7 +25,7 @@ pub enum SpawnError {
         #[source]
         cause: io::Error,
     },
-    #[error("cannot write to the ledger of children")]
+    #[error("cannot write to the ledger of child processes")]
     Ledger(#[source] io::Error),
     #[error("cannot start `{program}`")]
     Other {
@@ -37,7 +38,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// Stable, for machines.
+    /// Stable problem code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "stdio.spawn.not_found",
@@ -49,7 +50,7 @@ impl SpawnError {
         }
     }
 
-    /// What a person can do.
+    /// Suggested fix for the user.
     pub fn fix(&self) -> String {
         match self {
             Self::NotFound { program, .. } => find_fix(program),
@@ -80,7 +81,7 @@ fn find_fix(program: &str) -> String {
         _ => "install it",
     };
     format!(
-        "{install}, or write the program's full path: it is in no folder of the PATH that the server gets"
+        "{install}, or configure the program's full path: no folder of the server's PATH contains it"
     )
 }
 
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_says_what_to_install() {
+    fn missing_program_suggests_its_installation() {
         for (program, hint) in [
             ("npx", "Node.js"),
             ("uvx", "install uv"),

@@ -1,4 +1,4 @@
-//! One run of the host as far as children are concerned: start it, spawn through it, close it.
+//! The entry point for child processes: opens the ledger, starts children, and closes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,158 +12,162 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::child::Child;
-use super::containment::{Containment, Held};
+use super::containment::{Containment, ContainmentStatus};
 use super::error::SpawnError;
-use super::guest::{Ending, Home, Lodging};
-use super::keeper::{Keeper, Newborn, Request, Tools};
-use super::launch::Launch;
+use super::remote_process::{RemoteStopFn, ContainerBinding, RemoteProcessHandle};
+use super::child_thread::{ChildThread, StartedChild, ChildRequest, ChildThreadConfig};
+use super::launch::LaunchSpec;
 use super::ledger::Ledger;
-use super::mark::InstanceId;
+use super::owner_mark::HostInstanceId;
 use super::sys::{self, Cgroup};
 
-/// Spawns that wait for the keeper at one time; more wait in their callers.
-const QUEUE: usize = 32;
+/// Requests that may wait for the child thread. Further requests wait in their callers.
+const REQUEST_QUEUE: usize = 32;
 
-/// Looks at the process table run beside the keeper, so that a spawn does not wait for them.
-const LOOKERS: usize = 2;
+/// Scans of the process table run on blocking threads, so that a spawn does not wait for them.
+const MAX_BLOCKING_THREADS: usize = 2;
 
-/// Starts children and answers for their end. Clones share it; when the last one is dropped, all children are
-/// killed.
+/// Starts children and guarantees that they end. Clones share one child thread; dropping the last clone kills
+/// all children.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    id: InstanceId,
-    requests: mpsc::Sender<Request>,
-    /// Closed when the keeper's thread is about to end.
+    id: HostInstanceId,
+    requests: mpsc::Sender<ChildRequest>,
+    /// Closes when the child thread is about to end.
     finished: watch::Receiver<()>,
-    held: watch::Receiver<Held>,
-    keeper: Arc<Mutex<Option<JoinHandle<()>>>>,
+    containment: watch::Receiver<ContainmentStatus>,
+    child_thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
+/// Error of opening an instance.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("cannot create a ledger of children in `{}`", state.display())]
+pub enum InstanceError {
+    #[error("cannot create the ledger of child processes in `{}`", state.display())]
     Ledger {
         state: PathBuf,
         #[source]
         cause: io::Error,
     },
-    #[error("cannot start the thread that keeps the children")]
-    Keeper(#[source] io::Error),
+    #[error("cannot start the child thread")]
+    ChildThread(#[source] io::Error),
 }
 
 impl Instance {
-    /// Creates this run's ledger in the state folder, and the folder if need be. Blocks for a moment.
-    pub fn open(state: &Path) -> Result<Self, OpenError> {
+    /// Opens an instance with default containment. Creates the ledger in the state folder, and the folder if
+    /// it is missing. Blocks briefly.
+    pub fn open(state: &Path) -> Result<Self, InstanceError> {
         Self::open_with(state, &Containment::default())
     }
 
-    /// The same with a say in how the children are held.
-    pub fn open_with(state: &Path, containment: &Containment) -> Result<Self, OpenError> {
+    /// Opens an instance with the given containment.
+    pub fn open_with(state: &Path, containment: &Containment) -> Result<Self, InstanceError> {
         let parent = containment.cgroup.folder();
         let host = sys::identity(std::process::id());
         let cgroups = parent.as_deref().ok();
         let ledger = host.and_then(|host| Ledger::create(state, host, cgroups));
         let ledger =
-            ledger.map_err(|cause| OpenError::Ledger { state: state.to_owned(), cause })?;
+            ledger.map_err(|cause| InstanceError::Ledger { state: state.to_owned(), cause })?;
         let id = ledger.instance();
         let cgroup = parent.and_then(|_| match ledger.cgroup() {
             Some(path) => Cgroup::create(path),
-            None => Err(io::Error::other("the cgroup's path is no text")),
+            None => Err(io::Error::other("the cgroup's path is not valid UTF-8")),
         });
-        let (hold, held) = watch::channel(Held::by(cgroup.as_ref(), containment.adopt_orphans));
-        let (requests, inbox) = mpsc::channel(QUEUE);
+        let (sender, containment_status) = watch::channel(ContainmentStatus::new(cgroup.as_ref(), containment.adopt_orphans));
+        let (requests, inbox) = mpsc::channel(REQUEST_QUEUE);
         let (running, finished) = watch::channel(());
         let (ready, started) = sync_channel(1);
-        let tools = Tools { ledger, cgroup: cgroup.ok(), hold, adopts: containment.adopt_orphans };
-        let keep = move || {
-            keep(tools, inbox, &ready);
+        let config = ChildThreadConfig { ledger, cgroup: cgroup.ok(), containment: sender, adopts: containment.adopt_orphans };
+        let run = move || {
+            run_child_thread(config, inbox, &ready);
             drop(running);
         };
         let thread = thread::Builder::new()
-            .name("toolcrib-keeper".to_owned())
-            .spawn(keep)
-            .map_err(OpenError::Keeper)?;
-        let keeper = Arc::new(Mutex::new(Some(thread)));
+            .name("toolcrib-children".to_owned())
+            .spawn(run)
+            .map_err(InstanceError::ChildThread)?;
+        let child_thread = Arc::new(Mutex::new(Some(thread)));
         started
             .recv()
             .unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
-            .map_err(OpenError::Keeper)?;
-        Ok(Self { id, requests, finished, held, keeper })
+            .map_err(InstanceError::ChildThread)?;
+        Ok(Self { id, requests, finished, containment: containment_status, child_thread })
     }
 
-    pub fn id(&self) -> InstanceId {
+    /// Returns the id of this run of the host.
+    pub fn id(&self) -> HostInstanceId {
         self.id
     }
 
-    /// What is certain to end with a server, as far as is known now.
-    pub fn held(&self) -> Held {
-        self.held.borrow().clone()
+    /// Returns which processes are certain to end with a server at the moment.
+    pub fn containment(&self) -> ContainmentStatus {
+        self.containment.borrow().clone()
     }
 
-    /// Starts a child. Its pipes belong to the runtime that this is called on.
-    pub async fn spawn(&self, launch: Launch) -> Result<Child, SpawnError> {
+    /// Starts a child. The child's pipes belong to the calling runtime.
+    pub async fn spawn(&self, launch: LaunchSpec) -> Result<Child, SpawnError> {
         let program = launch.name();
-        let (reply, answer) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         let closed = || SpawnError::Closed { program: program.clone() };
-        self.requests.send(Request::Spawn { launch, reply }).await.map_err(|_| closed())?;
-        let newborn = answer.await.map_err(|_| closed())??;
-        adopt(newborn).map_err(|cause| SpawnError::Other { program, cause })
+        self.requests.send(ChildRequest::Spawn { launch, reply }).await.map_err(|_| closed())?;
+        let started = response.await.map_err(|_| closed())??;
+        bind_pipes(started).map_err(|cause| SpawnError::Other { program, cause })
     }
 
-    /// Notes something that is about to begin in a container, and how it is ended.
-    pub(crate) async fn lodge(
+    /// Records a process that is about to start in a container, and the function that stops it.
+    pub(crate) async fn register_remote(
         &self,
         engine: &str,
-        home: Home,
-        ending: Ending,
-    ) -> Result<Lodging, SpawnError> {
-        let (reply, answer) = oneshot::channel();
+        binding: ContainerBinding,
+        stop_fn: RemoteStopFn,
+    ) -> Result<RemoteProcessHandle, SpawnError> {
+        let (reply, response) = oneshot::channel();
         let closed = || SpawnError::Closed { program: engine.to_owned() };
-        let desk = self.requests.downgrade();
-        let request = Request::Lodge { engine: engine.to_owned(), home, ending, desk, reply };
+        let updates = self.requests.downgrade();
+        let request = ChildRequest::RegisterRemote { engine: engine.to_owned(), binding, stop_fn, updates, reply };
         self.requests.send(request).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?.map_err(SpawnError::Ledger)
+        response.await.map_err(|_| closed())?.map_err(SpawnError::Ledger)
     }
 
-    /// Kills what still lives, waits for its end, removes the ledger. Stop the children before, one by one, if
-    /// they are to end gently.
+    /// Kills all remaining children, waits for their exit and removes the ledger. For a graceful shutdown
+    /// stop each child first.
     pub async fn close(&self) {
-        // It fails only if the keeper is closing already.
-        let _ = self.requests.send(Request::Close).await;
-        // An error is the very news: the other end has gone.
+        // Sending fails only if the child thread is already closing.
+        let _ = self.requests.send(ChildRequest::Close).await;
+        // `changed` returns an error when the child thread has dropped its sender, which is the expected
+        // signal.
         let _ = self.finished.clone().changed().await;
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = keeper {
+        let child_thread = self.child_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = child_thread {
             let _ = thread.join();
         }
     }
 }
 
-fn keep(tools: Tools, inbox: mpsc::Receiver<Request>, ready: &SyncSender<io::Result<()>>) {
+fn run_child_thread(config: ChildThreadConfig, inbox: mpsc::Receiver<ChildRequest>, ready: &SyncSender<io::Result<()>>) {
     let runtime =
-        match Builder::new_current_thread().enable_all().max_blocking_threads(LOOKERS).build() {
+        match Builder::new_current_thread().enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build() {
             Ok(runtime) => runtime,
-            Err(error) => return answer(ready, Err(error)),
+            Err(error) => return report_start(ready, Err(error)),
         };
     runtime.block_on(async {
-        match Keeper::new(tools, inbox) {
-            Ok(keeper) => {
-                answer(ready, Ok(()));
-                keeper.run().await;
+        match ChildThread::new(config, inbox) {
+            Ok(child_thread) => {
+                report_start(ready, Ok(()));
+                child_thread.run().await;
             }
-            Err(error) => answer(ready, Err(error)),
+            Err(error) => report_start(ready, Err(error)),
         }
     });
-    // A look at the table can hang on a process that hangs in the kernel.
+    // A scan of the process table can hang on a process that hangs in the kernel.
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
-fn answer(ready: &SyncSender<io::Result<()>>, result: io::Result<()>) {
-    // Nobody has stopped listening: `open` waits for exactly this.
+fn report_start(ready: &SyncSender<io::Result<()>>, result: io::Result<()>) {
+    // `open` waits for exactly this message.
     let _ = ready.send(result);
 }
 
-fn adopt(Newborn { mut child, stdin, stdout }: Newborn) -> io::Result<Child> {
+fn bind_pipes(StartedChild { mut child, stdin, stdout }: StartedChild) -> io::Result<Child> {
     child.stdin = Some(ChildStdin::from_std(stdin)?);
     child.stdout = Some(ChildStdout::from_std(stdout)?);
     Ok(child)

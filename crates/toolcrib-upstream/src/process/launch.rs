@@ -1,4 +1,4 @@
-//! What to start: every value resolved and complete, nothing inherited behind the caller's back.
+//! Specification of a child process: program, arguments, environment, working directory and grace periods.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,35 +7,39 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where programs are looked for if nobody says where.
-const USUAL_PATH: &str = "/bin:/usr/bin";
+/// `PATH` for children whose environment has none.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A program to run as a child, by argv and without a shell.
 #[derive(Clone)]
-pub struct Launch {
-    /// A path, or a name that is looked up in the `PATH` of `env`.
+pub struct LaunchSpec {
+    /// A path, or a name that is searched in the `PATH` of `env`.
     pub program: OsString,
+    /// Arguments after the program name.
     pub args: Vec<OsString>,
-    /// The child's whole environment; it inherits nothing else but the mark.
+    /// The child's complete environment. The child inherits nothing but the owner mark.
     pub env: BTreeMap<OsString, OsString>,
+    /// Working directory.
     pub cwd: PathBuf,
-    /// Bytes of stderr that are kept, the newest ones.
+    /// Number of the newest bytes of stderr that are kept.
     pub stderr_limit: usize,
-    pub graces: Graces,
+    /// Grace periods of the stop sequence.
+    pub graces: GracePeriods,
 }
 
-/// How long each step of the stop ladder waits before the next one.
+/// Grace periods of the stop sequence: the waiting time of each stage before the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Graces {
-    /// After stdin was closed.
+pub struct GracePeriods {
+    /// After closing stdin.
     pub close: Duration,
     /// After SIGTERM to the group.
     pub terminate: Duration,
-    /// After SIGKILL, until what does not even die of that is given up and reported.
+    /// After SIGKILL. Processes that still run after this time are reported as survivors.
     pub kill: Duration,
 }
 
-impl Launch {
+impl LaunchSpec {
+    /// Creates a specification without arguments and with an empty environment.
     pub fn new(program: impl Into<OsString>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -43,39 +47,39 @@ impl Launch {
             env: BTreeMap::new(),
             cwd: cwd.into(),
             stderr_limit: 64 << 10,
-            graces: Graces::default(),
+            graces: GracePeriods::default(),
         }
     }
 
-    /// The program's file name, for people and the ledger.
+    /// The program's file name, for messages and the ledger.
     pub(crate) fn name(&self) -> String {
         let name = Path::new(&self.program).file_name().unwrap_or(&self.program);
         name.to_string_lossy().into_owned()
     }
 
-    /// Where the program may be, in the order in which to look, seen from its working directory.
-    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+    /// Candidate paths of the program in search order, relative to the working directory.
+    pub(crate) fn candidate_paths(&self) -> impl Iterator<Item = PathBuf> {
         let is_path = self.program.as_bytes().contains(&b'/');
         let folders = match self.env.get(OsStr::new("PATH")) {
             _ if is_path => OsStr::new(""),
             Some(path) => path,
-            None => OsStr::new(USUAL_PATH),
+            None => OsStr::new(DEFAULT_PATH),
         };
         std::env::split_paths(folders).map(|folder| folder.join(&self.program))
     }
 }
 
-impl Default for Graces {
+impl Default for GracePeriods {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { close: seconds(2), terminate: seconds(2), kill: seconds(2) }
     }
 }
 
-/// Environment values and arguments may be secrets, so neither is shown.
-impl fmt::Debug for Launch {
+/// Hides arguments and environment values, because they may be secrets.
+impl fmt::Debug for LaunchSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launch")
+        f.debug_struct("LaunchSpec")
             .field("program", &self.program)
             .field("args", &self.args.len())
             .field("env", &self.env.keys().collect::<Vec<_>>())
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn dis_43_debug_shows_names_and_never_values() {
-        let mut launch = Launch::new("/opt/bin/server", "/");
+        let mut launch = LaunchSpec::new("/opt/bin/server", "/");
         launch.args = vec!["--token=canary".into()];
         launch.env = BTreeMap::from([("API_KEY".into(), "canary".into())]);
         let shown = format!("{launch:?}");
@@ -101,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_for_and_a_path_is_not() {
+    fn names_are_searched_in_path_and_paths_are_not() {
         for (program, path, files) in [
             ("npx", Some("/a:b::/c"), &["/a/npx", "b/npx", "npx", "/c/npx"][..]),
             ("npx", Some(""), &["npx"]),
@@ -109,9 +113,9 @@ mod tests {
             ("./npx", Some("/a:/b"), &["./npx"]),
             ("/opt/npx", None, &["/opt/npx"]),
         ] {
-            let mut launch = Launch::new(program, "/");
+            let mut launch = LaunchSpec::new(program, "/");
             launch.env.extend(path.map(|path| ("PATH".into(), path.into())));
-            let found: Vec<PathBuf> = launch.files().collect();
+            let found: Vec<PathBuf> = launch.candidate_paths().collect();
             let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
             assert_eq!(found, files, "{program} in {path:?}");
         }

@@ -1,64 +1,69 @@
-//! Child processes: started without a shell, stopped step by step, and never left behind.
+//! Child processes: spawning without a shell, stopping in stages, and reaping orphans of killed hosts.
 //!
-//! An [`Instance`] starts children on a thread of its own and notes each in a ledger on disk before it exists.
-//! A [`Child`] is stopped by a ladder (stdin closed, SIGTERM, SIGKILL) that covers its group and whatever left
-//! the group: all of its cgroup where there is one, else what carries its mark ([`Guarantee`] says which). What a killed host leaves behind, [`reap`] ends at the next start. Processes in containers are
-//! [`Guest`]s: noted in the same ledger, ended by whoever knows their engine. No sandbox is claimed: children
-//! have the host's privileges.
+//! An [`Instance`] starts children on a dedicated thread and records each child in a ledger on disk before
+//! the child exists. [`Child::stop`] runs the stop sequence: close stdin, then SIGTERM, then SIGKILL. The
+//! sequence covers the process group and every process that left the group. With cgroups, these are all
+//! members of the child's cgroup. Without cgroups, these are all processes that carry the child's owner mark.
+//! [`Guarantee`] says which of the two applies. [`reap`] ends the processes of a killed host at the next
+//! start.
+//!
+//! Processes in containers are [`RemoteProcess`]es. The same ledger records them, and the transport that
+//! knows the container engine ends them. This module does not sandbox children: a child has the host's
+//! privileges.
 
 mod child;
 mod containment;
-mod decide;
+mod ownership;
 mod error;
-mod family;
-mod guest;
+mod process_tree;
+mod remote_process;
 mod instance;
-mod keeper;
-mod ladder;
+mod child_thread;
+mod stop_sequence;
 mod launch;
-mod leash;
+mod process_group;
 mod ledger;
-mod mark;
-mod minder;
-mod orphans;
+mod owner_mark;
+mod child_monitor;
+mod adopted_orphans;
 mod reap;
 mod reap_cgroups;
 mod spawn;
 mod stderr;
 mod sys;
 
-pub use child::{Child, Ended, Exit};
-pub use containment::{CgroupParent, Containment, Guarantee, Held};
-pub use decide::Proof;
+pub use child::{Child, StopOutcome, ProcessExit};
+pub use containment::{CgroupParent, Containment, Guarantee, ContainmentStatus};
+pub use ownership::OwnershipProof;
 pub use error::SpawnError;
-pub use guest::{Estate, Guest, Home};
-pub(crate) use guest::{Farewell, Lodging};
-pub use instance::{Instance, OpenError};
-pub use ladder::Means;
-pub use launch::{Graces, Launch};
-pub use mark::{InstanceId, Mark, OWNER_VARIABLE};
-pub use reap::{Orphan, ReapError, Reaped, reap};
+pub use remote_process::{RemoteLeftovers, RemoteProcess, ContainerBinding};
+pub(crate) use remote_process::{StopMode, RemoteProcessHandle};
+pub use instance::{Instance, InstanceError};
+pub use stop_sequence::StopMethod;
+pub use launch::{GracePeriods, LaunchSpec};
+pub use owner_mark::{HostInstanceId, OwnerMark, OWNER_VARIABLE};
+pub use reap::{Orphan, ReapError, ReapReport, reap};
 pub use reap_cgroups::reap_cgroups;
 pub use stderr::StderrTail;
 
-/// The memory that this process has in use, in bytes; none where the system does not tell.
-pub fn memory() -> Option<u64> {
-    sys::memory()
+/// Resident memory of this process in bytes. `None` if the system does not report it.
+pub fn memory_usage() -> Option<u64> {
+    sys::memory_usage()
 }
 
-/// The memory that this process may use, in bytes: that of its control group, or of the machine where that is less;
-/// none where the system does not tell.
+/// Memory limit of this process in bytes: the smallest limit of its control groups, or the memory of the
+/// machine if that is less. `None` if the system does not report it.
 pub fn memory_limit() -> Option<u64> {
     sys::memory_limit()
 }
 
-/// How many files this process may have open at a time; none where there is no limit.
-pub fn open_files() -> Option<u64> {
+/// Maximum number of open files of this process. `None` if there is no limit.
+pub fn open_file_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
-/// Gives back the memory of the program's own code, most of which only its start has needed. What is needed again
-/// comes back by itself.
-pub fn forget_code() -> std::io::Result<()> {
-    sys::forget_code()
+/// Releases the memory of the program's own code. Most of that code runs only at startup. The kernel reloads
+/// a page from the executable when the program needs it again.
+pub fn release_code_pages() -> std::io::Result<()> {
+    sys::release_code_pages()
 }

@@ -1,4 +1,4 @@
-//! Ends what dead hosts left in their cgroups, where no ledger tells of them: their state folders were deleted.
+//! Reaps the cgroups of dead hosts without their ledgers, for the case that their state folders were deleted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,19 +6,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::containment::Containment;
-use super::decide::Proof;
-use super::mark::{InstanceId, Mark};
-use super::reap::{Orphan, Reaped};
+use super::ownership::OwnershipProof;
+use super::owner_mark::{HostInstanceId, OwnerMark};
+use super::reap::{Orphan, ReapReport};
 use super::sys::{self, Cgroup};
 
-/// How often to look whether what was killed has gone.
-const POLL: Duration = Duration::from_millis(5);
+/// Interval between checks that killed processes have exited.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Kills whatever is in the cgroups of dead hosts of this user, below the cgroup that a new host would use. Cgroups of
-/// living hosts are locked and are not touched. Blocks for at most about `limit`.
-pub fn reap_cgroups(containment: &Containment, limit: Duration) -> Reaped {
-    let mut reaped = Reaped::default();
-    // A host that cannot make cgroups says so itself.
+/// Kills all processes in the cgroups of this user's dead hosts, below the parent cgroup that a new host
+/// would use. Live hosts hold a lock on their cgroups, which are not touched. Blocks for at most about
+/// `limit`.
+pub fn reap_cgroups(containment: &Containment, limit: Duration) -> ReapReport {
+    let mut reaped = ReapReport::default();
+    // Opening an instance reports that there are no cgroups.
     let Ok(parent) = containment.cgroup.folder() else { return reaped };
     let deadline = Instant::now() + limit;
     let found = match sys::abandoned_cgroups(&parent) {
@@ -31,23 +32,23 @@ pub fn reap_cgroups(containment: &Containment, limit: Duration) -> Reaped {
         }
     };
     for (instance, cgroup) in found {
-        if cgroup.is_around_this_process() {
+        if cgroup.contains_this_process() {
             reaped.notes.push(format!("the cgroup of {instance} stays: this process is in it"));
             continue;
         }
-        if let Err(error) = empty(instance, &cgroup, deadline, &mut reaped) {
+        if let Err(error) = empty_cgroup(instance, &cgroup, deadline, &mut reaped) {
             reaped.notes.push(format!("the cgroup of {instance} stays: {error}"));
         }
     }
     reaped
 }
 
-/// Kills all members, waits for their end and removes the cgroup.
-fn empty(
-    instance: InstanceId,
+/// Kills all members, waits for their exit and removes the cgroup.
+fn empty_cgroup(
+    instance: HostInstanceId,
     cgroup: &Cgroup,
     deadline: Instant,
-    reaped: &mut Reaped,
+    reaped: &mut ReapReport,
 ) -> io::Result<()> {
     let mut seen = BTreeMap::new();
     let outcome = loop {
@@ -56,25 +57,25 @@ fn empty(
                 let orphan = Orphan {
                     pid: process.pid,
                     program: None,
-                    owner: Some(Mark { instance, session }),
-                    proof: Proof::Cgroup,
+                    owner: Some(OwnerMark { instance, session }),
+                    proof: OwnershipProof::Cgroup,
                 };
                 seen.insert((process.pid, process.start), orphan);
             }
         }
         cgroup.kill()?;
         if !cgroup.is_populated()? {
-            // The last member may need a moment more in which the cgroup cannot be removed.
+            // The kernel refuses the removal until the last member is fully gone.
             match cgroup.remove() {
                 Ok(()) => break Ok(()),
                 Err(error) if Instant::now() >= deadline => break Err(error),
                 Err(_) => {}
             }
         } else if Instant::now() >= deadline {
-            reaped.left.extend(seen.into_values());
+            reaped.remaining.extend(seen.into_values());
             return Err(io::ErrorKind::TimedOut.into());
         }
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
     };
     reaped.killed.extend(seen.into_values());
     outcome

@@ -1,4 +1,4 @@
-//! Starts the program itself, and finds out why it did not start.
+//! Starts a program and diagnoses failures.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,42 +7,43 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::error::SpawnError;
-use super::launch::Launch;
-use super::mark::Mark;
-use super::sys::{self, Born, Cgroup};
+use super::launch::LaunchSpec;
+use super::owner_mark::OwnerMark;
+use super::sys::{self, SpawnedProcess, Cgroup};
 
-/// The child has its own group when this returns. It dies with the calling thread where the system can do that.
+/// Starts the program in its own process group. On Linux the child dies with the calling thread.
 pub(crate) fn spawn(
-    launch: &Launch,
-    mark: Mark,
+    launch: &LaunchSpec,
+    mark: OwnerMark,
     cgroup: Option<&Cgroup>,
-) -> Result<Born, SpawnError> {
+) -> Result<SpawnedProcess, SpawnError> {
     sys::spawn(launch, mark, cgroup).map_err(|cause| diagnose(launch, cause))
 }
 
-/// `execve` and `chdir` fail with the same few numbers, so the file system is asked what they meant.
-fn diagnose(launch: &Launch, cause: io::Error) -> SpawnError {
-    if let Err(cause) = enter(&launch.cwd) {
+/// Finds the cause of a failed start in the file system, because `execve` and `chdir` return the same error
+/// numbers.
+fn diagnose(launch: &LaunchSpec, cause: io::Error) -> SpawnError {
+    if let Err(cause) = check_cwd(&launch.cwd) {
         return SpawnError::Cwd { cwd: launch.cwd.clone(), cause };
     }
     let program = launch.program.to_string_lossy().into_owned();
-    let unfit = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+    let cannot_run = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
         || cause.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
-    match locate(launch) {
-        Some(path) if unfit => SpawnError::NotExecutable { path, cause },
-        None if unfit => SpawnError::NotFound { program, cause },
+    match find_program(launch) {
+        Some(path) if cannot_run => SpawnError::NotExecutable { path, cause },
+        None if cannot_run => SpawnError::NotFound { program, cause },
         _ => SpawnError::Other { program, cause },
     }
 }
 
-fn enter(cwd: &Path) -> io::Result<()> {
+fn check_cwd(cwd: &Path) -> io::Result<()> {
     if !cwd.metadata()?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     Ok(access(cwd, Access::EXEC_OK)?)
 }
 
-/// Where the program's file is, executable or not.
-fn locate(launch: &Launch) -> Option<PathBuf> {
-    launch.files().map(|file| launch.cwd.join(file)).find(|path| path.exists())
+/// Finds the program's file, executable or not.
+fn find_program(launch: &LaunchSpec) -> Option<PathBuf> {
+    launch.candidate_paths().map(|file| launch.cwd.join(file)).find(|path| path.exists())
 }

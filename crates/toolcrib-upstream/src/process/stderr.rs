@@ -1,4 +1,4 @@
-//! A child's stderr: always drained, so that the child never waits for us, and kept up to a limit.
+//! A child's stderr: always drained, so that the child never blocks, and kept up to a limit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,32 +8,32 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::signals::SecretMask;
 
-/// The newest part of a child's stderr. Clones share it; it stays readable after the child's end.
+/// The newest part of a child's stderr. Clones share it. It stays readable after the child's exit.
 #[derive(Clone)]
-pub struct StderrTail(Arc<Mutex<Ring>>);
+pub struct StderrTail(Arc<Mutex<StderrBuffer>>);
 
 impl StderrTail {
     pub(crate) fn new(limit: usize) -> Self {
-        let ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, mask: SecretMask::default() };
-        Self(Arc::new(Mutex::new(ring)))
+        let buffer = StderrBuffer { bytes: VecDeque::new(), limit, dropped: 0, mask: SecretMask::default() };
+        Self(Arc::new(Mutex::new(buffer)))
     }
 
-    /// The kept bytes as text, without the secrets that are to be hidden; what is not UTF-8 becomes U+FFFD.
+    /// Returns the kept bytes as text with the secrets masked. Invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> String {
-        self.ring().shown()
+        self.buffer().masked_text()
     }
 
-    /// Masks the secrets that the child was given.
-    pub(crate) fn hide(&self, mask: SecretMask) {
-        self.ring().mask = mask;
+    /// Sets the secrets to mask.
+    pub(crate) fn set_mask(&self, mask: SecretMask) {
+        self.buffer().mask = mask;
     }
 
-    /// How many older bytes were dropped.
+    /// Number of older bytes that were dropped.
     pub fn dropped(&self) -> u64 {
-        self.ring().dropped
+        self.buffer().dropped
     }
 
-    /// Reads to the end of the stream, or to its first error, which is the end as well.
+    /// Reads until the end of the stream or its first error.
     pub(crate) async fn drain(self, mut stream: impl AsyncRead + Unpin) {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {
@@ -42,40 +42,40 @@ impl StderrTail {
     }
 
     pub(crate) fn push(&self, bytes: &[u8]) {
-        self.ring().push(bytes);
+        self.buffer().push(bytes);
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn buffer(&self) -> MutexGuard<'_, StderrBuffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a server writes is its own affair and may hold secrets: only the amount is shown.
+/// Shows only the number of bytes, because a server's stderr may hold secrets.
 impl fmt::Debug for StderrTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ring = self.ring();
+        let buffer = self.buffer();
         f.debug_struct("StderrTail")
-            .field("kept", &ring.bytes.len())
-            .field("dropped", &ring.dropped)
+            .field("kept", &buffer.bytes.len())
+            .field("dropped", &buffer.dropped)
             .finish()
     }
 }
 
-struct Ring {
+struct StderrBuffer {
     bytes: VecDeque<u8>,
     limit: usize,
     dropped: u64,
     mask: SecretMask,
 }
 
-impl Ring {
-    fn shown(&self) -> String {
+impl StderrBuffer {
+    fn masked_text(&self) -> String {
         let shown = self.mask.mask_text(self.text());
         if self.dropped == 0 {
             return shown;
         }
-        // It may begin within a secret, of which all but the first byte can be left.
-        let left = self.mask.longest().saturating_sub(1);
+        // The tail may start inside a secret, of which all but the first byte may be left.
+        let left = self.mask.longest_form().saturating_sub(1);
         let begin = (left..=shown.len()).find(|at| shown.is_char_boundary(*at));
         begin.and_then(|at| shown.get(at..)).unwrap_or_default().to_owned()
     }
@@ -90,7 +90,7 @@ impl Ring {
 
     fn text(&self) -> String {
         let continues = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
-        // The oldest character may have lost its first bytes; at most three are left of it.
+        // The oldest character may have lost its first bytes. At most three bytes of it are left.
         let cut = if self.dropped > 0 {
             self.bytes.iter().take(3).take_while(|byte| continues(byte)).count()
         } else {
@@ -103,19 +103,19 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_config::Hidden;
+    use toolcrib_config::SecretString;
 
     use super::*;
 
     fn check(limit: usize, writes: &[&[u8]], text: &str, dropped: u64) {
         let mask = SecretMask::default();
-        let mut ring = Ring { bytes: VecDeque::new(), limit, dropped: 0, mask };
-        writes.iter().for_each(|bytes| ring.push(bytes));
-        assert_eq!((ring.text().as_str(), ring.dropped), (text, dropped), "{limit} {writes:?}");
+        let mut buffer = StderrBuffer { bytes: VecDeque::new(), limit, dropped: 0, mask };
+        writes.iter().for_each(|bytes| buffer.push(bytes));
+        assert_eq!((buffer.text().as_str(), buffer.dropped), (text, dropped), "{limit} {writes:?}");
     }
 
     #[test]
-    fn the_newest_bytes_are_kept() {
+    fn tail_keeps_the_newest_bytes() {
         check(8, &[], "", 0);
         check(8, &[b"1234", b"5678"], "12345678", 0);
         check(8, &[b"1234", b"56789"], "23456789", 1);
@@ -124,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown_wherever_it_stands() {
+    fn stderr_text_masks_secrets_at_any_position() {
         let shown = |limit, secrets: &[&str], text: &str| {
             let tail = StderrTail::new(limit);
-            let secrets = secrets.iter().map(|secret| Hidden::new(*secret)).collect();
-            tail.hide(SecretMask::new(secrets));
+            let secrets = secrets.iter().map(|secret| SecretString::new(*secret)).collect();
+            tail.set_mask(SecretMask::new(secrets));
             text.as_bytes().chunks(3).for_each(|part| tail.push(part));
             tail.text()
         };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_lossy_and_begins_with_a_whole_character() {
+    fn stderr_text_is_lossy_and_starts_at_a_character_boundary() {
         check(8, &[b"a\xffb"], "a\u{fffd}b", 0);
         check(4, &["xäöü".as_bytes()], "öü", 3);
         check(3, &["äöü".as_bytes()], "ü", 3);

@@ -1,21 +1,21 @@
-//! Which keywords hold a schema against the same value, and small views of what they hold.
+//! Classifies keywords that apply schemas to the same value, with helpers for their values.
 
 use serde_json::{Map, Value};
 
-use super::bounds::Unchecked;
-use super::refs::Refs;
+use super::limits::UncheckedReason;
+use super::references::References;
 
-/// The schemas that a keyword holds against the same value; none for all other keywords.
-pub(super) fn in_place<'a>(
-    refs: &Refs<'a>,
+/// Schemas that a keyword applies to the same value. Empty for all other keywords.
+pub(super) fn same_value_schemas<'a>(
+    references: &References<'a>,
     key: &str,
     value: &'a Value,
-) -> Result<Vec<&'a Value>, Unchecked> {
+) -> Result<Vec<&'a Value>, UncheckedReason> {
     Ok(match key {
-        "$ref" | "$dynamicRef" | "$recursiveRef" => refs.targets(value)?,
-        "allOf" | "anyOf" | "oneOf" => list(value).collect(),
+        "$ref" | "$dynamicRef" | "$recursiveRef" => references.targets(value)?,
+        "allOf" | "anyOf" | "oneOf" => array_items(value).collect(),
         "not" | "if" | "then" | "else" => vec![value],
-        "dependentSchemas" | "dependencies" => members(value).collect(),
+        "dependentSchemas" | "dependencies" => object_values(value).collect(),
         _ => Vec::new(),
     })
 }
@@ -24,10 +24,10 @@ pub(super) fn has_unevaluated(keywords: &Map<String, Value>) -> bool {
     keywords.contains_key("unevaluatedProperties") || keywords.contains_key("unevaluatedItems")
 }
 
-pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn array_items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-pub(super) fn members(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn object_values(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_object().into_iter().flat_map(Map::values)
 }

@@ -1,17 +1,16 @@
-//! Whether a value fits a server's schema: found out within bounds, whatever the schema is.
+//! Validates values against untrusted schemas with bounded time and memory.
 //!
-//! Schemas come from servers and are nobody's friends. What is too large is refused before it is compiled,
-//! patterns run on an engine that is linear in the text, nothing is ever fetched, and how long a check
-//! will take is counted before it is begun. A value that cannot be checked in time is [`Verdict::Unchecked`],
-//! which is neither valid nor invalid.
+//! Schemas come from servers and may be hostile. Oversized schemas are rejected before compilation, patterns run on a
+//! linear-time engine, nothing is fetched, and the cost of a check is estimated first. A value that cannot be checked
+//! in time is [`Validity::Unchecked`], which is neither valid nor invalid.
 
-mod bounds;
-mod cache;
-mod compiling;
-mod effort;
+mod limits;
+mod schema_cache;
+mod compile_cost;
+mod validation_cost;
 mod keywords;
-mod refs;
-mod validity;
+mod references;
+mod lint;
 mod violation;
 
 #[cfg(test)]
@@ -21,121 +20,121 @@ use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use toolcrib_wire::Raw;
+use toolcrib_wire::RawJson;
 
-pub use bounds::Unchecked;
-pub use validity::{InvalidSchema, SchemaJudge};
+pub use limits::UncheckedReason;
+pub use lint::{InvalidSchema, SchemaLinter};
 pub use violation::Violation;
 
-use cache::Cache;
-use refs::Refs;
+use schema_cache::SchemaCache;
+use references::References;
 
-/// Steps of a verdict; a step is some tens of nanoseconds.
-const VERDICT_STEPS: u64 = 2_000_000;
-/// Steps of gathering errors, each of which may cost memory too.
-const ERROR_STEPS: u64 = 200_000;
-/// Violations that are named; the rest is more of the same.
-const NAMED: usize = 5;
+/// Step limit of a check. A step takes some tens of nanoseconds.
+const MAX_VERDICT_STEPS: u64 = 2_000_000;
+/// Step limit for collecting errors, which also cost memory.
+const MAX_ERROR_STEPS: u64 = 200_000;
+/// Limit of reported violations.
+const MAX_VIOLATIONS: usize = 5;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Validity {
     Valid,
-    /// At least one, and the first few only.
+    /// The first violations, at least one.
     Invalid(Vec<Violation>),
-    Unchecked(Unchecked),
+    Unchecked(UncheckedReason),
 }
 
-/// Checks values against schemas and remembers the schemas that it has compiled.
+/// Checks values against schemas and caches compiled schemas.
 #[derive(Debug, Default)]
-pub struct Checker {
-    cache: Cache<Result<Compiled, Unchecked>>,
+pub struct SchemaValidator {
+    cache: SchemaCache<Result<CompiledSchema, UncheckedReason>>,
 }
 
-impl Checker {
+impl SchemaValidator {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Drafts 4, 6, 7, 2019-09 and 2020-12 by the schema's `$schema`; without it 2020-12.
-    pub fn check(&self, schema: &Raw, value: &Raw) -> Verdict {
-        self.verdict(schema, value).unwrap_or_else(Verdict::Unchecked)
+    /// Checks a value. Supports drafts 4, 6, 7, 2019-09 and 2020-12 by `$schema`; the default is 2020-12.
+    pub fn check(&self, schema: &RawJson, value: &RawJson) -> Validity {
+        self.try_check(schema, value).unwrap_or_else(Validity::Unchecked)
     }
 
-    /// Whether a schema can be used at all, before there is anything to check.
-    pub fn usable(&self, schema: &Raw) -> Result<(), Unchecked> {
+    /// Checks whether a schema can be used.
+    pub fn check_schema(&self, schema: &RawJson) -> Result<(), UncheckedReason> {
         self.compiled(schema).as_ref().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    fn verdict(&self, schema: &Raw, value: &Raw) -> Result<Verdict, Unchecked> {
+    fn try_check(&self, schema: &RawJson, value: &RawJson) -> Result<Validity, UncheckedReason> {
         let compiled = self.compiled(schema);
         let compiled = compiled.as_ref().as_ref().map_err(Clone::clone)?;
-        if value.text().len() > bounds::VALUE_BYTES {
-            return Err(Unchecked::ValueOver { limit: bounds::VALUE_BYTES, of: "bytes" });
+        if value.text().len() > limits::MAX_VALUE_BYTES {
+            return Err(UncheckedReason::ValueOver { limit: limits::MAX_VALUE_BYTES, of: "bytes" });
         }
-        let value: Value = value.json().read().map_err(|_| bounds::too_deep_a_value())?;
-        bounds::value_within(&value)?;
+        let value: Value = value.json().read().map_err(|_| limits::value_too_deep())?;
+        limits::check_value_limits(&value)?;
         compiled.check(&value)
     }
 
-    fn compiled(&self, schema: &Raw) -> Arc<Result<Compiled, Unchecked>> {
-        if schema.text().len() > bounds::SCHEMA_BYTES {
-            let over = Unchecked::SchemaOver { limit: bounds::SCHEMA_BYTES, of: "bytes" };
+    fn compiled(&self, schema: &RawJson) -> Arc<Result<CompiledSchema, UncheckedReason>> {
+        if schema.text().len() > limits::MAX_SCHEMA_BYTES {
+            let over = UncheckedReason::SchemaOver { limit: limits::MAX_SCHEMA_BYTES, of: "bytes" };
             return Arc::new(Err(over));
         }
-        self.cache.get_or(schema.text(), || Compiled::of(schema))
+        self.cache.get_or_insert_with(schema.text(), || CompiledSchema::compile(schema))
     }
 }
 
-/// A schema that can be used, as it was written and as it is run.
+/// A usable schema, as JSON and compiled.
 #[derive(Debug)]
-struct Compiled {
+struct CompiledSchema {
     schema: Value,
     validator: Validator,
 }
 
-impl Compiled {
-    fn of(schema: &Raw) -> Result<Self, Unchecked> {
-        let schema: Value = schema.json().read().map_err(|error| bad(&error))?;
-        bounds::schema_within(&schema)?;
-        compiling::compilable(&schema, &Refs::of(&schema)?)?;
+impl CompiledSchema {
+    fn compile(schema: &RawJson) -> Result<Self, UncheckedReason> {
+        let schema: Value = schema.json().read().map_err(|error| bad_schema(&error))?;
+        limits::check_schema_limits(&schema)?;
+        compile_cost::check_compile_cost(&schema, &References::collect(&schema)?)?;
         let patterns = PatternOptions::regex()
-            .size_limit(bounds::PATTERN_SIZE)
-            .dfa_size_limit(bounds::PATTERN_SIZE);
+            .size_limit(limits::MAX_COMPILED_PATTERN_BYTES)
+            .dfa_size_limit(limits::MAX_COMPILED_PATTERN_BYTES);
         let validator = jsonschema::options()
             .offline()
             .with_pattern_options(patterns)
-            // A format is a remark: what each means differs between those who check it.
+            // Formats are annotations, because validators disagree on their meaning.
             .should_validate_formats(false)
             .build(&schema)
-            .map_err(|error| bad(&error))?;
-        Ok(Compiled { schema, validator })
+            .map_err(|error| bad_schema(&error))?;
+        Ok(CompiledSchema { schema, validator })
     }
 
-    fn check(&self, value: &Value) -> Result<Verdict, Unchecked> {
-        let effort = effort::effort(&self.schema, &Refs::of(&self.schema)?, value)?;
-        if effort.verdict > VERDICT_STEPS {
-            return Err(Unchecked::TooMuchWork);
+    fn check(&self, value: &Value) -> Result<Validity, UncheckedReason> {
+        let cost = validation_cost::validation_cost(&self.schema, &References::collect(&self.schema)?, value)?;
+        if cost.verdict > MAX_VERDICT_STEPS {
+            return Err(UncheckedReason::TooMuchWork);
         }
         if self.validator.is_valid(value) {
-            return Ok(Verdict::Valid);
+            return Ok(Validity::Valid);
         }
-        if effort.errors > ERROR_STEPS {
-            return Ok(Verdict::Invalid(vec![Violation::somewhere()]));
+        if cost.errors > MAX_ERROR_STEPS {
+            return Ok(Validity::Invalid(vec![Violation::unknown_place()]));
         }
         let mut found: Vec<_> = self
             .validator
             .iter_errors(value)
-            .take(NAMED)
-            .map(|error| Violation::of(&error))
+            .take(MAX_VIOLATIONS)
+            .map(|error| Violation::from_error(&error))
             .collect();
         if found.is_empty() {
-            found.push(Violation::somewhere());
+            found.push(Violation::unknown_place());
         }
-        Ok(Verdict::Invalid(found))
+        Ok(Validity::Invalid(found))
     }
 }
 
-fn bad(error: &dyn std::fmt::Display) -> Unchecked {
-    Unchecked::BadSchema { reason: error.to_string().chars().take(200).collect() }
+fn bad_schema(error: &dyn std::fmt::Display) -> UncheckedReason {
+    UncheckedReason::BadSchema { reason: error.to_string().chars().take(200).collect() }
 }

@@ -1,36 +1,35 @@
-//! Schemas as servers have them, and schemas that mean harm.
+//! Tests with real and hostile schemas.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolcrib_wire::{Limits, Raw};
+use toolcrib_wire::{MessageLimits, RawJson};
 
 use super::*;
 
-fn raw(value: &Value) -> Raw {
-    Raw::of(value).unwrap()
+fn raw(value: &Value) -> RawJson {
+    RawJson::from_value(value).unwrap()
 }
 
-/// Fails where the check has not come back in good time or has brought its thread down. The stack is
-/// half of what a worker thread has.
-fn bounded(name: &str, schema: Raw, value: Raw) -> Verdict {
+/// Runs a check with a time limit on a thread with half of a worker thread's stack.
+fn check_bounded(name: &str, schema: RawJson, value: RawJson) -> Validity {
     let (done, answer) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(move || {
-        let _ = done.send(Checker::new().check(&schema, &value));
+        let _ = done.send(SchemaValidator::new().check(&schema, &value));
     });
-    let verdict = answer.recv_timeout(Duration::from_secs(10));
-    let verdict = verdict.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let validity = answer.recv_timeout(Duration::from_secs(10));
+    let validity = validity.unwrap_or_else(|error| panic!("{name}: {error}"));
     thread.unwrap().join().unwrap();
-    verdict
+    validity
 }
 
 fn nest(depth: usize, wrap: impl Fn(Value) -> Value, inner: Value) -> Value {
     (0..depth).fold(inner, |value, _| wrap(value))
 }
 
-/// Definitions of which each leads to the next.
+/// Builds definitions that refer to the next one each.
 fn chain(length: usize, link: impl Fn(&Value) -> Value, last: Value) -> Value {
     let mut defs = serde_json::Map::new();
     for n in 0..length {
@@ -44,17 +43,17 @@ fn object(members: impl Iterator<Item = (String, Value)>) -> Value {
     Value::Object(members.collect())
 }
 
-/// The word for what came of it.
-fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Valid => "valid",
-        Verdict::Invalid(_) => "invalid",
-        Verdict::Unchecked(Unchecked::SchemaOver { .. }) => "large",
-        Verdict::Unchecked(Unchecked::BadSchema { .. }) => "bad",
-        Verdict::Unchecked(Unchecked::Loop) => "loop",
-        Verdict::Unchecked(Unchecked::ValueOver { .. }) => "large value",
-        Verdict::Unchecked(Unchecked::Number) => "number",
-        Verdict::Unchecked(Unchecked::TooMuchWork) => "work",
+/// Short label of the result.
+fn outcome_label(validity: &Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Invalid(_) => "invalid",
+        Validity::Unchecked(UncheckedReason::SchemaOver { .. }) => "large",
+        Validity::Unchecked(UncheckedReason::BadSchema { .. }) => "bad",
+        Validity::Unchecked(UncheckedReason::Loop) => "loop",
+        Validity::Unchecked(UncheckedReason::ValueOver { .. }) => "large value",
+        Validity::Unchecked(UncheckedReason::Number) => "number",
+        Validity::Unchecked(UncheckedReason::TooMuchWork) => "work",
     }
 }
 
@@ -66,14 +65,14 @@ fn dkr_41_no_schema_hangs_or_crashes() {
     let closed = |inner| json!({ "unevaluatedProperties": false, "allOf": [inner] });
     let patterns = |pattern: &str| object((0..128).map(|n| (format!("{pattern}{n}"), json!(true))));
     let long = json!("a".repeat(100_000) + "b");
-    // Its references start from itself, and what they would find at the root is harmless.
+    // The nested id is the base of its references; the same targets at the root are harmless.
     let mut inner = chain(40, |to| json!({ "allOf": [to, to] }), text.clone());
     inner["id"] = json!("inner");
     let old_id = json!({
         "$schema": "http://json-schema.org/draft-04/schema#", "allOf": [inner],
         "$defs": { "d0": {}, "d1": {} },
     });
-    // The schema of schemas leads back to whoever has its anchor.
+    // The meta schema refers back through its dynamic anchor.
     let meta = json!({ "$ref": "https://json-schema.org/draft/2020-12/schema" });
     let disguised = json!({
         "$dynamicAnchor": "meta", "allOf": [meta, meta],
@@ -201,21 +200,21 @@ fn dkr_41_no_schema_hangs_or_crashes() {
         ("no schema", json!({ "type": 7 }), json!(1), "bad"),
         ("no schema at all", json!("x"), json!(1), "bad"),
     ] {
-        assert_eq!(word(&bounded(name, raw(&schema), raw(&value))), expected, "{name}");
+        assert_eq!(outcome_label(&check_bounded(name, raw(&schema), raw(&value))), expected, "{name}");
     }
 }
 
 #[test]
-fn dkr_41_texts_that_no_tree_can_hold_are_refused_first() {
-    let limits = Limits { depth: 1_000_000, ..Limits::default() };
+fn dkr_41_texts_over_the_parser_limits_are_refused_first() {
+    let limits = MessageLimits { depth: 1_000_000, ..MessageLimits::default() };
     let nested = format!("{}true{}", r#"{"not":"#.repeat(50_000), "}".repeat(50_000));
     let large = format!(r#"{{"description":"{}"}}"#, "x".repeat(10 * 1024 * 1024));
     let number = r#"{"minimum":1e999999999,"multipleOf":1e-999999999}"#.to_owned();
     for (name, schema, expected) in
         [("nested", nested, "bad"), ("ten megabytes", large, "large"), ("number", number, "number")]
     {
-        let schema = Raw::parse(schema, &limits).unwrap();
-        assert_eq!(word(&bounded(name, schema, raw(&json!({})))), expected, "{name}");
+        let schema = RawJson::parse(schema, &limits).unwrap();
+        assert_eq!(outcome_label(&check_bounded(name, schema, raw(&json!({})))), expected, "{name}");
     }
     let any = raw(&json!({ "minimum": 1 }));
     for (name, value, expected) in [
@@ -223,13 +222,13 @@ fn dkr_41_texts_that_no_tree_can_hold_are_refused_first() {
         ("nested", format!("{}{}", "[".repeat(50_000), "]".repeat(50_000)), "large value"),
         ("long", format!("\"{}\"", "x".repeat(9 * 1024 * 1024)), "large value"),
     ] {
-        let value = Raw::parse(value, &limits).unwrap();
-        assert_eq!(word(&bounded(name, any.clone(), value)), expected, "{name}");
+        let value = RawJson::parse(value, &limits).unwrap();
+        assert_eq!(outcome_label(&check_bounded(name, any.clone(), value)), expected, "{name}");
     }
 }
 
 #[test]
-fn violations_name_the_place_and_what_was_expected() {
+fn violations_name_the_pointer_and_the_expectation() {
     let schema = json!({
         "type": "object", "additionalProperties": false, "required": ["a/b"],
         "properties": {
@@ -262,27 +261,27 @@ fn violations_name_the_place_and_what_was_expected() {
         ),
         (json!([]), &["expected object, found array"]),
     ] {
-        let found = match Checker::new().check(&raw(&schema), &raw(&value)) {
-            Verdict::Invalid(found) => found.iter().map(ToString::to_string).collect(),
-            Verdict::Valid => Vec::new(),
-            Verdict::Unchecked(why) => panic!("{why}"),
+        let found = match SchemaValidator::new().check(&raw(&schema), &raw(&value)) {
+            Validity::Invalid(found) => found.iter().map(ToString::to_string).collect(),
+            Validity::Valid => Vec::new(),
+            Validity::Unchecked(why) => panic!("{why}"),
         };
         assert_eq!(found, expected, "{value}");
     }
 }
 
 #[test]
-fn only_the_first_few_violations_are_named() {
+fn violations_are_capped() {
     let schema = json!({ "items": { "type": "string" } });
-    let Verdict::Invalid(found) = Checker::new().check(&raw(&schema), &raw(&json!(vec![1; 100])))
+    let Validity::Invalid(found) = SchemaValidator::new().check(&raw(&schema), &raw(&json!(vec![1; 100])))
     else {
         panic!("invalid");
     };
-    assert_eq!(found.len(), NAMED);
+    assert_eq!(found.len(), MAX_VIOLATIONS);
 }
 
 #[test]
-fn dom_40_41_42_every_keyword_that_a_tool_may_use_is_understood() {
+fn dom_40_41_42_schema_keywords_are_supported() {
     let draft7 = "http://json-schema.org/draft-07/schema#";
     for (row, schema, good, bad) in [
         ("DOM-40", json!({ "type": ["integer", "null"] }), json!(null), json!("x")),
@@ -367,20 +366,19 @@ fn dom_40_41_42_every_keyword_that_a_tool_may_use_is_understood() {
         ),
         ("true", json!(true), json!(1), json!(null)),
     ] {
-        let checker = Checker::new();
+        let checker = SchemaValidator::new();
         let before = raw(&schema);
-        assert_eq!(checker.check(&before, &raw(&good)), Verdict::Valid, "{row} {schema}");
-        let verdict = checker.check(&before, &raw(&bad));
+        assert_eq!(checker.check(&before, &raw(&good)), Validity::Valid, "{row} {schema}");
+        let validity = checker.check(&before, &raw(&bad));
         assert!(
-            matches!(verdict, Verdict::Invalid(_)) || row == "true",
-            "{row} {schema} {verdict:?}"
+            matches!(validity, Validity::Invalid(_)) || row == "true",
+            "{row} {schema} {validity:?}"
         );
-        assert_eq!(checker.usable(&before), Ok(()));
+        assert_eq!(checker.check_schema(&before), Ok(()));
     }
 }
 
-/// A schema of definitions that hold each other against the same value and against its parts, as the
-/// bytes say.
+/// Builds definitions from random bytes that refer to each other for the same value and its parts.
 fn tangled(bytes: &[u8]) -> Value {
     let count = 2 + usize::from(bytes.first().copied().unwrap_or(0)) % 14;
     let mut bytes = bytes.iter().copied().cycle();
@@ -390,7 +388,7 @@ fn tangled(bytes: &[u8]) -> Value {
         let mut def = serde_json::Map::new();
         for _ in 0..1 + next() % 3 {
             let keyword = next() % 17;
-            // Mostly forward: what leads back to itself is refused soon.
+            // Mostly forward references, because cycles are rejected early.
             let mut to = || match next() % 8 {
                 0 => json!({ "$ref": format!("#/$defs/d{}", next() % count) }),
                 _ => json!({ "$ref": format!("#/$defs/d{}", (own + 1 + next() % 2).min(count)) }),
@@ -424,12 +422,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn dkr_41_no_tangle_of_references_hangs_or_crashes(
+    fn dkr_41_random_references_neither_hang_nor_crash(
         bytes in prop::collection::vec(any::<u8>(), 1..200),
         depth in 0_usize..100,
     ) {
         let value = nest(depth / 2, |inner| json!({ "next": [inner], "t": {} }), json!({}));
         let value = nest(depth / 4, |inner| json!({ "next": inner, "t": 1 }), value);
-        bounded("tangle", raw(&tangled(&bytes)), raw(&value));
+        check_bounded("tangle", raw(&tangled(&bytes)), raw(&value));
     }
 }

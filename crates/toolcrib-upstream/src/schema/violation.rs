@@ -1,4 +1,4 @@
-//! What is wrong with a value: the place in it, and what was expected there.
+//! Violations: position in the value and expectation.
 
 use std::fmt;
 
@@ -6,29 +6,30 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
-/// Longest text of what was expected; an `enum` can be a book.
-const LONGEST: usize = 300;
+/// Length limit of an expectation, because an `enum` can be long.
+const MAX_CHARS: usize = 300;
 
-/// It never holds what stands at the place: arguments may be secret.
+/// A schema violation. It never contains the value, because arguments may be secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// A JSON pointer; empty for the whole value.
+    /// JSON pointer; empty for the whole value.
     pub pointer: String,
+    /// Description of the expected value.
     pub expected: String,
 }
 
 impl Violation {
-    pub(super) fn somewhere() -> Self {
+    pub(super) fn unknown_place() -> Self {
         Violation { pointer: String::new(), expected: "a value that fits the schema".to_owned() }
     }
 
-    pub(super) fn of(error: &ValidationError<'_>) -> Self {
+    pub(super) fn from_error(error: &ValidationError<'_>) -> Self {
         let mut pointer = error.instance_path().to_string();
         if let ValidationErrorKind::Required { property } = error.kind() {
             pointer.push('/');
-            pointer.push_str(&escape(property.as_str().unwrap_or_default()));
+            pointer.push_str(&escape_pointer(property.as_str().unwrap_or_default()));
         }
-        Violation { pointer: cut(&pointer), expected: cut(&expected(error)) }
+        Violation { pointer: clip(&pointer), expected: clip(&expected(error)) }
     }
 }
 
@@ -45,7 +46,7 @@ fn expected(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     match error.kind() {
         Kind::Required { .. } => "a value, it is required".to_owned(),
-        Kind::Type { kind } => format!("{}, found {}", types(kind), found(error)),
+        Kind::Type { kind } => format!("{}, found {}", type_names(kind), instance_type(error)),
         Kind::Enum { options } => format!("one of {options}"),
         Kind::Constant { expected_value } => expected_value.to_string(),
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -67,20 +68,20 @@ fn expected(error: &ValidationError<'_>) -> String {
         Kind::UniqueItems => "items that all differ".to_owned(),
         Kind::Pattern { pattern } => format!("text that matches `{pattern}`"),
         Kind::FalseSchema => "nothing here".to_owned(),
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => one_of(context),
-        Kind::OneOfMultipleValid { .. } => "what fits one of several forms, not two".to_owned(),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => form_list(context),
+        Kind::OneOfMultipleValid { .. } => "a value of exactly one of several forms".to_owned(),
         _ => format!("what `{}` asks for", error.kind().keyword()),
     }
 }
 
-/// Each form with the first thing that is wrong with it.
-fn one_of(forms: &[Vec<ValidationError<'_>>]) -> String {
+/// Lists the alternatives with their first violation each.
+fn form_list(forms: &[Vec<ValidationError<'_>>]) -> String {
     let forms: Vec<_> = forms
         .iter()
         .filter_map(|errors| errors.first())
         .map(|error| Violation {
             pointer: error.instance_path().to_string(),
-            expected: leaf(error),
+            expected: form_defect(error),
         })
         .map(|violation| match violation.pointer.as_str() {
             "" => violation.expected,
@@ -90,8 +91,8 @@ fn one_of(forms: &[Vec<ValidationError<'_>>]) -> String {
     format!("one of several forms ({})", forms.join("; or "))
 }
 
-/// Forms within forms are not unfolded: their number multiplies.
-fn leaf(error: &ValidationError<'_>) -> String {
+/// Nested alternatives are not expanded, because their number multiplies.
+fn form_defect(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. } => {
             "one of several forms".to_owned()
@@ -101,7 +102,7 @@ fn leaf(error: &ValidationError<'_>) -> String {
     }
 }
 
-fn types(kind: &TypeKind) -> String {
+fn type_names(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(only) => only.to_string(),
         TypeKind::Multiple(several) => {
@@ -110,17 +111,17 @@ fn types(kind: &TypeKind) -> String {
     }
 }
 
-fn found(error: &ValidationError<'_>) -> JsonType {
+fn instance_type(error: &ValidationError<'_>) -> JsonType {
     let value: &Value = error.instance();
     JsonType::from(value)
 }
 
-fn escape(name: &str) -> String {
+fn escape_pointer(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+fn clip(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -1,55 +1,55 @@
-//! Secrets that a program tells: started without a shell, and ended when its time is over.
+//! Secrets from a command: started without a shell, killed on timeout.
 
 use std::path::Path;
 
 use tokio::io::AsyncReadExt;
-use toolcrib_config::Hidden;
+use toolcrib_config::SecretString;
 use zeroize::Zeroizing;
 
-use super::file::trimmed;
-use super::unresolved::Why;
-use crate::process::{Exit, Instance, Launch, SpawnError};
+use super::file::trim_newline;
+use super::secret_error::SecretErrorReason;
+use crate::process::{ProcessExit, Instance, LaunchSpec, SpawnError};
 use crate::signals::chain;
 
-/// The most that a program may say.
-const LARGEST: u64 = 64 << 10;
+/// Maximum size of the command's output.
+const MAX_OUTPUT: u64 = 64 << 10;
 
-/// What stands for the secret's path in the arguments.
-const PATH: &str = "{path}";
+/// Placeholder for the secret's path in the arguments.
+const PATH_PLACEHOLDER: &str = "{path}";
 
-/// Runs the command. Dropping the future ends it.
+/// Runs the command. Dropping the future kills it.
 pub(super) async fn get(
     instance: &Instance,
     env: &[(String, String)],
     cwd: &Path,
     command: &[String],
     path: &str,
-) -> Result<Hidden, Why> {
+) -> Result<SecretString, SecretErrorReason> {
     let Some((program, args)) = command.split_first() else {
-        return Err(Why::Declared("it needs a `command`".to_owned()));
+        return Err(SecretErrorReason::BadDeclaration("it needs a `command`".to_owned()));
     };
-    let mut launch = Launch::new(program, cwd);
-    launch.args = args.iter().map(|arg| arg.replace(PATH, path).into()).collect();
+    let mut launch = LaunchSpec::new(program, cwd);
+    launch.args = args.iter().map(|arg| arg.replace(PATH_PLACEHOLDER, path).into()).collect();
     launch.env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let mut child = instance.spawn(launch).await.map_err(|error| match error {
-        SpawnError::NotFound { .. } => Why::Declared(format!("there is no program `{program}`")),
-        other => Why::Unreachable(chain(&other)),
+        SpawnError::NotFound { .. } => SecretErrorReason::BadDeclaration(format!("there is no program `{program}`")),
+        other => SecretErrorReason::Unreachable(chain(&other)),
     })?;
     drop(child.stdin.take());
-    // Room for all of it at once: what grows leaves copies behind.
-    let mut said = Zeroizing::new(Vec::with_capacity(LARGEST as usize + 1));
+    // Allocated at full size, because a growing buffer leaves copies of the secret in memory.
+    let mut output = Zeroizing::new(Vec::with_capacity(MAX_OUTPUT as usize + 1));
     if let Some(stdout) = child.stdout.take() {
-        let read = stdout.take(LARGEST + 1).read_to_end(&mut said).await;
-        read.map_err(|error| Why::Unreachable(error.to_string()))?;
+        let read = stdout.take(MAX_OUTPUT + 1).read_to_end(&mut output).await;
+        read.map_err(|error| SecretErrorReason::Unreachable(error.to_string()))?;
     }
-    if said.len() as u64 > LARGEST {
-        return Err(Why::Unusable(format!("it is over {LARGEST} bytes")));
+    if output.len() as u64 > MAX_OUTPUT {
+        return Err(SecretErrorReason::Unusable(format!("it is over {MAX_OUTPUT} bytes")));
     }
-    // What it wrote to its stderr is not told: it may be the secret.
+    // The error does not quote stderr, because stderr may hold the secret.
     match child.exited().await {
-        Exit::Code(0) => {}
-        other => return Err(Why::Failed(other.to_string())),
+        ProcessExit::Code(0) => {}
+        other => return Err(SecretErrorReason::CommandFailed(other.to_string())),
     }
-    let text = str::from_utf8(&said).map_err(|_| Why::Unusable("it is no text".to_owned()))?;
-    Ok(trimmed(text))
+    let text = str::from_utf8(&output).map_err(|_| SecretErrorReason::Unusable("it is not text".to_owned()))?;
+    Ok(trim_newline(text))
 }

@@ -1,4 +1,4 @@
-//! The system's keyring, asked on a thread of its own: one that hangs costs a bounded wait once, and nothing after.
+//! The system keyring, accessed on a dedicated thread: a hanging keyring costs one bounded wait.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,138 +10,138 @@ use std::time::Duration;
 use keyring_core::{CredentialStore, Error};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use toolcrib_config::Hidden;
+use toolcrib_config::SecretString;
 use zeroize::Zeroizing;
 
 use crate::signals::chain;
 
-/// Long enough for a person who is at it to unlock it.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Timeout of a request. Long enough for a user to unlock the keyring.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Questions that wait for the thread.
-const QUEUE: usize = 16;
+/// Requests that may wait for the keyring thread.
+const REQUEST_QUEUE: usize = 16;
 
-/// Why the keyring does not help.
+/// Error of a keyring request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    #[error("there is no keyring here: {0}")]
+    #[error("no keyring is available: {0}")]
     Absent(String),
     #[error("the keyring did not answer within {} s", .0.as_secs_f64())]
-    Late(Duration),
+    Timeout(Duration),
     #[error("the keyring refuses: {0}")]
     Refused(String),
 }
 
-/// A keyring. Clones ask the same one.
+/// Handle to a keyring. Clones share its thread.
 #[derive(Clone, Debug)]
-pub(super) struct Keyring(Arc<Shared>);
+pub(super) struct Keyring(Arc<KeyringInner>);
 
-struct Shared {
-    open: Open,
+struct KeyringInner {
+    open: OpenStore,
     limit: Duration,
-    desk: Mutex<Option<SyncSender<Question>>>,
-    /// Whether an answer is overdue.
-    hangs: Arc<AtomicBool>,
+    sender: Mutex<Option<SyncSender<KeyringRequest>>>,
+    /// True if a request has timed out and its response is still missing.
+    is_overdue: Arc<AtomicBool>,
 }
 
-type Open = fn() -> Result<Arc<CredentialStore>, Error>;
-type Answer = Result<Option<Hidden>, KeyringError>;
+type OpenStore = fn() -> Result<Arc<CredentialStore>, Error>;
+type KeyringResult = Result<Option<SecretString>, KeyringError>;
 
-struct Question {
+struct KeyringRequest {
     service: String,
     user: String,
-    /// What to put there; nothing if it is to be read.
-    new: Option<Hidden>,
-    reply: oneshot::Sender<Answer>,
+    /// The secret to store; `None` reads the secret.
+    new: Option<SecretString>,
+    reply: oneshot::Sender<KeyringResult>,
 }
 
 impl Keyring {
-    /// The system's. It is not touched before it is asked something.
+    /// The system keyring. It is opened on the first request.
     pub(super) fn system() -> Self {
-        Self::with(system_store, LIMIT)
+        Self::with_store(system_store, REQUEST_TIMEOUT)
     }
 
-    pub(super) fn with(open: Open, limit: Duration) -> Self {
-        let (desk, hangs) = (Mutex::default(), Arc::default());
-        Self(Arc::new(Shared { open, limit, desk, hangs }))
+    pub(super) fn with_store(open: OpenStore, limit: Duration) -> Self {
+        let (sender, is_overdue) = (Mutex::default(), Arc::default());
+        Self(Arc::new(KeyringInner { open, limit, sender, is_overdue }))
     }
 
-    pub(super) async fn get(&self, service: &str, user: &str) -> Answer {
-        self.ask(service, user, None).await
+    pub(super) async fn get(&self, service: &str, user: &str) -> KeyringResult {
+        self.send_request(service, user, None).await
     }
 
     pub(super) async fn set(
         &self,
         service: &str,
         user: &str,
-        new: &Hidden,
+        new: &SecretString,
     ) -> Result<(), KeyringError> {
-        self.ask(service, user, Some(new.clone())).await.map(drop)
+        self.send_request(service, user, Some(new.clone())).await.map(drop)
     }
 
-    async fn ask(&self, service: &str, user: &str, new: Option<Hidden>) -> Answer {
-        let late = || KeyringError::Late(self.0.limit);
-        if self.0.hangs.load(Ordering::Relaxed) {
-            return Err(late());
+    async fn send_request(&self, service: &str, user: &str, new: Option<SecretString>) -> KeyringResult {
+        let timed_out = || KeyringError::Timeout(self.0.limit);
+        if self.0.is_overdue.load(Ordering::Relaxed) {
+            return Err(timed_out());
         }
-        let (reply, answer) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         let (service, user) = (service.to_owned(), user.to_owned());
-        let sent = self.desk()?.try_send(Question { service, user, new, reply });
-        sent.map_err(|_| KeyringError::Refused("too much is asked of it at once".to_owned()))?;
-        match timeout(self.0.limit, answer).await {
-            Ok(Ok(answer)) => answer,
+        let sent = self.request_sender()?.try_send(KeyringRequest { service, user, new, reply });
+        sent.map_err(|_| KeyringError::Refused("it has too many concurrent requests".to_owned()))?;
+        match timeout(self.0.limit, result).await {
+            Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(KeyringError::Refused("its thread has ended".to_owned())),
             Err(_) => {
-                self.0.hangs.store(true, Ordering::Relaxed);
-                Err(late())
+                self.0.is_overdue.store(true, Ordering::Relaxed);
+                Err(timed_out())
             }
         }
     }
 
-    fn desk(&self) -> Result<SyncSender<Question>, KeyringError> {
-        let mut desk = self.0.desk.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(desk) = &*desk {
-            return Ok(desk.clone());
+    fn request_sender(&self) -> Result<SyncSender<KeyringRequest>, KeyringError> {
+        let mut sender = self.0.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*sender {
+            return Ok(sender.clone());
         }
-        let (questions, inbox) = sync_channel(QUEUE);
-        let (open, hangs) = (self.0.open, Arc::clone(&self.0.hangs));
-        // It ends when nobody can ask any more. Its end is not waited for: it may hang for ever, which is why it is a
-        // thread and no task.
+        let (requests, inbox) = sync_channel(REQUEST_QUEUE);
+        let (open, is_overdue) = (self.0.open, Arc::clone(&self.0.is_overdue));
+        // The thread ends when all handles are dropped. Nothing joins it, because the keyring may hang
+        // forever; for the same reason it is a thread and not a task.
         let started = thread::Builder::new()
             .name("toolcrib-keyring".to_owned())
-            .spawn(move || answer_all(open, &inbox, &hangs));
+            .spawn(move || serve_requests(open, &inbox, &is_overdue));
         started.map_err(|error| KeyringError::Refused(error.to_string()))?;
-        *desk = Some(questions.clone());
-        Ok(questions)
+        *sender = Some(requests.clone());
+        Ok(requests)
     }
 }
 
-fn answer_all(open: Open, inbox: &Receiver<Question>, hangs: &AtomicBool) {
+fn serve_requests(open: OpenStore, inbox: &Receiver<KeyringRequest>, is_overdue: &AtomicBool) {
     let mut store = None;
-    while let Ok(Question { service, user, new, reply }) = inbox.recv() {
-        let answer = answer(open, &mut store, &service, &user, new.as_ref());
-        // One that broke is opened anew the next time: the session's bus may be another one by then.
-        if answer.is_err() {
+    while let Ok(KeyringRequest { service, user, new, reply }) = inbox.recv() {
+        let result = handle_request(open, &mut store, &service, &user, new.as_ref());
+        // Reopens the store after an error, because the session bus may have been replaced.
+        if result.is_err() {
             store = None;
         }
-        hangs.store(false, Ordering::Relaxed);
-        // Nobody waits any more for what came late.
-        let _ = reply.send(answer);
+        is_overdue.store(false, Ordering::Relaxed);
+        // The caller does not wait for a late response.
+        let _ = reply.send(result);
     }
 }
 
-fn answer(
-    open: Open,
+fn handle_request(
+    open: OpenStore,
     store: &mut Option<Arc<CredentialStore>>,
     service: &str,
     user: &str,
-    new: Option<&Hidden>,
-) -> Answer {
+    new: Option<&SecretString>,
+) -> KeyringResult {
     let opened = match store.take() {
         Some(opened) => opened,
         None => open().map_err(|error| KeyringError::Absent(chain(&error)))?,
     };
-    let refused = |error: &Error| KeyringError::Refused(told(error));
+    let refused = |error: &Error| KeyringError::Refused(describe_error(error));
     let entry = opened.build(service, user, None).map_err(|error| refused(&error))?;
     *store = Some(opened);
     if let Some(new) = new {
@@ -153,17 +153,17 @@ fn answer(
         secret => Zeroizing::new(secret.map_err(|error| refused(&error))?),
     };
     let text = str::from_utf8(&secret)
-        .map_err(|_| KeyringError::Refused("what it holds is no text".to_owned()))?;
-    Ok(Some(Hidden::new(text)))
+        .map_err(|_| KeyringError::Refused("the secret is not text".to_owned()))?;
+    Ok(Some(SecretString::new(text)))
 }
 
-/// Without what was found, which some errors carry.
-fn told(error: &Error) -> String {
+/// Describes an error without the secret that some error variants carry.
+fn describe_error(error: &Error) -> String {
     match error {
         Error::PlatformFailure(_) | Error::NoStorageAccess(_) => chain(error),
         Error::Ambiguous(entries) => format!("{} entries have this name", entries.len()),
-        Error::TooLong(..) | Error::Invalid(..) => "it cannot have such a name".to_owned(),
-        _ => "what it holds cannot be used".to_owned(),
+        Error::TooLong(..) | Error::Invalid(..) => "the name is invalid or too long".to_owned(),
+        _ => "the entry cannot be used".to_owned(),
     }
 }
 
@@ -182,9 +182,9 @@ fn system_store() -> Result<Arc<CredentialStore>, Error> {
     Err(Error::NoDefaultStore)
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for KeyringInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyring").field("hangs", &self.hangs).finish_non_exhaustive()
+        f.debug_struct("Keyring").field("is_overdue", &self.is_overdue).finish_non_exhaustive()
     }
 }
 
@@ -196,42 +196,42 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// For tests of what is built on one.
+    /// A keyring in memory, for tests of other modules.
     pub(in crate::secrets) fn in_memory() -> Keyring {
-        Keyring::with(|| Ok(mock::Store::new()?), Duration::from_secs(20))
+        Keyring::with_store(|| Ok(mock::Store::new()?), Duration::from_secs(20))
     }
 
     pub(in crate::secrets) fn absent() -> Keyring {
-        Keyring::with(|| Err(Error::NoDefaultStore), Duration::from_secs(20))
+        Keyring::with_store(|| Err(Error::NoDefaultStore), Duration::from_secs(20))
     }
 
     pub(in crate::secrets) fn hanging() -> Keyring {
-        let open: Open = || {
+        let open: OpenStore = || {
             thread::sleep(Duration::from_secs(3600));
             Err(Error::NoDefaultStore)
         };
-        Keyring::with(open, Duration::from_millis(50))
+        Keyring::with_store(open, Duration::from_millis(50))
     }
 
     #[tokio::test]
-    async fn it_answers_what_it_was_told() {
+    async fn keyring_returns_stored_secrets() {
         let keyring = in_memory();
         assert_eq!(keyring.get("s", "u").await, Ok(None));
-        keyring.set("s", "u", &Hidden::new("v")).await.unwrap();
-        assert_eq!(keyring.get("s", "u").await, Ok(Some(Hidden::new("v"))));
+        keyring.set("s", "u", &SecretString::new("v")).await.unwrap();
+        assert_eq!(keyring.get("s", "u").await, Ok(Some(SecretString::new("v"))));
         assert_eq!(keyring.get("s", "other").await, Ok(None));
         assert!(matches!(absent().get("s", "u").await, Err(KeyringError::Absent(_))));
     }
 
     #[tokio::test]
-    async fn one_that_hangs_is_waited_for_once() {
+    async fn hanging_keyring_times_out_once() {
         let keyring = hanging();
-        let late = Err(KeyringError::Late(Duration::from_millis(50)));
-        assert_eq!(keyring.get("s", "u").await, late);
-        let begun = Instant::now();
+        let timed_out = Err(KeyringError::Timeout(Duration::from_millis(50)));
+        assert_eq!(keyring.get("s", "u").await, timed_out);
+        let started = Instant::now();
         for _ in 0..100 {
-            assert_eq!(keyring.get("s", "u").await, late);
+            assert_eq!(keyring.get("s", "u").await, timed_out);
         }
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
 }

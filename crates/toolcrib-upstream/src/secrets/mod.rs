@@ -1,16 +1,15 @@
-//! Where secrets come from and live: stores that configuration refers to, what people were asked for, and a keep of
-//! credentials that outlives every host.
+//! Secrets: the stores that configuration refers to, remembered inputs, and the credential store.
 
-mod cached;
+mod secret_cache;
 mod command;
 mod file;
-mod keep;
+mod credential_store;
 mod keyring;
 mod sources;
-mod unresolved;
+mod secret_error;
 mod vault;
 
-pub use keep::{Keep, KeepError, KeepLock, Standing, Storage};
+pub use credential_store::{CredentialStore, CredentialStoreError, CredentialLock, StorageStatus, StorageMode};
 pub use keyring::KeyringError;
-pub use sources::{Found, Means, Sources, input_name};
-pub use unresolved::{Gap, Unresolved, Why};
+pub use sources::{ResolvedSecrets, StoreContext, SecretSources, input_credential_name};
+pub use secret_error::{MissingSecret, SecretError, SecretErrorReason};

@@ -1,4 +1,4 @@
-//! Everything that values of configuration may refer to, and how it is had when a server is about to be reached.
+//! Resolves references in configuration values: inputs and secrets from all configured stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,136 +10,141 @@ use arc_swap::ArcSwap;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout;
 use toolcrib_config::model::host::{SecretKind, SecretStore};
-use toolcrib_config::model::security::Section;
-use toolcrib_config::{Config, Hidden, Reference, ServerSpec, Value};
+use toolcrib_config::model::security::SecuritySection;
+use toolcrib_config::{Config, SecretString, Reference, ServerSpec, Value};
 
-use super::cached::Cached;
-use super::keep::{Keep, SERVICE};
+use super::secret_cache::SecretCache;
+use super::credential_store::{CredentialStore, SERVICE};
 use super::keyring::KeyringError;
-use super::unresolved::{Gap, Unresolved, Why};
+use super::secret_error::{MissingSecret, SecretError, SecretErrorReason};
 use super::{command, file, vault};
 use crate::process::Instance;
 use crate::signals::chain;
 use crate::transport::{Permissions, Tls};
 
-/// How many values of one server are asked for at a time.
-const AT_A_TIME: usize = 8;
+/// Maximum number of concurrent lookups for one server.
+const MAX_CONCURRENT_LOOKUPS: usize = 8;
 
-/// The longest wait for a store that says nothing of it.
-const LIMIT: Duration = Duration::from_secs(10);
+/// Timeout of stores that configure none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the answer of a slow store that says nothing of it is kept.
-const KEEP: Duration = Duration::from_secs(300);
+/// Cache time of slow stores that configure none.
+const DEFAULT_CACHE_TIME: Duration = Duration::from_secs(300);
 
-/// What stores are asked with.
+/// Environment of store lookups.
 #[derive(Clone)]
-pub struct Means {
+pub struct StoreContext {
+    /// Starts the processes of command stores.
     pub instance: Instance,
     /// The host's environment.
     pub env: Vec<(String, String)>,
-    /// Where commands run.
+    /// Working directory of commands.
     pub cwd: PathBuf,
+    /// TLS settings for vaults.
     pub tls: Tls,
 }
 
-/// Where values come from.
+/// Resolves references of configuration values.
 #[derive(Debug)]
-pub struct Sources {
-    keep: Keep,
-    means: Means,
+pub struct SecretSources {
+    credentials: CredentialStore,
+    context: StoreContext,
     stores: ArcSwap<BTreeMap<String, SecretStore>>,
-    /// Whether `host.secrets` is invalid: then no store is asked.
+    /// True if `host.secrets` is invalid. Then no store is accessed.
     is_invalid: AtomicBool,
-    cached: Cached,
+    cache: SecretCache,
 }
 
-/// What a server's values refer to besides variables, for as long as it takes to reach the server.
+/// Resolved references of one server's values, except variables. Kept only while the server is being
+/// connected.
 #[derive(Debug, Default)]
-pub struct Found(BTreeMap<Reference, Hidden>);
+pub struct ResolvedSecrets(BTreeMap<Reference, SecretString>);
 
-impl Sources {
-    pub fn new(keep: Keep, means: Means) -> Self {
-        let (stores, cached) = (ArcSwap::default(), Cached::default());
-        Self { keep, means, stores, is_invalid: AtomicBool::new(false), cached }
+impl SecretSources {
+    /// Creates sources without declared stores.
+    pub fn new(credentials: CredentialStore, context: StoreContext) -> Self {
+        let (stores, cache) = (ArcSwap::default(), SecretCache::default());
+        Self { credentials, context, stores, is_invalid: AtomicBool::new(false), cache }
     }
 
-    pub fn keep(&self) -> &Keep {
-        &self.keep
+    /// Returns the credential store that holds the inputs.
+    pub fn credentials(&self) -> &CredentialStore {
+        &self.credentials
     }
 
-    /// Takes over the stores of a configuration. While its section is invalid no store is asked.
+    /// Applies the stores of a configuration. While its section is invalid, no store is accessed.
     pub fn configure(&self, config: &Config) {
-        let is_invalid = config.security.is_invalid(Section::Secrets);
+        let is_invalid = config.security.is_invalid(SecuritySection::Secrets);
         self.is_invalid.store(is_invalid, Ordering::Release);
-        self.declare(&config.host.secrets);
+        self.set_stores(&config.host.secrets);
     }
 
-    /// The stores that configuration declares from now on.
-    pub fn declare(&self, stores: &BTreeMap<String, SecretStore>) {
+    /// Replaces the declared stores and clears the cache if they changed.
+    pub fn set_stores(&self, stores: &BTreeMap<String, SecretStore>) {
         if **self.stores.load() != *stores {
             self.stores.store(Arc::new(stores.clone()));
-            self.cached.forget();
+            self.cache.clear();
         }
     }
 
-    /// Everything that a server's values refer to, variables apart. The first that cannot be had is the error.
+    /// Resolves all references of a server's values, except variables. Returns the first failure.
     pub async fn resolve(
         &self,
         spec: &ServerSpec,
         permissions: Permissions,
-    ) -> Result<Found, Unresolved> {
+    ) -> Result<ResolvedSecrets, SecretError> {
         let wanted: BTreeSet<_> =
-            spec.values().into_iter().flat_map(Value::references).filter(is_asked_for).collect();
-        let asked = wanted.into_iter().map(|reference| async {
-            match self.value(&reference, &spec.base, permissions).await {
+            spec.values().into_iter().flat_map(Value::references).filter(needs_lookup).collect();
+        let lookups = wanted.into_iter().map(|reference| async {
+            match self.resolve_reference(&reference, &spec.base, permissions).await {
                 Ok(value) => Ok((reference, value)),
-                Err(why) => Err(Unresolved { reference, why }),
+                Err(reason) => Err(SecretError { reference, reason }),
             }
         });
-        stream::iter(asked).buffer_unordered(AT_A_TIME).try_collect().await.map(Found)
+        stream::iter(lookups).buffer_unordered(MAX_CONCURRENT_LOOKUPS).try_collect().await.map(ResolvedSecrets)
     }
 
-    /// Whether values of a file in a folder refer to an answer that is remembered for a while: it may be another by now.
-    pub fn remembers<'a>(&self, values: impl IntoIterator<Item = &'a Value>, base: &Path) -> bool {
-        secrets(values).any(|(name, _)| {
-            let store = self.store(&name, base).ok();
+    /// Returns whether any value refers to a store with a cache. Its secret may have changed since.
+    pub fn uses_cached_secrets<'a>(&self, values: impl IntoIterator<Item = &'a Value>, base: &Path) -> bool {
+        store_references(values).any(|(name, _)| {
+            let store = self.find_store(&name, base).ok();
             let is_slow = |kind| matches!(kind, SecretKind::Command | SecretKind::Vault);
             store.is_some_and(|store| is_slow(store.kind))
         })
     }
 
-    /// What is remembered for a server is not believed any more: it is asked for again.
-    pub fn distrust(&self, spec: &ServerSpec) {
-        secrets(spec.values()).for_each(|(name, path)| self.cached.forget_one(&name, &path));
+    /// Removes a server's secrets from the cache, so that the next lookup fetches them again.
+    pub fn invalidate(&self, spec: &ServerSpec) {
+        store_references(spec.values()).for_each(|(name, path)| self.cache.remove(&name, &path));
     }
 
-    async fn value(
+    async fn resolve_reference(
         &self,
         reference: &Reference,
         base: &Path,
         permissions: Permissions,
-    ) -> Result<Hidden, Why> {
+    ) -> Result<SecretString, SecretErrorReason> {
         match reference {
             Reference::Env(name) => {
-                variable(&self.means.env, name).map(Hidden::new).ok_or(Why::Missing(Gap::Name))
+                find_variable(&self.context.env, name).map(SecretString::new).ok_or(SecretErrorReason::Missing(MissingSecret::Name))
             }
             Reference::Input(id) => {
-                let kept = self.keep.read(&input_name(base, id)).await;
-                kept.map_err(|error| Why::Unreachable(chain(&error)))?.ok_or(Why::Unanswered)
+                let stored = self.credentials.read(&input_credential_name(base, id)).await;
+                stored.map_err(|error| SecretErrorReason::Unreachable(chain(&error)))?.ok_or(SecretErrorReason::Unanswered)
             }
             Reference::Secret { provider, path } => {
-                let (name, store) = (provider, self.store(provider, base)?);
-                let limit = store.timeout.map_or(LIMIT, |limit| limit.0);
-                let got = self.secret(name, &store, path, permissions, limit);
-                timeout(limit, got).await.unwrap_or(Err(Why::Late(limit)))
+                let (name, store) = (provider, self.find_store(provider, base)?);
+                let limit = store.timeout.map_or(DEFAULT_TIMEOUT, |limit| limit.0);
+                let lookup = self.read_secret(name, &store, path, permissions, limit);
+                timeout(limit, lookup).await.unwrap_or(Err(SecretErrorReason::Timeout(limit)))
             }
         }
     }
 
-    /// Files and the keyring need no declaration.
-    fn store(&self, name: &str, base: &Path) -> Result<SecretStore, Why> {
+    /// Finds a declared store. The `file` and `keyring` stores need no declaration.
+    fn find_store(&self, name: &str, base: &Path) -> Result<SecretStore, SecretErrorReason> {
         if self.is_invalid.load(Ordering::Acquire) {
-            return Err(Why::Invalid);
+            return Err(SecretErrorReason::SectionInvalid);
         }
         if let Some(store) = self.stores.load().get(name) {
             return Ok(store.clone());
@@ -147,22 +152,22 @@ impl Sources {
         let kind = match name {
             "file" => SecretKind::File,
             "keyring" => SecretKind::Keyring,
-            _ => return Err(Why::Undeclared(name.to_owned())),
+            _ => return Err(SecretErrorReason::Undeclared(name.to_owned())),
         };
         let path = Some(base.display().to_string());
         Ok(SecretStore { kind, path, ..SecretStore::default() })
     }
 
-    async fn secret(
+    async fn read_secret(
         &self,
         name: &str,
         store: &SecretStore,
         path: &str,
         permissions: Permissions,
         limit: Duration,
-    ) -> Result<Hidden, Why> {
-        let keep = store.cache.map_or(KEEP, |keep| keep.0);
-        let Means { instance, env, cwd, tls } = &self.means;
+    ) -> Result<SecretString, SecretErrorReason> {
+        let max_age = store.cache.map_or(DEFAULT_CACHE_TIME, |max_age| max_age.0);
+        let StoreContext { instance, env, cwd, tls } = &self.context;
         match store.kind {
             SecretKind::File => {
                 let folder = store.path.as_deref().unwrap_or_default();
@@ -170,69 +175,70 @@ impl Sources {
             }
             SecretKind::Keyring => {
                 let service = store.service.as_deref().unwrap_or(SERVICE);
-                self.in_keyring(service, path).await
+                self.read_keyring(service, path).await
             }
-            SecretKind::Command if !permissions.spawn => Err(Why::SpawnForbidden),
+            SecretKind::Command if !permissions.spawn => Err(SecretErrorReason::SpawnForbidden),
             SecretKind::Command => {
-                let asked = command::get(instance, env, cwd, &store.command, path);
-                self.cached.get(name, path, keep, asked).await
+                let fetch = command::get(instance, env, cwd, &store.command, path);
+                self.cache.get(name, path, max_age, fetch).await
             }
-            SecretKind::Vault if !permissions.network => Err(Why::NetworkForbidden),
+            SecretKind::Vault if !permissions.network => Err(SecretErrorReason::NetworkForbidden),
             SecretKind::Vault => {
-                let token = self.token(name, store, permissions).await?;
-                let asked = vault::get(store, &token, tls, path, limit);
-                self.cached.get(name, path, keep, asked).await
+                let token = self.resolve_token(name, store, permissions).await?;
+                let fetch = vault::get(store, &token, tls, path, limit);
+                self.cache.get(name, path, max_age, fetch).await
             }
         }
     }
 
-    async fn in_keyring(&self, service: &str, user: &str) -> Result<Hidden, Why> {
-        match self.keep.keyring().get(service, user).await {
+    async fn read_keyring(&self, service: &str, user: &str) -> Result<SecretString, SecretErrorReason> {
+        match self.credentials.keyring().get(service, user).await {
             Ok(found) => found.ok_or_else(|| {
                 let (service, user) = (service.to_owned(), user.to_owned());
-                Why::Missing(Gap::Keyring { service, user })
+                SecretErrorReason::Missing(MissingSecret::Keyring { service, user })
             }),
-            Err(KeyringError::Late(limit)) => Err(Why::Late(limit)),
-            Err(error) => Err(Why::Unreachable(error.to_string())),
+            Err(KeyringError::Timeout(limit)) => Err(SecretErrorReason::Timeout(limit)),
+            Err(error) => Err(SecretErrorReason::Unreachable(error.to_string())),
         }
     }
 
-    /// A token may come from a store as well, but not from another vault: somewhere it must begin.
-    async fn token(
+    /// Resolves the store's own token. A token may come from another store, but not from a vault, which would
+    /// allow cycles.
+    async fn resolve_token(
         &self,
         name: &str,
         store: &SecretStore,
         permissions: Permissions,
-    ) -> Result<Hidden, Why> {
-        let declared = |text: &str| Why::Declared(text.to_owned());
+    ) -> Result<SecretString, SecretErrorReason> {
+        let declared = |text: &str| SecretErrorReason::BadDeclaration(text.to_owned());
         let token = store.token.as_ref().ok_or_else(|| declared("it needs a `token`"))?;
         let mut found = BTreeMap::new();
         for reference in token.references() {
             if let Reference::Secret { provider, .. } = &reference {
-                let kind = self.store(provider, &self.means.cwd)?.kind;
+                let kind = self.find_store(provider, &self.context.cwd)?.kind;
                 if kind == SecretKind::Vault || provider == name {
                     return Err(declared("its `token` cannot come from a vault"));
                 }
             }
-            let got = Box::pin(self.value(&reference, &self.means.cwd, permissions)).await;
-            let value = got.map_err(|why| match why {
-                Why::Missing(_) | Why::Unanswered => {
-                    Why::Declared(format!("its token is not there: {reference}"))
+            let lookup = Box::pin(self.resolve_reference(&reference, &self.context.cwd, permissions)).await;
+            let value = lookup.map_err(|reason| match reason {
+                SecretErrorReason::Missing(_) | SecretErrorReason::Unanswered => {
+                    SecretErrorReason::BadDeclaration(format!("its token is missing: {reference}"))
                 }
                 other => other,
             })?;
             found.insert(reference, value);
         }
-        let found = Found(found);
+        let found = ResolvedSecrets(found);
         token
-            .resolve(&|reference| found.find(&self.means.env, None, reference))
-            .map_err(|reference| Why::Declared(format!("its token is not there: {reference}")))
+            .resolve(&|reference| found.find(&self.context.env, None, reference))
+            .map_err(|reference| SecretErrorReason::BadDeclaration(format!("its token is missing: {reference}")))
     }
 }
 
-impl Found {
-    /// The value of a reference: a variable of the host, or else of the server's own file of variables, or what was
-    /// found.
+impl ResolvedSecrets {
+    /// Returns the value of a reference: a variable of the host, then of the server's env file, or a resolved
+    /// secret.
     pub fn find(
         &self,
         env: &[(String, String)],
@@ -244,27 +250,27 @@ impl Found {
         };
         let file = spec.and_then(|spec| spec.transport.env()?.file.as_ref());
         let own = || file?.values.iter().rfind(|(known, _)| known == name);
-        variable(env, name)
+        find_variable(env, name)
             .map(str::to_owned)
             .or_else(|| own().map(|(_, value)| value.reveal().to_owned()))
     }
 }
 
-impl Found {
-    /// All that must not be shown, if the server says it.
-    pub fn secrets(&self) -> Vec<Hidden> {
-        self.0.values().flat_map(Hidden::parts).collect()
+impl ResolvedSecrets {
+    /// Returns all resolved secrets, for masking the server's output.
+    pub fn secret_values(&self) -> Vec<SecretString> {
+        self.0.values().flat_map(SecretString::parts).collect()
     }
 }
 
-/// What an answer is kept under. It is for the files of one folder: another folder's must not have it by asking for
-/// the same id.
-pub fn input_name(base: &Path, id: &str) -> String {
+/// Name under which an input is stored. The name includes the folder, so that another folder's configuration
+/// cannot read the input by using the same id.
+pub fn input_credential_name(base: &Path, id: &str) -> String {
     format!("input {id} of {}", base.display())
 }
 
-/// What of some values is in stores: the name of each store, and the path.
-fn secrets<'a>(
+/// Lists the store and the path of each secret reference in `values`.
+fn store_references<'a>(
     values: impl IntoIterator<Item = &'a Value>,
 ) -> impl Iterator<Item = (String, String)> {
     let references = values.into_iter().flat_map(Value::references);
@@ -274,17 +280,17 @@ fn secrets<'a>(
     })
 }
 
-fn variable<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
+fn find_variable<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
     env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-fn is_asked_for(reference: &Reference) -> bool {
+fn needs_lookup(reference: &Reference) -> bool {
     !matches!(reference, Reference::Env(_))
 }
 
-/// The environment may hold secrets: it is not shown.
-impl std::fmt::Debug for Means {
+/// Hides the environment, because it may hold secrets.
+impl std::fmt::Debug for StoreContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Means").field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("StoreContext").field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }

@@ -1,43 +1,44 @@
-//! The ways in which a text may write a secret.
+//! Encodings of a secret that a text may contain.
 
-use toolcrib_config::Hidden;
-use toolcrib_wire::{Raw, base64};
+use toolcrib_config::SecretString;
+use toolcrib_wire::{RawJson, base64};
 use url::Url;
 
-/// A shorter text stands in any text by chance.
-pub(super) const SHORTEST: usize = 4;
+/// Minimum length of a masked text. Shorter ones match by chance.
+pub(super) const MIN_SECRET_LENGTH: usize = 4;
 
-/// A shorter line of a secret may be a common line.
-const SHORTEST_LINE: usize = 12;
+/// Minimum length of a line of a multi-line secret. Shorter lines may be common.
+const MIN_LINE_LENGTH: usize = 12;
 
-/// The base64 of anything that holds a shorter secret is not looked for: too little of it is certain.
-const SHORTEST_INNER: usize = 8;
+/// Minimum length for matching inside of longer base64 data. Shorter secrets determine too few characters.
+const MIN_INNER_LENGTH: usize = 8;
 
-/// What encoders of addresses leave as it is, besides letters and digits: RFC 3986, `encodeURIComponent`, Python's
+/// Characters besides letters and digits that URL encoders keep: RFC 3986, `encodeURIComponent`, Python's
 /// `quote`, `encodeURI`, and forms.
-const KEPT: [&str; 5] = ["-._~", "-_.!~*'()", "-._~/", ";,/?:@&=+$-_.!~*'()#", "*-._"];
+const UNRESERVED_SETS: [&str; 5] = ["-._~", "-_.!~*'()", "-._~/", ";,/?:@&=+$-_.!~*'()#", "*-._"];
 
-/// A secret as it is, in a JSON text inside of a text (also twice), in an address and in base64; and each long line of it.
-pub(super) fn forms_of(secret: &str) -> Vec<Hidden> {
-    // A short secret stays short enough to be ignored, however it is written.
-    if secret.len() < SHORTEST {
+/// Returns the encodings of a secret: plain, JSON-escaped once and twice, percent-encoded and base64, and
+/// those of each long line.
+pub(super) fn secret_forms(secret: &str) -> Vec<SecretString> {
+    // A short secret is ignored in every encoding.
+    if secret.len() < MIN_SECRET_LENGTH {
         return Vec::new();
     }
-    let is_worth = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
+    let is_worth = |line: &&str| line.len() >= MIN_LINE_LENGTH && !line.starts_with("-----");
     let lines = secret.lines().map(str::trim).filter(is_worth);
     let lines = lines.filter(|_| secret.trim().contains('\n'));
     let texts = [secret].into_iter().chain(lines);
     let forms = texts.flat_map(|text| {
-        let once = escaped(text);
-        let twice = escaped(&once);
+        let once = json_escape(text);
+        let twice = json_escape(&once);
         let plain = [text.to_owned(), once, twice];
         plain.into_iter().chain(percent_forms(text)).chain(base64_forms(text.as_bytes()))
     });
-    forms.map(Hidden::new).collect()
+    forms.map(SecretString::new).collect()
 }
 
-fn escaped(text: &str) -> String {
-    let quoted = Raw::string(text);
+fn json_escape(text: &str) -> String {
+    let quoted = RawJson::string(text);
     let inner = quoted.text().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.unwrap_or_default().to_owned()
 }
@@ -47,9 +48,9 @@ fn percent_forms(text: &str) -> Vec<String> {
         url.set_query(Some(text));
         url.query().unwrap_or_default().to_owned()
     });
-    let encoded = KEPT.iter().flat_map(|kept| {
-        let upper = percent_encoded(text, kept, |byte| format!("%{byte:02X}"));
-        let lower = percent_encoded(text, kept, |byte| format!("%{byte:02x}"));
+    let encoded = UNRESERVED_SETS.iter().flat_map(|unreserved| {
+        let upper = percent_encode(text, unreserved, |byte| format!("%{byte:02X}"));
+        let lower = percent_encode(text, unreserved, |byte| format!("%{byte:02x}"));
         [upper, lower]
     });
     let mut forms: Vec<String> = encoded.chain(query).collect();
@@ -58,21 +59,21 @@ fn percent_forms(text: &str) -> Vec<String> {
     forms
 }
 
-fn percent_encoded(text: &str, kept: &str, write: fn(u8) -> String) -> String {
+fn percent_encode(text: &str, unreserved: &str, write: fn(u8) -> String) -> String {
     let encoded = text.bytes().map(|byte| match byte {
-        b if b.is_ascii_alphanumeric() || kept.as_bytes().contains(&b) => char::from(b).to_string(),
+        b if b.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&b) => char::from(b).to_string(),
         b => write(b),
     });
     encoded.collect()
 }
 
-/// In both alphabets, with padding and without; and the part that is the same wherever the secret stands in a longer
-/// text that was encoded, such as `user:secret`.
+/// Returns base64 encodings in both alphabets, with and without padding, and the part that is independent of
+/// surrounding data, as in `user:secret`.
 fn base64_forms(bytes: &[u8]) -> Vec<String> {
     let whole = base64::encode(bytes);
     let bare = whole.trim_end_matches('=').to_owned();
     let mut forms = vec![whole, bare];
-    if bytes.len() >= SHORTEST_INNER {
+    if bytes.len() >= MIN_INNER_LENGTH {
         forms.extend((0..3).filter_map(|before| inner_base64(bytes, before)));
     }
     let url_safe: Vec<String> =
@@ -81,7 +82,8 @@ fn base64_forms(bytes: &[u8]) -> Vec<String> {
     forms
 }
 
-/// The characters that depend on the secret alone, where `before` bytes stand before it in a group of three.
+/// Returns the base64 characters that depend on the secret alone, if `before` bytes precede it in a group of
+/// three.
 fn inner_base64(bytes: &[u8], before: usize) -> Option<String> {
     let padded = [&[0; 2][..before.min(2)], bytes].concat();
     let first = (before * 8).div_ceil(6);
@@ -93,27 +95,27 @@ fn inner_base64(bytes: &[u8], before: usize) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn has(secret: &str, form: &str) -> bool {
-        forms_of(secret).iter().any(|known| form.contains(known.reveal()))
+    fn has_form(secret: &str, form: &str) -> bool {
+        secret_forms(secret).iter().any(|known| form.contains(known.reveal()))
     }
 
     #[test]
-    fn base64_of_a_secret_is_known_wherever_the_secret_stands_in_what_was_encoded() {
+    fn base64_forms_match_at_any_offset() {
         let secret = "c4nary-\u{fe}?~>é1";
         for before in ["", "a", "ab", "abc", "user:", "{\"k\":\""] {
             for after in ["", "x", "xy", "\n", "\"}"] {
                 let text = base64::encode(format!("{before}{secret}{after}").as_bytes());
-                assert!(has(secret, &text), "{text}");
+                assert!(has_form(secret, &text), "{text}");
                 let url_safe = text.replace('+', "-").replace('/', "_");
-                assert!(has(secret, url_safe.trim_end_matches('=')), "{url_safe}");
+                assert!(has_form(secret, url_safe.trim_end_matches('=')), "{url_safe}");
             }
         }
-        assert!(has("abcd", "YWJjZA=="));
-        assert!(!has("abc", "YWJj"));
+        assert!(has_form("abcd", "YWJjZA=="));
+        assert!(!has_form("abc", "YWJj"));
     }
 
     #[test]
-    fn percent_encoded_secrets_are_known_in_the_ways_of_common_encoders() {
+    fn percent_encoded_forms_match_common_encoders() {
         let secret = "a b/c+d~(e)'é";
         for form in [
             "a%20b%2Fc%2Bd~%28e%29%27%C3%A9",
@@ -123,15 +125,15 @@ mod tests {
             "a%20b/c+d~(e)'%C3%A9",
             "a+b%2Fc%2Bd%7E%28e%29%27%C3%A9",
         ] {
-            assert!(has(secret, form), "{form}");
+            assert!(has_form(secret, form), "{form}");
         }
     }
 
     #[test]
-    fn long_lines_of_a_secret_are_known_and_short_ones_are_not() {
+    fn long_lines_of_a_secret_have_forms_and_short_ones_do_not() {
         let secret = "-----BEGIN KEY-----\nMIIEvQIBADAN\n  abc=\n-----END KEY-----\n";
-        assert!(has(secret, "it begins with MIIEvQIBADAN"));
-        assert!(has(secret, &base64::encode(b"MIIEvQIBADAN")));
-        assert!(!has(secret, "abc=") && !has(secret, "-----BEGIN KEY-----"));
+        assert!(has_form(secret, "it begins with MIIEvQIBADAN"));
+        assert!(has_form(secret, &base64::encode(b"MIIEvQIBADAN")));
+        assert!(!has_form(secret, "abc=") && !has_form(secret, "-----BEGIN KEY-----"));
     }
 }

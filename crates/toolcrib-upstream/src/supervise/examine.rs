@@ -1,4 +1,4 @@
-//! What a start of a server shows: the eras it speaks, how long it takes, what it offers, what is odd.
+//! Starts a server once and reports its eras, startup time, lists and anomalies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,41 +11,45 @@ use toolcrib_wire::handshake::{DiscoverResult, Implementation, InitializeResult}
 use toolcrib_wire::view::ServerCapabilities;
 use toolcrib_wire::{Era, Framing, Version};
 
-use super::{Other, Server, Supervisor, Terms};
-use crate::conn::{Agreed, Catalog, Event, Failure, Session, View, Want};
+use super::{DedicatedOptions, Server, Supervisor, ServerOptions};
+use crate::conn::{AgreedProtocol, Catalog, ConnEvent, Failure, Session, ConnView, Demand};
 use crate::process::StderrTail;
 use crate::signals::chain;
 
-/// A start that takes longer is worth a word.
-const SLOW: Duration = Duration::from_secs(10);
+/// Startup time that is reported as slow.
+const SLOW_START: Duration = Duration::from_secs(10);
 
-/// How long a second start may take at least; else it may take as long as the first one did, twice.
-const SECOND: Duration = Duration::from_secs(5);
+/// Minimum time limit for the legacy probe. Otherwise the limit is twice the first startup time.
+const MIN_LEGACY_PROBE_TIME: Duration = Duration::from_secs(5);
 
-/// How much of its last words is shown.
-const LAST_WORDS: usize = 2000;
+/// Length limit of the reported stderr.
+const MAX_STDERR_CHARS: usize = 2000;
 
-/// What was seen.
+/// Report of one start.
 #[derive(Debug, Clone)]
-pub struct Examined {
-    /// From the start to the complete lists, or to the failure.
-    pub took: Duration,
-    pub outcome: Result<Found, Failure>,
-    pub oddities: Vec<Peculiar>,
-    /// The end of what it wrote to its stderr, where that is seen.
+pub struct ServerExamination {
+    /// Time from the start to the complete lists or the failure.
+    pub elapsed: Duration,
+    /// Summary, or the failure of the start.
+    pub outcome: Result<ServerSummary, Failure>,
+    /// Observations that are not failures.
+    pub findings: Vec<StartFinding>,
+    /// End of the server's stderr, if it is captured.
     pub stderr: String,
 }
 
-/// A server that came up.
+/// Summary of a server that started.
 #[derive(Debug, Clone)]
-pub struct Found {
-    /// The eras that it is known to speak; the one that was spoken comes first.
+pub struct ServerSummary {
+    /// Known eras, the agreed one first.
     pub eras: Vec<Era>,
+    /// Agreed protocol version.
     pub version: Version,
-    /// Where messages are set off from each other.
+    /// Detected message framing.
     pub framing: Option<Framing>,
-    /// What it says of itself.
+    /// Name from the server's `serverInfo`.
     pub name: Option<String>,
+    /// Version from the server's `serverInfo`.
     pub release: Option<String>,
     pub tools: usize,
     pub prompts: usize,
@@ -53,46 +57,47 @@ pub struct Found {
     pub templates: usize,
 }
 
-/// Something that works and should be otherwise.
+/// An observation that is not a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peculiar {
-    /// Stable, for machines.
+pub struct StartFinding {
+    /// Stable problem code.
     pub code: &'static str,
+    /// Text for users.
     pub text: String,
 }
 
-/// Starts a server once, looks at it, and ends it. Where it does not say whether it speaks the legacy era beside the
-/// modern one, it is started once more to find out.
-pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, terms: Terms) -> Examined {
-    let begun = Instant::now();
-    let server = supervisor.take(spec, terms).await;
-    // A look is one try: whoever fails it has failed.
-    let outcome = match server.main().first_try(Want::Call).await {
-        // It may speak `Content-Length`, which is tried after the limit.
-        Err(failure) if server.main().view().life.is_trying_content_length() => {
-            server.main().content_length_tried().await.ok_or(failure)
+/// Starts a server once, examines it and stops it. If the legacy era is still unknown, starts it once more to find
+/// out.
+pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, options: ServerOptions) -> ServerExamination {
+    let started_at = Instant::now();
+    let server = supervisor.add_server(spec, options).await;
+    // An examination is a single attempt.
+    let outcome = match server.main().acquire_without_retry(Demand::Call).await {
+        // The server may use `Content-Length`, which is tried after the timeout.
+        Err(failure) if server.main().view().lifecycle.is_trying_content_length() => {
+            server.main().content_length_attempt().await.ok_or(failure)
         }
         outcome => outcome,
     };
-    let took = begun.elapsed();
+    let elapsed = started_at.elapsed();
     let view = server.main().view();
     let mut examined = match outcome {
-        Ok(ticket) => Examined {
-            took,
-            oddities: peculiar(server.spec(), &view, took, &ticket.session),
-            stderr: last_words(&view),
-            outcome: Ok(found(&ticket.session, &view.catalog.unwrap_or_default())),
+        Ok(permit) => ServerExamination {
+            elapsed,
+            findings: start_findings(server.spec(), &view, elapsed, &permit.session),
+            stderr: stderr_tail(&view),
+            outcome: Ok(summarize(&permit.session, &view.catalog.unwrap_or_default())),
         },
-        Err(failure) => Examined {
-            took,
-            oddities: Vec::new(),
-            stderr: last_words(&view),
+        Err(failure) => ServerExamination {
+            elapsed,
+            findings: Vec::new(),
+            stderr: stderr_tail(&view),
             outcome: Err(failure),
         },
     };
     if let Ok(found) = &mut examined.outcome
-        && is_open(&server.spec().policy.protocol, &found.eras)
-        && is_legacy(&server, took).await
+        && needs_legacy_probe(&server.spec().policy.protocol, &found.eras)
+        && speaks_legacy(&server, elapsed).await
     {
         found.eras.push(Era::Legacy);
     }
@@ -100,37 +105,36 @@ pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, terms: Term
     examined
 }
 
-/// Whether it is still to be found out which eras the server speaks. Who speaks the legacy era was asked for the modern
-/// one before, and has refused it.
-fn is_open(protocol: &Protocol, known: &[Era]) -> bool {
+/// Returns whether the legacy era is still unknown. A server that agreed on the legacy era has rejected the modern one before.
+fn needs_legacy_probe(protocol: &Protocol, known: &[Era]) -> bool {
     *protocol == Protocol::Auto && known == [Era::Modern]
 }
 
-/// Whether a server of the modern era can be had in the other one. It is asked on a connection of its own: one that has
-/// spoken the modern era may refuse `initialize` from then on.
-async fn is_legacy(server: &Arc<Server>, took: Duration) -> bool {
-    // Not side by side: it may be of a kind of which only one can run.
-    server.main().tell(Event::Retire).await;
-    server.main().ended().await;
-    let spare = server.spare(Other { protocol: Some(Protocol::Legacy), ..Other::default() });
-    let tried = timeout(SECOND.max(took * 2), spare.conn().first_try(Want::Call));
-    let is_legacy = tried.await.is_ok_and(|tried| tried.is_ok());
-    spare.end().await;
-    is_legacy
+/// Returns whether a modern server supports the legacy era. Uses a new connection, because a server may refuse `initialize`
+/// after the modern era.
+async fn speaks_legacy(server: &Arc<Server>, elapsed: Duration) -> bool {
+    // Not concurrently: some servers run only once.
+    server.main().send_event(ConnEvent::Retire).await;
+    server.main().wait_until_ended().await;
+    let spare = server.open_dedicated(DedicatedOptions { protocol: Some(Protocol::Legacy), ..DedicatedOptions::default() });
+    let tried = timeout(MIN_LEGACY_PROBE_TIME.max(elapsed * 2), spare.conn().acquire_without_retry(Demand::Call));
+    let speaks_legacy = tried.await.is_ok_and(|tried| tried.is_ok());
+    spare.close().await;
+    speaks_legacy
 }
 
-fn found(session: &Session, catalog: &Catalog) -> Found {
+fn summarize(session: &Session, catalog: &Catalog) -> ServerSummary {
     let agreed = session.agreed();
     let implementation = implementation(agreed);
-    let said = |read: fn(&Implementation) -> Option<std::borrow::Cow<'_, str>>| {
+    let text_field = |read: fn(&Implementation) -> Option<std::borrow::Cow<'_, str>>| {
         implementation.as_ref().and_then(read).map(std::borrow::Cow::into_owned)
     };
-    Found {
-        eras: eras(agreed),
+    ServerSummary {
+        eras: spoken_eras(agreed),
         version: agreed.version.clone(),
         framing: session.peer().framing(),
-        name: said(Implementation::name),
-        release: said(Implementation::version),
+        name: text_field(Implementation::name),
+        release: text_field(Implementation::version),
         tools: catalog.tools.len(),
         prompts: catalog.prompts.len(),
         resources: catalog.resources.len(),
@@ -138,67 +142,67 @@ fn found(session: &Session, catalog: &Catalog) -> Found {
     }
 }
 
-fn implementation(agreed: &Agreed) -> Option<Implementation> {
+fn implementation(agreed: &AgreedProtocol) -> Option<Implementation> {
     match agreed.era {
         Era::Legacy => InitializeResult::read(agreed.answer.clone()).ok()?.server(),
         Era::Modern => DiscoverResult::read(agreed.answer.clone()).ok()?.server(),
     }
 }
 
-/// A server of the modern era says which versions it speaks, those of the other era too.
-fn eras(agreed: &Agreed) -> Vec<Era> {
+/// A modern server lists its versions, legacy ones included.
+fn spoken_eras(agreed: &AgreedProtocol) -> Vec<Era> {
     let mut eras = vec![agreed.era];
-    if let Ok(said) = DiscoverResult::read(agreed.answer.clone()) {
-        let has_legacy = said.versions().iter().any(|version| version.era() == Some(Era::Legacy));
+    if let Ok(text_field) = DiscoverResult::read(agreed.answer.clone()) {
+        let has_legacy = text_field.versions().iter().any(|version| version.era() == Some(Era::Legacy));
         eras.extend(has_legacy.then_some(Era::Legacy));
     }
     eras.dedup();
     eras
 }
 
-fn peculiar(spec: &ServerSpec, view: &View, took: Duration, session: &Session) -> Vec<Peculiar> {
+fn start_findings(spec: &ServerSpec, view: &ConnView, elapsed: Duration, session: &Session) -> Vec<StartFinding> {
     let mut all = Vec::new();
-    if took > SLOW {
-        let text = format!("it takes {:.1} s to start", took.as_secs_f64());
-        all.push(Peculiar { code: "start.slow", text });
+    if elapsed > SLOW_START {
+        let text = format!("slow start: {:.1} s", elapsed.as_secs_f64());
+        all.push(StartFinding { code: "start.slow", text });
     }
-    all.extend(view.oddities().into_iter().map(|oddity| Peculiar {
-        code: oddity.odd.code(),
-        text: format!("{} ({}×), as `{}`", oddity.odd, oddity.count, oddity.example),
+    all.extend(view.anomalies().into_iter().map(|oddity| StartFinding {
+        code: oddity.anomaly.code(),
+        text: format!("{} ({}×), first: `{}`", oddity.anomaly, oddity.count, oddity.example),
     }));
     if let Some(catalog) = &view.catalog {
-        all.extend(of_lists(catalog));
+        all.extend(catalog_findings(catalog));
     }
     let missing = missing_capabilities(spec, &session.agreed().capabilities);
-    all.extend(missing.into_iter().map(|name| Peculiar {
+    all.extend(missing.into_iter().map(|name| StartFinding {
         code: "capability.missing",
-        text: format!("it does not have `{name}`, which `init.require_server` asks for"),
+        text: format!("missing capability `{name}`, which `init.require_server` requires"),
     }));
     all
 }
 
-fn of_lists(catalog: &Catalog) -> Vec<Peculiar> {
-    let items = catalog.oddities.iter().map(|oddity| {
+fn catalog_findings(catalog: &Catalog) -> Vec<StartFinding> {
+    let items = catalog.defects.iter().map(|oddity| {
         let name = oddity.name.as_deref().unwrap_or("?");
-        let text = format!("{} `{name}`: {}", oddity.list, chain(&oddity.what));
-        Peculiar { code: "list.item", text }
+        let text = format!("{} `{name}`: {}", oddity.list, chain(&oddity.kind));
+        StartFinding { code: "list.item", text }
     });
-    let illegal = catalog.tools.iter().filter(|tool| !is_legal(tool.name())).map(|tool| Peculiar {
+    let illegal = catalog.tools.iter().filter(|tool| !is_legal(tool.name())).map(|tool| StartFinding {
         code: "name.illegal",
         text: format!("model providers refuse the tool name `{}`", tool.name()),
     });
     items.chain(illegal).collect()
 }
 
-/// Capabilities that the configuration expects and the server does not declare.
+/// Capabilities that the configuration requires and the server does not declare.
 pub fn missing_capabilities(spec: &ServerSpec, declared: &ServerCapabilities) -> Vec<String> {
     let wanted = spec.policy.init.require_server.iter();
     wanted.filter(|name| declared.raw().get(name).is_none()).cloned().collect()
 }
 
-fn last_words(view: &View) -> String {
+fn stderr_tail(view: &ConnView) -> String {
     let text = view.stderr.as_ref().map(StderrTail::text).unwrap_or_default();
-    let start = text.char_indices().rev().nth(LAST_WORDS).map_or(0, |(at, _)| at);
+    let start = text.char_indices().rev().nth(MAX_STDERR_CHARS).map_or(0, |(at, _)| at);
     text.get(start..).unwrap_or_default().trim().to_owned()
 }
 
@@ -207,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_nobody_said_is_to_be_found_out() {
+    fn legacy_probe_is_needed_only_for_unknown_eras() {
         let version = |text: &str| Protocol::Version(text.to_owned());
         for (protocol, known, open) in [
             (Protocol::Auto, &[Era::Modern][..], true),
@@ -216,7 +220,7 @@ mod tests {
             (Protocol::Modern, &[Era::Modern], false),
             (version("2026-07-28"), &[Era::Modern], false),
         ] {
-            assert_eq!(is_open(&protocol, known), open, "{protocol:?} {known:?}");
+            assert_eq!(needs_legacy_probe(&protocol, known), open, "{protocol:?} {known:?}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! All servers of a host: nothing else creates or retires a connection.
+//! Supervisor of all servers of a host. It alone adds and retires connections.
 
-mod clear;
+mod orphans;
 mod examine;
 mod server;
 
-pub use clear::{Cleared, clear};
-pub use examine::{Examined, Found, Peculiar, examine, missing_capabilities};
-pub use server::{Other, Server, Spare};
+pub use orphans::{OrphansReaped, reap_orphans};
+pub use examine::{ServerExamination, ServerSummary, StartFinding, examine, missing_capabilities};
+pub use server::{DedicatedOptions, Server, DedicatedConn};
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,115 +19,116 @@ use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::units::Period;
 
-use crate::conn::{Caller, Event, News, Settings, Setup, World};
+use crate::conn::{SessionClient, ConnEvent, ConnUpdate, ConnSettings, ConnSetup, ConnContext};
 
-/// Handle to all servers. Clones share them; when the last one is dropped, all of them end at once.
+/// Handle to all servers. Clones share them. When the last clone drops, all servers end at once.
 #[derive(Clone)]
-pub struct Supervisor(Arc<Inner>);
+pub struct Supervisor(Arc<SupervisorInner>);
 
-struct Inner {
-    world: Arc<World>,
-    watcher: Arc<dyn Watcher>,
+struct SupervisorInner {
+    context: Arc<ConnContext>,
+    listener: Arc<dyn SupervisorListener>,
     last: AtomicU64,
     servers: Mutex<Vec<Arc<Server>>>,
-    /// Those that drain.
-    leaving: Mutex<JoinSet<()>>,
+    /// Servers that are draining.
+    draining_tasks: Mutex<JoinSet<()>>,
 }
 
-/// Whoever wants to know what happens to servers. Must not block.
-pub trait Watcher: Send + Sync {
-    /// `of` is the server's number.
-    fn hear(&self, of: u64, whose: &Whose, news: News);
+/// Receiver of server updates. Implementations must not block.
+pub trait SupervisorListener: Send + Sync {
+    /// `server` is the server's number.
+    fn on_update(&self, server: u64, role: &ConnRole, update: ConnUpdate);
 }
 
-/// Which connection of a server news is about.
+/// Role of a connection of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// The one in which its lists are read; its state is the server's.
+pub enum ConnRole {
+    /// The main connection, which reads the lists. Its state is the server's state.
     Main,
-    /// One that was made for the dialog of that id, or for a call.
-    Spare(Option<Arc<str>>),
+    /// A connection for the dialog with this id, or for one call.
+    Dedicated(Option<Arc<str>>),
 }
 
-/// What taking a server in needs besides its configuration.
+/// Options for a new server besides its spec.
 #[derive(Clone, Debug)]
-pub struct Terms {
-    /// The folder of a process whose configuration names none.
+pub struct ServerOptions {
+    /// Default working directory of the process.
     pub cwd: PathBuf,
-    /// The host's limit for servers that have none of their own, where it has one.
+    /// The host's default drain limit, if it has one.
     pub drain_kill: Option<Period>,
-    /// Who answers the server's questions.
-    pub caller: Caller,
+    /// Client side for the server's requests.
+    pub client: SessionClient,
 }
 
 impl Supervisor {
-    pub fn new(world: Arc<World>, watcher: Arc<dyn Watcher>) -> Self {
-        Supervisor(Arc::new(Inner {
-            world,
-            watcher,
+    /// Creates a supervisor without servers.
+    pub fn new(context: Arc<ConnContext>, listener: Arc<dyn SupervisorListener>) -> Self {
+        Supervisor(Arc::new(SupervisorInner {
+            context,
+            listener,
             last: AtomicU64::new(0),
             servers: Mutex::default(),
-            leaving: Mutex::default(),
+            draining_tasks: Mutex::default(),
         }))
     }
 
-    /// Takes a server in and begins with it as its policy says. It is known by its number from then on: an old
-    /// one and what replaces it may have the same name.
-    pub async fn take(&self, spec: Arc<ServerSpec>, terms: Terms) -> Arc<Server> {
+    /// Adds a server and starts it as its policy requires. Its number identifies it, because an old server and its
+    /// replacement may share a name.
+    pub async fn add_server(&self, spec: Arc<ServerSpec>, options: ServerOptions) -> Arc<Server> {
         let number = self.0.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let setup = Setup {
-            settings: Settings::of(&spec.policy, terms.drain_kill),
-            cwd: terms.cwd,
+        let setup = ConnSetup {
+            settings: ConnSettings::from_policy(&spec.policy, options.drain_kill),
+            cwd: options.cwd,
             protocol: spec.policy.protocol.clone(),
             spec,
-            world: Arc::clone(&self.0.world),
-            caller: terms.caller,
+            context: Arc::clone(&self.0.context),
+            client: options.client,
             clock: Arc::default(),
             catalog: None,
         };
-        let server = Arc::new(Server::start(number, setup, Arc::clone(&self.0.watcher)));
+        let server = Arc::new(Server::start(number, setup, Arc::clone(&self.0.listener)));
         self.servers_mut().push(Arc::clone(&server));
-        server.main().tell(Event::Begin).await;
+        server.main().send_event(ConnEvent::Start).await;
         server
     }
 
-    /// In the order in which they were taken in.
+    /// All servers in the order of their addition.
     pub fn servers(&self) -> Vec<Arc<Server>> {
         self.servers_mut().clone()
     }
 
-    /// Takes no new calls for it; it ends when those in flight have, or when its limit is over. Does not wait.
+    /// Retires a server without waiting: it accepts no new calls and ends after its last call or at its limit.
     pub fn retire(&self, server: &Arc<Server>) {
         self.servers_mut().retain(|known| known.number() != server.number());
         let server = Arc::clone(server);
-        let mut leaving = self.leaving();
-        while leaving.try_join_next().is_some() {}
-        leaving.spawn(async move { server.retire().await });
+        let mut draining_tasks = self.draining_tasks();
+        while draining_tasks.try_join_next().is_some() {}
+        draining_tasks.spawn(async move { server.retire().await });
     }
 
-    /// The same, and waits for its end.
+    /// Retires a server and waits for its end.
     pub async fn retire_and_wait(&self, server: &Arc<Server>) {
         self.servers_mut().retain(|known| known.number() != server.number());
         server.retire().await;
     }
 
-    /// How many were retired and still have calls in flight or processes to end.
+    /// Number of retired servers with calls in flight or running processes.
     pub fn draining(&self) -> usize {
-        let mut leaving = self.leaving();
-        while leaving.try_join_next().is_some() {}
-        leaving.len()
+        let mut draining_tasks = self.draining_tasks();
+        while draining_tasks.try_join_next().is_some() {}
+        draining_tasks.len()
     }
 
-    /// Retires all and waits for their end, those that drain already included: each has its own limit, and all of
-    /// them this one. Connections that are left then end when the last handle is dropped.
+    /// Retires all servers and waits for their end, those already draining included. Each has its own limit, and
+    /// `limit` bounds all of them. The rest ends when the last handle drops.
     pub async fn close(&self, limit: Duration) {
         for server in self.servers() {
             self.retire(&server);
         }
-        let mut leaving = std::mem::take(&mut *self.leaving());
-        let ended = async { while leaving.join_next().await.is_some() {} };
+        let mut draining_tasks = std::mem::take(&mut *self.draining_tasks());
+        let ended = async { while draining_tasks.join_next().await.is_some() {} };
         if timeout(limit, ended).await.is_err() {
-            tracing::warn!(servers = leaving.len(), "servers did not drain in time");
+            tracing::warn!(servers = draining_tasks.len(), "servers did not drain in time");
         }
     }
 
@@ -135,8 +136,8 @@ impl Supervisor {
         self.0.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leaving(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.0.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn draining_tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.draining_tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

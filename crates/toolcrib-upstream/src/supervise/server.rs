@@ -1,4 +1,4 @@
-//! One server that was taken in: its main connection, and spare ones for dialogs and single calls.
+//! One supervised server: its main connection and dedicated ones.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,192 +10,193 @@ use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::{DiscoverySession, OnListChanged, SessionScope};
 
-use super::{Watcher, Whose};
-use crate::conn::{Caller, Catalog, Conn, Event, Listener, News, Setup, Standstill};
+use super::{SupervisorListener, ConnRole};
+use crate::conn::{SessionClient, Catalog, Conn, ConnEvent, ConnListener, ConnUpdate, ConnSetup, PausableClock};
 
-/// A server. Its configuration never changes: a changed one is another server.
+/// A server. Its configuration never changes; a changed one is a new server.
 pub struct Server {
     number: u64,
-    setup: Setup,
+    setup: ConnSetup,
     main: Conn,
-    watcher: Arc<dyn Watcher>,
+    listener: Arc<dyn SupervisorListener>,
     last: AtomicU64,
-    spares: Mutex<Vec<(u64, Conn)>>,
+    dedicated: Mutex<Vec<(u64, Conn)>>,
 }
 
-/// A connection that belongs to one dialog or one call. Dropped, it ends at once.
+/// A connection for one dialog or one call. Dropping it ends the connection at once.
 #[derive(Debug)]
-pub struct Spare {
+pub struct DedicatedConn {
     conn: Conn,
     server: Weak<Server>,
-    /// None where it is the server's main connection.
+    /// `None` for the server's main connection.
     number: Option<u64>,
-    ended: AtomicBool,
+    was_closed: AtomicBool,
 }
 
-/// What is other than on the main connection, where something is given.
+/// Overrides of the main connection's setup.
 #[derive(Clone, Debug, Default)]
-pub struct Other {
-    pub caller: Option<Caller>,
+pub struct DedicatedOptions {
+    pub client: Option<SessionClient>,
     pub protocol: Option<Protocol>,
-    /// Whose connection it is.
+    /// Dialog that owns the connection.
     pub dialog: Option<Arc<str>>,
-    /// Whose credentials are shown.
+    /// Agent with own credentials.
     pub agent: Option<Arc<str>>,
-    /// Lists that are not to be read again.
+    /// Known lists, which are not read again.
     pub catalog: Option<Arc<Catalog>>,
 }
 
 impl Server {
-    pub(super) fn start(number: u64, setup: Setup, watcher: Arc<dyn Watcher>) -> Self {
-        let ear = Ear { number, whose: Whose::Main, watcher: Arc::clone(&watcher) };
-        let main = Conn::start(setup.clone(), Arc::new(ear));
-        Server { number, setup, main, watcher, last: AtomicU64::new(0), spares: Mutex::default() }
+    pub(super) fn start(number: u64, setup: ConnSetup, listener: Arc<dyn SupervisorListener>) -> Self {
+        let main_listener =
+            RoleListener { number, role: ConnRole::Main, listener: Arc::clone(&listener) };
+        let main = Conn::start(setup.clone(), Arc::new(main_listener));
+        Server { number, setup, main, listener, last: AtomicU64::new(0), dedicated: Mutex::default() }
     }
 
-    /// Tells it from every other server of this host, also from an earlier one of the same name.
+    /// Unique number among all servers of this host, including earlier ones with the same name.
     pub fn number(&self) -> u64 {
         self.number
     }
 
+    /// Configuration of the server.
     pub fn spec(&self) -> &Arc<ServerSpec> {
         &self.setup.spec
     }
 
-    /// The clock of whoever waits for one of its connections.
-    pub fn clock(&self) -> &Standstill {
+    /// Clock for callers that wait for a connection.
+    pub fn clock(&self) -> &PausableClock {
         &self.setup.clock
     }
 
-    /// The connection in which the lists are read, and that shared servers are called on.
+    /// The connection that reads the lists. Shared servers run their calls on it.
     pub fn main(&self) -> &Conn {
         &self.main
     }
 
-    /// The main connection for one dialog alone, if its session served only to read the lists and nobody else
-    /// has it.
-    pub fn lend(self: &Arc<Self>) -> Option<Spare> {
+    /// Lends the main connection to one dialog, if its session only read the lists and it is not lent.
+    pub fn lend_main(self: &Arc<Self>) -> Option<DedicatedConn> {
         let policy = &self.setup.spec.policy.session;
         let may_lend = policy.scope == SessionScope::PerConversation
             && policy.discovery == DiscoverySession::Ephemeral;
-        if !may_lend || self.main.lend(true) {
+        if !may_lend || self.main.set_lent(true) {
             return None;
         }
         let (conn, server) = (self.main.clone(), Arc::downgrade(self));
-        Some(Spare { conn, server, number: None, ended: AtomicBool::new(false) })
+        Some(DedicatedConn { conn, server, number: None, was_closed: AtomicBool::new(false) })
     }
 
-    /// Whether a dialog has the main connection for itself.
+    /// Returns whether a dialog has the main connection for itself.
     pub fn is_lent(&self) -> bool {
         self.main.is_lent()
     }
 
-    /// A connection for one dialog or one call, which is connected when it is first wanted. What happens to it is told
-    /// as the dialog's.
-    pub fn spare(self: &Arc<Self>, with: Other) -> Spare {
+    /// Creates a connection for one dialog or call, which connects on demand. Its updates name the dialog.
+    pub fn open_dedicated(self: &Arc<Self>, options: DedicatedOptions) -> DedicatedConn {
         let mut setup = self.setup.clone();
-        let own = with.agent.and_then(|agent| self.spec().of_agent(&agent));
+        let own = options.agent.and_then(|agent| self.spec().for_agent(&agent));
         setup.spec = own.map_or(setup.spec, Arc::new);
-        setup.caller = with.caller.unwrap_or(setup.caller);
-        setup.protocol = with.protocol.unwrap_or(setup.protocol);
-        setup.catalog = with.catalog;
+        setup.client = options.client.unwrap_or(setup.client);
+        setup.protocol = options.protocol.unwrap_or(setup.protocol);
+        setup.catalog = options.catalog;
         if setup.catalog.is_some() {
             (setup.settings.on_list_changed, setup.settings.ttl) =
                 (OnListChanged::Ignore, Duration::ZERO);
         }
-        let watcher = Arc::clone(&self.watcher);
-        let ear = Ear { number: self.number, whose: Whose::Spare(with.dialog), watcher };
-        let conn = Conn::start(setup, Arc::new(ear));
+        let listener = Arc::clone(&self.listener);
+        let listener = RoleListener { number: self.number, role: ConnRole::Dedicated(options.dialog), listener };
+        let conn = Conn::start(setup, Arc::new(listener));
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.spares().push((number, conn.clone()));
-        Spare {
+        self.dedicated().push((number, conn.clone()));
+        DedicatedConn {
             conn,
             server: Arc::downgrade(self),
             number: Some(number),
-            ended: AtomicBool::new(false),
+            was_closed: AtomicBool::new(false),
         }
     }
 
-    /// Sessions that are up or coming, the main one too.
+    /// Number of open or opening sessions.
     pub fn sessions(&self) -> usize {
-        let spares = self.spares().iter().map(|(_, conn)| conn.view()).collect::<Vec<_>>();
-        let views = spares.into_iter().chain([self.main.view()]);
-        views.filter(|view| view.life.link().is_some()).count()
+        let dedicated = self.dedicated().iter().map(|(_, conn)| conn.view()).collect::<Vec<_>>();
+        let views = dedicated.into_iter().chain([self.main.view()]);
+        views.filter(|view| view.lifecycle.session_number().is_some()).count()
     }
 
-    /// Calls that use a session of it or wait for one.
+    /// Number of calls that use or await a session.
     pub fn in_use(&self) -> u32 {
-        let spares: u32 = self.spares().iter().map(|(_, conn)| conn.in_use()).sum();
-        spares + self.main.in_use()
+        let dedicated: u32 = self.dedicated().iter().map(|(_, conn)| conn.in_use()).sum();
+        dedicated + self.main.in_use()
     }
 
-    /// Drains every connection and waits for the last one's end.
+    /// Drains all connections and waits for their end.
     pub(super) async fn retire(&self) {
-        let spares = std::mem::take(&mut *self.spares());
-        let all = spares.into_iter().map(|(_, conn)| conn).chain([self.main.clone()]);
+        let dedicated = std::mem::take(&mut *self.dedicated());
+        let all = dedicated.into_iter().map(|(_, conn)| conn).chain([self.main.clone()]);
         join_all(all.map(|conn| async move {
-            conn.tell(Event::Retire).await;
-            conn.ended().await;
+            conn.send_event(ConnEvent::Retire).await;
+            conn.wait_until_ended().await;
         }))
         .await;
     }
 
-    fn spares(&self) -> MutexGuard<'_, Vec<(u64, Conn)>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn dedicated(&self) -> MutexGuard<'_, Vec<(u64, Conn)>> {
+        self.dedicated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Spare {
+impl DedicatedConn {
+    /// The connection.
     pub fn conn(&self) -> &Conn {
         &self.conn
     }
 
-    /// Whether it is the server's main connection, lent.
+    /// Returns whether it is the lent main connection.
     pub fn is_main(&self) -> bool {
         self.number.is_none()
     }
 
-    /// Ends it in good order.
-    pub async fn end(&self) {
+    /// Closes the connection, or returns the main connection.
+    pub async fn close(&self) {
         match self.number {
-            None => self.conn.tell(Event::Release).await,
+            None => self.conn.send_event(ConnEvent::Release).await,
             Some(_) => {
-                self.conn.tell(Event::Retire).await;
-                self.conn.ended().await;
+                self.conn.send_event(ConnEvent::Retire).await;
+                self.conn.wait_until_ended().await;
             }
         }
-        self.ended.store(true, Ordering::SeqCst);
+        self.was_closed.store(true, Ordering::SeqCst);
     }
 }
 
-impl Drop for Spare {
+impl Drop for DedicatedConn {
     fn drop(&mut self) {
         let Some(server) = self.server.upgrade() else {
             return;
         };
         match self.number {
-            None if self.ended.load(Ordering::SeqCst) => {
-                server.main.lend(false);
+            None if self.was_closed.load(Ordering::SeqCst) => {
+                server.main.set_lent(false);
             }
-            // Nobody knows when its session will have ended, so nobody else gets the connection.
+            // The end of the session is unknown, so the connection stays lent.
             None => {
-                self.conn.nudge(Event::Release);
+                self.conn.try_send_event(ConnEvent::Release);
             }
-            Some(number) => server.spares().retain(|(known, _)| *known != number),
+            Some(number) => server.dedicated().retain(|(known, _)| *known != number),
         }
     }
 }
 
-/// Hands news on with the name of whom it is about.
-struct Ear {
+/// Forwards updates with the role of the connection.
+struct RoleListener {
     number: u64,
-    whose: Whose,
-    watcher: Arc<dyn Watcher>,
+    role: ConnRole,
+    listener: Arc<dyn SupervisorListener>,
 }
 
-impl Listener for Ear {
-    fn hear(&self, news: News) {
-        self.watcher.hear(self.number, &self.whose, news);
+impl ConnListener for RoleListener {
+    fn on_update(&self, update: ConnUpdate) {
+        self.listener.on_update(self.number, &self.role, update);
     }
 }
 

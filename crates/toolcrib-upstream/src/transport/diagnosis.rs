@@ -1,4 +1,4 @@
-//! Why an address cannot be connected to: two quick looks at it, and what they mean together.
+//! Diagnoses why an address cannot be connected to, from two probe requests.
 
 use std::error::Error;
 use std::io;
@@ -9,133 +9,133 @@ use tokio::time::timeout;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::{Id, build, method};
 
-use super::answer::Answer;
-use super::http::{Http, Post, SCHEMES};
+use super::http_response::HttpResponse;
+use super::http_client::{HttpClient, PostRequest, HTTP_SCHEMES};
 use super::http_fault::HttpFault;
-use super::open::Opening;
-use super::remote::{Target, remote_of};
-use super::waiting::Waiting;
+use super::open::OpenContext;
+use super::remote_target::{RemoteTarget, http_remote};
+use super::request_waiter::RequestWaiter;
 
-/// One look takes no longer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Limit of one probe request.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where servers say whether they are well, if they do.
-const HEALTH: &str = "/health";
+/// Common path of health endpoints.
+const HEALTH_PATH: &str = "/health";
 
-/// What was found at an address: by a message to it, and by a question for its health.
+/// Outcomes of both probes: a JSON-RPC message and a request for the health endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sight {
-    pub(crate) post: Look,
-    pub(crate) health: Look,
+pub(crate) struct ProbeReport {
+    pub(crate) post: ProbeOutcome,
+    pub(crate) health: ProbeOutcome,
 }
 
-/// What one look found.
+/// Outcome of one probe request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ProbeOutcome {
     Status(u16),
-    /// Nobody listens there.
+    /// The connection was refused.
     Refused,
-    /// The host has no address.
-    Unknown,
-    /// There is somebody, but no encryption that both can use.
-    Unencrypted,
-    Silent,
-    /// The connection broke, or anything else.
+    /// The host name has no address.
+    UnknownHost,
+    /// The TLS handshake failed.
+    TlsFailed,
+    TimedOut,
+    /// The connection broke, or another error occurred.
     Broken,
 }
 
-/// The likely cause of a failed connect, and what a person can do.
+/// Likely cause of a failed connect, and the next step for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Diagnosis {
     pub(crate) cause: &'static str,
     pub(crate) step: &'static str,
 }
 
-/// Looks at the address of a server that could not be connected to; nothing for transports without HTTP.
-pub(crate) async fn look(transport: &Transport, opening: &Opening<'_>) -> Option<Sight> {
+/// Probes the address of a server that could not be connected to. Returns `None` for transports without HTTP.
+pub(crate) async fn probe(transport: &Transport, context: &OpenContext<'_>) -> Option<ProbeReport> {
     let http =
-        Http::new(Target::of(remote_of(transport)?, SCHEMES, opening).ok()?, opening).ok()?;
+        HttpClient::new(RemoteTarget::resolve(http_remote(transport)?, HTTP_SCHEMES, context).ok()?, context).ok()?;
     let ping = build::request(&Id::Number(0), method::PING, None);
-    let posting = http.posting(http.url(), http.headers());
-    let post = Post { url: http.url(), posting: &posting, own: HeaderMap::new(), message: &ping };
-    let post = http.post(post, Waiting::NOBODY);
-    let health = http.url().join(HEALTH).ok()?;
-    let (post, health) = tokio::join!(found(post), found(http.get(health)));
-    Some(Sight { post, health })
+    let template = http.request_template(http.url(), http.headers());
+    let post = PostRequest { url: http.url(), template: &template, headers: HeaderMap::new(), message: &ping };
+    let post = http.post(post, RequestWaiter::NONE);
+    let health = http.url().join(HEALTH_PATH).ok()?;
+    let (post, health) = tokio::join!(probe_outcome(post), probe_outcome(http.get(health)));
+    Some(ProbeReport { post, health })
 }
 
-/// What is likely wrong. The health only tells apart what the message left open.
-pub(crate) fn diagnose(sight: Sight) -> Diagnosis {
-    let is_well = matches!(sight.health, Look::Status(200..=299));
-    let (cause, step) = match sight.post {
-        Look::Refused => {
+/// Derives the likely cause. The health probe only decides cases that the message probe leaves open.
+pub(crate) fn diagnose(probes: ProbeReport) -> Diagnosis {
+    let is_well = matches!(probes.health, ProbeOutcome::Status(200..=299));
+    let (cause, step) = match probes.post {
+        ProbeOutcome::Refused => {
             ("nothing listens at this address", "start the server, or correct the port in `url`")
         }
-        Look::Unknown => ("the host is not known", "correct the host in `url`"),
-        Look::Unencrypted => (
-            "the server speaks no encryption that can be trusted",
-            "write `http://` in `url` if it has none, or see to its certificate",
+        ProbeOutcome::UnknownHost => ("the host is not known", "correct the host in `url`"),
+        ProbeOutcome::TlsFailed => (
+            "no trusted TLS connection to the server is possible",
+            "write `http://` in `url` if the server has no TLS, or correct its certificate",
         ),
-        Look::Silent => (
-            "the server accepts connections or drops them, and answers nothing",
-            "see whether it hangs, or whether a firewall is in between",
+        ProbeOutcome::TimedOut => (
+            "the server accepts connections but answers nothing, or a firewall drops them",
+            "check whether the server hangs, or a firewall is in between",
         ),
-        Look::Broken => (
-            "the connection breaks before there is an answer",
-            "see whether `http://` should be `https://`, and look at the server's log",
+        ProbeOutcome::Broken => (
+            "the connection breaks before a response",
+            "check whether `http://` should be `https://`, and read the server's log",
         ),
-        Look::Status(401 | 403) => {
-            ("the server wants other credentials", "set `auth`, or renew what it holds")
+        ProbeOutcome::Status(401 | 403) => {
+            ("the server rejected the credentials", "set `auth`, or renew its credentials")
         }
-        Look::Status(404 | 405) if is_well => (
-            "the server is well, but takes no messages at this path",
+        ProbeOutcome::Status(404 | 405) if is_well => (
+            "the server is healthy, but accepts no messages at this path",
             "correct the path in `url`; it is often `/mcp` or `/sse`",
         ),
-        Look::Status(404 | 405) => (
-            "there is a web server, but no MCP server at this path",
-            "correct `url`: the port may be another program's, or the path another",
+        ProbeOutcome::Status(404 | 405) => (
+            "a web server responds, but there is no MCP server at this path",
+            "correct `url`: its port may belong to another program, or its path is wrong",
         ),
-        Look::Status(500..) if is_well => {
-            ("the server is well, but fails at messages", "look at the server's log")
+        ProbeOutcome::Status(500..) if is_well => {
+            ("the server is healthy, but fails at messages", "read the server's log")
         }
-        Look::Status(500..) => {
-            ("the server fails, or is still starting", "look at the server's log, or wait a little")
+        ProbeOutcome::Status(500..) => {
+            ("the server fails, or is still starting", "read the server's log, or wait a little")
         }
-        Look::Status(_) => (
-            "there is an answer, but not of an MCP server that speaks this",
-            "see that `url` is that of an MCP server, and what `protocol` and `transport` say",
+        ProbeOutcome::Status(_) => (
+            "the response is not of an MCP server with this protocol and transport",
+            "check that `url` belongs to an MCP server, and check `protocol` and `transport`",
         ),
     };
     Diagnosis { cause, step }
 }
 
-async fn found(request: impl Future<Output = Result<Answer, HttpFault>>) -> Look {
-    match timeout(PATIENCE, request).await {
-        Ok(Ok(response)) => Look::Status(response.status().as_u16()),
-        Ok(Err(fault)) => meaning(&fault),
-        Err(_) => Look::Silent,
+async fn probe_outcome(request: impl Future<Output = Result<HttpResponse, HttpFault>>) -> ProbeOutcome {
+    match timeout(PROBE_TIMEOUT, request).await {
+        Ok(Ok(response)) => ProbeOutcome::Status(response.status().as_u16()),
+        Ok(Err(fault)) => classify_fault(&fault),
+        Err(_) => ProbeOutcome::TimedOut,
     }
 }
 
-fn meaning(fault: &HttpFault) -> Look {
+fn classify_fault(fault: &HttpFault) -> ProbeOutcome {
     let mut next: Option<&(dyn Error + 'static)> = Some(fault);
     while let Some(cause) = next {
         let io = cause.downcast_ref::<io::Error>();
         match io.map(io::Error::kind) {
-            Some(io::ErrorKind::ConnectionRefused) => return Look::Refused,
-            Some(io::ErrorKind::TimedOut) => return Look::Silent,
-            _ if cause.is::<rustls::Error>() => return Look::Unencrypted,
-            // Only its words tell it from other failures to connect.
-            _ if cause.to_string() == "dns error" => return Look::Unknown,
+            Some(io::ErrorKind::ConnectionRefused) => return ProbeOutcome::Refused,
+            Some(io::ErrorKind::TimedOut) => return ProbeOutcome::TimedOut,
+            _ if cause.is::<rustls::Error>() => return ProbeOutcome::TlsFailed,
+            // hyper's connect errors differ only in their text.
+            _ if cause.to_string() == "dns error" => return ProbeOutcome::UnknownHost,
             _ => {}
         }
         next = match io {
-            // What it wraps is shown as if it were itself, and `source` leaves it out.
+            // `io::Error` displays its inner error as its own text, so `source` skips that error.
             Some(io) => io.get_ref().map(|inner| inner as &(dyn Error + 'static)),
             None => cause.source(),
         };
     }
-    Look::Broken
+    ProbeOutcome::Broken
 }
 
 #[cfg(test)]
@@ -143,24 +143,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ext_07_what_was_seen_tells_the_likely_cause_and_the_next_step() {
-        let well = Look::Status(200);
-        let none = Look::Status(404);
+    fn ext_07_probe_outcomes_map_to_cause_and_next_step() {
+        let well = ProbeOutcome::Status(200);
+        let none = ProbeOutcome::Status(404);
         for (post, health, cause, step) in [
-            (Look::Refused, Look::Refused, "nothing listens", "start the server"),
-            (Look::Unknown, Look::Unknown, "host is not known", "correct the host"),
-            (Look::Unencrypted, Look::Unencrypted, "no encryption", "`http://`"),
-            (Look::Silent, Look::Silent, "answers nothing", "firewall"),
-            (Look::Broken, Look::Broken, "breaks", "`https://`"),
-            (Look::Status(401), well, "credentials", "`auth`"),
-            (none, well, "is well, but takes no messages", "the path"),
-            (Look::Status(405), none, "no MCP server", "correct `url`"),
-            (Look::Status(502), well, "fails at messages", "log"),
-            (Look::Status(503), Look::Status(503), "still starting", "wait"),
+            (ProbeOutcome::Refused, ProbeOutcome::Refused, "nothing listens", "start the server"),
+            (ProbeOutcome::UnknownHost, ProbeOutcome::UnknownHost, "host is not known", "correct the host"),
+            (ProbeOutcome::TlsFailed, ProbeOutcome::TlsFailed, "no trusted TLS", "`http://`"),
+            (ProbeOutcome::TimedOut, ProbeOutcome::TimedOut, "answers nothing", "firewall"),
+            (ProbeOutcome::Broken, ProbeOutcome::Broken, "breaks", "`https://`"),
+            (ProbeOutcome::Status(401), well, "credentials", "`auth`"),
+            (none, well, "is healthy, but accepts no messages", "the path"),
+            (ProbeOutcome::Status(405), none, "no MCP server", "correct `url`"),
+            (ProbeOutcome::Status(502), well, "fails at messages", "log"),
+            (ProbeOutcome::Status(503), ProbeOutcome::Status(503), "still starting", "wait"),
             (well, none, "not of an MCP server", "`protocol`"),
         ] {
-            let told = diagnose(Sight { post, health });
-            assert!(told.cause.contains(cause) && told.step.contains(step), "{post:?} {told:?}");
+            let report = diagnose(ProbeReport { post, health });
+            assert!(report.cause.contains(cause) && report.step.contains(step), "{post:?} {report:?}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! A server that is run in a container by `exec`, through the API of a Docker engine.
+//! Runs a server in a container with `docker exec`, through the API of a Docker engine.
 //!
-//! Its process is a guest of its container: the keeper of processes has it in the ledger before it can exist and
-//! ends it whatever becomes of the link. No image is pulled, and no container that is not ours is started.
+//! The process ledger has the server before its process can exist, and the process supervision ends it whatever happens
+//! to the link. This transport pulls no image and starts no foreign container.
 
 mod container;
-mod ending;
+mod process_termination;
 mod engine;
 mod fault;
-mod plan;
-mod reap;
-mod streams;
+mod exec_plan;
+mod container_reap;
+mod exec_streams;
 
 pub use fault::DockerFault;
-pub use reap::{ContainersReaped, reap_containers};
+pub use container_reap::{ContainersReaped, reap_containers};
 
 use std::future::{Future, pending};
 use std::time::Duration;
@@ -23,150 +23,149 @@ use toolcrib_config::Problem;
 use toolcrib_config::model::transport::DockerExec;
 use toolcrib_wire::Channel;
 
-use self::engine::{Engine, Exec};
-use self::plan::{Plan, Target};
-use self::streams::{Output, Streams};
+use self::engine::{DockerEngine, ExecState};
+use self::exec_plan::{ExecPlan, PlannedContainer};
+use self::exec_streams::{StdoutReader, ExecStreams};
 use super::encoding::Encoding;
-use super::link::{CloseReason, Facts, Link};
-use super::open::{OpenError, Opening};
-use super::stream::{self, Behind, StreamSettings};
-use crate::process::{Exit, Farewell, Graces, Home, Lodging, StderrTail};
+use super::link::{CloseReason, LinkInfo, Link};
+use super::open::{OpenError, OpenContext};
+use super::byte_stream::{self, StreamBackend, StreamSettings};
+use crate::process::{ProcessExit, StopMode, GracePeriods, ContainerBinding, RemoteProcessHandle, StderrTail};
 
-/// How often the engine is asked about a process, and how often again after its streams have ended.
-const POLL: Duration = Duration::from_millis(20);
-const LOOKS: usize = 50;
+/// How often the engine is asked for the state of an exec, and how many times after its streams have ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_STATUS_POLLS: usize = 50;
 
-pub(super) async fn open(docker: &DockerExec, opening: &Opening<'_>) -> Result<Link, OpenError> {
-    if !opening.permissions.docker {
+pub(super) async fn open(docker: &DockerExec, context: &OpenContext<'_>) -> Result<Link, OpenError> {
+    if !context.permissions.docker {
         return Err(OpenError::DockerForbidden);
     }
-    let plan = Plan::of(docker, opening)?;
-    if plan.engine.is_remote() && !opening.permissions.network {
+    let plan = ExecPlan::resolve(docker, context)?;
+    if plan.engine.is_remote() && !context.permissions.network {
         return Err(OpenError::NetworkForbidden);
     }
-    let clock = Clock::start(opening.connect_timeout);
-    let engine = clock.within(Engine::connect(plan.engine.text())).await?;
-    let home = clock.within(find_home(&engine, &plan.target)).await?;
-    let lodging = opening.instance.lodge(engine.address(), home, ending::end).await;
-    let lodging = lodging.map_err(OpenError::Spawn)?;
-    let Begun { exec, streams, problem } = match clock.within(begin(&engine, &plan, &lodging)).await
+    let deadline = OpenDeadline::start(context.connect_timeout);
+    let engine = deadline.apply(DockerEngine::connect(plan.engine.as_str())).await?;
+    let binding = deadline.apply(find_container(&engine, &plan.target)).await?;
+    let process_handle = context.instance.register_remote(engine.address(), binding, process_termination::terminate).await;
+    let process_handle = process_handle.map_err(OpenError::Spawn)?;
+    let StartedExec { exec, streams, problem } = match deadline.apply(start_exec(&engine, &plan, &process_handle)).await
     {
-        Ok(begun) => begun,
-        Err(error) => return Err(give_up(lodging, error).await),
+        Ok(started) => started,
+        Err(error) => return Err(abort_open(process_handle, error).await),
     };
 
-    let tail = StderrTail::new(opening.stderr_limit);
-    let facts = Facts { stderr: Some(tail.clone()), ..Facts::of(Channel::Shared) };
-    let (output, ended) = Output::new(streams.output, tail);
-    let inhabitant = Inhabitant { lodging, engine, exec, ended, graces: opening.graces };
+    let tail = StderrTail::new(context.stderr_limit);
+    let info = LinkInfo { stderr: Some(tail.clone()), ..LinkInfo::new(Channel::Shared) };
+    let (output, ended) = StdoutReader::new(streams.output, tail);
+    let process = ContainerProcess { process_handle, engine, exec, ended, graces: context.graces };
     let settings = StreamSettings {
         framing: docker.framing,
         encoding: Encoding::Utf8,
-        limits: opening.limits,
+        limits: context.limits,
     };
     let link =
-        Link::start(facts, |ends| stream::drive(ends, output, streams.input, inhabitant, settings));
+        Link::start(info, |ends| byte_stream::run_link(ends, output, streams.input, process, settings));
     Ok(link.with_problems(problem.into_iter().collect()))
 }
 
-/// A server that runs, and the way to it.
-struct Begun {
+/// A started server and its streams.
+struct StartedExec {
     exec: String,
-    streams: Streams,
+    streams: ExecStreams,
     problem: Option<Problem>,
 }
 
-/// The container, as far as there is one before anything of ours begins.
-async fn find_home(engine: &Engine, target: &Target) -> Result<Home, OpenError> {
+/// Finds the existing container, if the target has one before the server starts.
+async fn find_container(engine: &DockerEngine, target: &PlannedContainer) -> Result<ContainerBinding, OpenError> {
     let container = match target {
-        Target::Fresh(_) => return Ok(Home::Own { container: None, exec: None }),
-        Target::Kept(image) => engine.kept(image).await?,
-        Target::Existing(name) => engine.running(name).await?,
+        PlannedContainer::Fresh(_) => return Ok(ContainerBinding::Dedicated { container: None, exec: None }),
+        PlannedContainer::Kept(image) => engine.kept_container(image).await?,
+        PlannedContainer::Existing(name) => engine.running_container(name).await?,
     };
-    Ok(Home::Shared { container, exec: None })
+    Ok(ContainerBinding::Shared { container, exec: None })
 }
 
-/// Each step is in the ledger before the engine can take it.
-async fn begin(engine: &Engine, plan: &Plan, lodging: &Lodging) -> Result<Begun, OpenError> {
-    let (container, problem) = match (&plan.target, lodging.home()) {
-        (_, Home::Shared { container, .. }) => {
-            let blind = !engine.has_shell(&container).await;
-            (container, blind.then(|| no_shell(plan.target.name())))
+/// Starts the server in its container. Each step is in the ledger before the engine can execute it.
+async fn start_exec(engine: &DockerEngine, plan: &ExecPlan, process_handle: &RemoteProcessHandle) -> Result<StartedExec, OpenError> {
+    let (container, problem) = match (&plan.target, process_handle.binding()) {
+        (_, ContainerBinding::Shared { container, .. }) => {
+            let lacks_shell = !engine.has_shell(&container).await;
+            (container, lacks_shell.then(|| no_shell_problem(plan.target.name())))
         }
-        (target, Home::Own { .. }) => (make(engine, target.name(), lodging).await?, None),
+        (target, ContainerBinding::Dedicated { .. }) => (create_container(engine, target.name(), process_handle).await?, None),
     };
-    let exec = engine.create_exec(&container, plan.exec(lodging.mark())).await?;
-    let home = lodging.home().with_exec(exec.clone());
-    lodging.moved(home).await.map_err(OpenError::Spawn)?;
-    let streams = run(engine, &container, &exec).await?;
-    Ok(Begun { exec, streams, problem })
+    let exec = engine.create_exec(&container, plan.exec_config(process_handle.mark())).await?;
+    let binding = process_handle.binding().with_exec(exec.clone());
+    process_handle.record_container(binding).await.map_err(OpenError::Spawn)?;
+    let streams = attach_exec(engine, &container, &exec).await?;
+    Ok(StartedExec { exec, streams, problem })
 }
 
-/// A container of our own.
-async fn make(engine: &Engine, image: &str, lodging: &Lodging) -> Result<String, OpenError> {
-    let id = engine.create(image, container::own_labels(lodging.mark())).await?;
-    let home = Home::Own { container: Some(id.clone()), exec: None };
-    lodging.moved(home).await.map_err(OpenError::Spawn)?;
-    engine.start(image, &id).await?;
+/// Creates and starts a dedicated container.
+async fn create_container(engine: &DockerEngine, image: &str, process_handle: &RemoteProcessHandle) -> Result<String, OpenError> {
+    let id = engine.create_container(image, container::session_labels(process_handle.mark())).await?;
+    let binding = ContainerBinding::Dedicated { container: Some(id.clone()), exec: None };
+    process_handle.record_container(binding).await.map_err(OpenError::Spawn)?;
+    engine.start_container(image, &id).await?;
     Ok(id)
 }
 
-/// What was begun ends before the error is told, so that a next attempt does not meet it.
-async fn give_up(lodging: Lodging, error: OpenError) -> OpenError {
+/// Ends what was started before the error is returned, so that the next attempt does not meet it.
+async fn abort_open(process_handle: RemoteProcessHandle, error: OpenError) -> OpenError {
     let refused = matches!(
         &error,
         OpenError::Docker(DockerFault::NoImage { .. } | DockerFault::Create { .. })
     );
-    match lodging.home() {
-        // The engine has said no: there is nothing to look for.
-        Home::Own { container: None, .. } if refused => lodging.ended(),
+    match process_handle.binding() {
+        // The engine refused the creation, so there is no container to remove.
+        ContainerBinding::Dedicated { container: None, .. } if refused => process_handle.release(),
         _ => {
-            lodging.leave(Farewell::AtOnce).await;
+            process_handle.stop(StopMode::Immediate).await;
         }
     }
     error
 }
 
-/// The streams of an exec whose process exists. The engine hands them out before it knows whether it can start
-/// one; what it has to say about that comes on the process's own stream.
-async fn run(engine: &Engine, container: &str, exec: &str) -> Result<Streams, OpenError> {
+/// Attaches to an exec and waits until its process exists. The engine returns the streams before it knows whether the
+/// process can be started, and reports a failure on the process's own stream.
+async fn attach_exec(engine: &DockerEngine, container: &str, exec: &str) -> Result<ExecStreams, OpenError> {
     let mut streams = engine.attach(container, exec).await?;
     loop {
-        match engine.look(exec).await? {
-            Exec::NotBegun => sleep(POLL).await,
-            Exec::Refused => {
-                let (container, said) = (container.to_owned(), streams.first_words().await);
-                return Err(OpenError::Docker(DockerFault::Exec { container, cause: said.into() }));
+        match engine.exec_state(exec).await? {
+            ExecState::NotStarted => sleep(POLL_INTERVAL).await,
+            ExecState::Refused => {
+                let (container, message) = (container.to_owned(), streams.read_first_output().await);
+                return Err(OpenError::Docker(DockerFault::Exec { container, cause: message.into() }));
             }
-            Exec::Running | Exec::Ended(_) | Exec::Unknown => return Ok(streams),
+            ExecState::Running | ExecState::Ended(_) | ExecState::Unknown => return Ok(streams),
         }
     }
 }
 
-fn no_shell(container: &str) -> Problem {
+fn no_shell_problem(container: &str) -> Problem {
     let text = format!(
-        "the container `{container}` has no shell: the server in it cannot be ended from outside; its input is \
-         closed, and that is all"
+        "the container `{container}` has no shell: its server cannot be signalled, so only its input is closed"
     );
     Problem::warning("docker.no_shell", text)
-        .fix("use an image that has `sh`, or see that the server ends when its input does")
+        .fix("use an image with `sh`, or make the server end with its input")
 }
 
-/// The time that opening may take.
-struct Clock {
+/// Time limit of opening the link.
+struct OpenDeadline {
     limit: Duration,
     deadline: Option<Instant>,
 }
 
-impl Clock {
-    /// Zero means without limit.
+impl OpenDeadline {
+    /// Zero means no limit.
     fn start(limit: Duration) -> Self {
-        // Centuries are without limit too.
+        // A limit too large for `Instant` is no limit.
         let deadline = Instant::now().checked_add(limit).filter(|_| !limit.is_zero());
         Self { limit, deadline }
     }
 
-    async fn within<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, OpenError>
+    async fn apply<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, OpenError>
     where
         OpenError: From<E>,
     {
@@ -178,33 +177,33 @@ impl Clock {
     }
 }
 
-/// The server's process, as far as the link is concerned.
-struct Inhabitant {
-    lodging: Lodging,
-    engine: Engine,
+/// The server's process, as the backend of its link.
+struct ContainerProcess {
+    process_handle: RemoteProcessHandle,
+    engine: DockerEngine,
     exec: String,
-    /// True, or without its sender, when nothing more comes from the process.
+    /// True, or closed, when the process sends no more output.
     ended: watch::Receiver<bool>,
-    graces: Graces,
+    graces: GracePeriods,
 }
 
-impl Behind for Inhabitant {
+impl StreamBackend for ContainerProcess {
     async fn exited(&self) -> CloseReason {
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
-        for _ in 0..LOOKS {
-            match self.engine.look(&self.exec).await {
-                Ok(Exec::Ended(exit)) => return CloseReason::Exited(exit),
-                Ok(Exec::Refused) => return CloseReason::Exited(Exit::Unknown),
-                Ok(Exec::Running | Exec::NotBegun) => sleep(POLL).await,
-                Ok(Exec::Unknown) | Err(_) => break,
+        for _ in 0..MAX_STATUS_POLLS {
+            match self.engine.exec_state(&self.exec).await {
+                Ok(ExecState::Ended(exit)) => return CloseReason::Exited(exit),
+                Ok(ExecState::Refused) => return CloseReason::Exited(ProcessExit::Unknown),
+                Ok(ExecState::Running | ExecState::NotStarted) => sleep(POLL_INTERVAL).await,
+                Ok(ExecState::Unknown) | Err(_) => break,
             }
         }
-        // Not known: what was seen on the stream must do.
+        // The exit status is unknown, so the end of the stream is the reason of the close.
         pending().await
     }
 
     async fn stop(self) {
-        let Self { lodging, graces, .. } = self;
-        lodging.leave(Farewell::Gentle(graces)).await;
+        let Self { process_handle, graces, .. } = self;
+        process_handle.stop(StopMode::Graceful(graces)).await;
     }
 }

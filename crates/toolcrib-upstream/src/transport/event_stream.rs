@@ -1,54 +1,54 @@
-//! One stream of events: its messages, and where to take it up again when it breaks.
+//! Reads an event stream and remembers where to resume it.
 
 use std::mem;
 use std::time::Duration;
 
 use toolcrib_wire::{
-    Fault, Id, Limits, Malformed, Message, Packet, Shape, SseDecoder, SseEvent, SseItem,
+    ParseError, Id, MessageLimits, MalformedMessage, Message, Packet, MessageKind, SseDecoder, SseEvent, SseItem,
     SseTooLarge, parse, recover_id,
 };
 
-use super::answer::Body;
+use super::http_response::ResponseBody;
 use super::http_fault::HttpFault;
 use super::link::Incoming;
 
-/// Tries to take up a stream that bring nothing new.
-const FRUITLESS: u32 = 5;
+/// Consecutive attempts to resume a stream without a new event.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// Waited where the server does not say how long, doubled with each fruitless try.
-const PAUSE: Duration = Duration::from_secs(1);
+/// First delay when the server names none. It doubles with each failed attempt.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// No server makes us wait longer.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Longest delay that a server can request.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 pub(super) struct EventStream {
-    body: Body,
-    limits: Limits,
+    body: ResponseBody,
+    limits: MessageLimits,
     decoder: SseDecoder,
     ended: bool,
-    pub(super) cursor: Cursor,
+    pub(super) cursor: StreamCursor,
 }
 
-/// Where a stream stands, over all the connections it takes.
+/// Position in a stream, kept over reconnects.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
+pub(super) struct StreamCursor {
     last_id: Option<String>,
     retry: Option<Duration>,
-    fruitless: u32,
+    failed_attempts: u32,
 }
 
 impl EventStream {
-    pub(super) fn new(body: Body, limits: Limits, cursor: Cursor) -> Self {
+    pub(super) fn new(body: ResponseBody, limits: MessageLimits, cursor: StreamCursor) -> Self {
         Self { body, limits, decoder: SseDecoder::new(&limits), ended: false, cursor }
     }
 
-    /// The next event; none at the end. Comments count as signs of life and nothing else.
+    /// The next event, or `None` at the end. Comments only reset the read timeout.
     pub(super) async fn next(
         &mut self,
     ) -> Result<Option<Result<SseEvent, SseTooLarge>>, HttpFault> {
         loop {
             let found = self.decoder.next();
-            self.mark();
+            self.update_cursor();
             match found {
                 Some(Ok(SseItem::Event(event))) => return Ok(Some(Ok(event))),
                 Some(Ok(SseItem::Comment)) => continue,
@@ -56,7 +56,7 @@ impl EventStream {
                 None if self.ended => return Ok(None),
                 None => {}
             }
-            match self.body.chunk().await? {
+            match self.body.next_chunk().await? {
                 Some(chunk) => self.decoder.push(&chunk),
                 None => {
                     self.ended = true;
@@ -68,13 +68,13 @@ impl EventStream {
         }
     }
 
-    fn mark(&mut self) {
+    fn update_cursor(&mut self) {
         let cursor = &mut self.cursor;
         if let Some(id) = self.decoder.last_id()
             && cursor.last_id.as_deref() != Some(id)
         {
             cursor.last_id = Some(id.to_owned());
-            cursor.fruitless = 0;
+            cursor.failed_attempts = 0;
         }
         if let Some(milliseconds) = self.decoder.retry() {
             cursor.retry = Some(Duration::from_millis(milliseconds));
@@ -82,75 +82,76 @@ impl EventStream {
     }
 }
 
-impl Cursor {
+impl StreamCursor {
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// It brought something, or lasted.
-    pub(super) fn was_fruitful(&mut self) {
-        self.fruitless = 0;
+    /// Resets the attempts after a new event or a long-lived stream.
+    pub(super) fn reset_attempts(&mut self) {
+        self.failed_attempts = 0;
     }
 
-    /// How long to wait before the next try; none if there have been enough.
-    pub(super) fn next_try(&mut self) -> Option<Duration> {
-        let pause = self.retry.unwrap_or(PAUSE * (1 << self.fruitless.min(FRUITLESS)));
-        self.fruitless += 1;
-        (self.fruitless <= FRUITLESS).then_some(pause.min(LONGEST_PAUSE))
+    /// The delay before the next attempt, or `None` after the last one.
+    pub(super) fn next_delay(&mut self) -> Option<Duration> {
+        let delay = self.retry.unwrap_or(RETRY_DELAY * (1 << self.failed_attempts.min(MAX_ATTEMPTS)));
+        self.failed_attempts += 1;
+        (self.failed_attempts <= MAX_ATTEMPTS).then_some(delay.min(MAX_RETRY_DELAY))
     }
 }
 
-/// An event as the inbox takes it; none if it carries no message.
-pub(super) fn incoming(
+/// Converts an event to an inbox item. Returns `None` for an event without a message.
+pub(super) fn parse_event(
     event: Result<SseEvent, SseTooLarge>,
     on: Option<Id>,
-    limits: &Limits,
+    limits: &MessageLimits,
 ) -> Option<Incoming> {
     match event {
-        // The first event of a resumable stream has an id and nothing else.
+        // The first event of a resumable stream has an id and no data.
         Ok(event) if event.data.is_empty() => None,
         Ok(event) if event.event.as_deref().is_some_and(|kind| kind != "message") => None,
-        Ok(event) => Some(message(event.data, on, limits)),
+        Ok(event) => Some(parse_message(event.data, on, limits)),
         Err(SseTooLarge { limit, head }) => {
-            let fault = Fault::TooLarge { size: limit.saturating_add(1), limit };
+            let fault = ParseError::TooLarge { size: limit.saturating_add(1), limit };
             let id = recover_id(&head);
-            Some(Incoming::Malformed { fault: Malformed { fault, id, shape: Shape::Unknown }, on })
+            Some(Incoming::Malformed { fault: MalformedMessage { error: fault, id, kind: MessageKind::Unknown }, on })
         }
     }
 }
 
-pub(super) fn message(bytes: Vec<u8>, on: Option<Id>, limits: &Limits) -> Incoming {
+pub(super) fn parse_message(bytes: Vec<u8>, on: Option<Id>, limits: &MessageLimits) -> Incoming {
     match parse(bytes, limits) {
         Ok(packet) => Incoming::Packet { packet, on },
         Err(fault) => Incoming::Malformed { fault, on },
     }
 }
 
-/// Room before an answer, so that another can be written around its result where that is: as much as the id of a
-/// client's request may be longer than that of ours.
-pub(super) const ROOM: usize = 40;
+/// Free bytes before a response, so that a new envelope can be written around the result in place. A client's request
+/// id may be this much longer than ours.
+pub(super) const HEADROOM: usize = 40;
 
-/// A message behind that room, which nobody is told of.
-pub(super) fn behind_room(bytes: Vec<u8>, on: &Id, limits: &Limits) -> Incoming {
-    let limits = Limits { size: limits.size.saturating_add(ROOM), ..*limits };
-    let mut item = message(bytes, Some(on.clone()), &limits);
+/// Parses a message behind the headroom. Sizes and offsets in errors do not count the headroom.
+pub(super) fn parse_after_headroom(bytes: Vec<u8>, on: &Id, limits: &MessageLimits) -> Incoming {
+    let limits = MessageLimits { size: limits.size.saturating_add(HEADROOM), ..*limits };
+    let mut item = parse_message(bytes, Some(on.clone()), &limits);
     if let Incoming::Malformed { fault, .. } = &mut item
-        && let Fault::NotUtf8 { at } = &mut fault.fault
+        && let ParseError::NotUtf8 { at } = &mut fault.error
     {
-        *at = at.saturating_sub(ROOM);
+        *at = at.saturating_sub(HEADROOM);
     }
     item
 }
 
-/// Whether this settles a request, well or badly. What names no request is, on the stream of one, about that one.
-pub(super) fn answers(incoming: &Incoming, request: &Id) -> bool {
+/// Whether the item completes the request, with a result or an error. On the stream of a request, a response without an
+/// id belongs to that request.
+pub(super) fn settles_request(incoming: &Incoming, request: &Id) -> bool {
     let is_own = |id: &Option<Id>| id.as_ref().is_none_or(|id| id == request);
     let good = |message: &Message| match message {
         Message::Response(response) => is_own(&response.id),
         _ => false,
     };
-    let bad = |malformed: &Malformed| {
-        matches!(malformed.shape, Shape::Response | Shape::Unknown) && is_own(&malformed.id)
+    let bad = |malformed: &MalformedMessage| {
+        matches!(malformed.kind, MessageKind::Response | MessageKind::Unknown) && is_own(&malformed.id)
     };
     match incoming {
         Incoming::Packet { packet: Packet::One(message), .. } => good(message),
@@ -166,28 +167,28 @@ pub(super) fn answers(incoming: &Incoming, request: &Id) -> bool {
 mod tests {
     use super::*;
 
-    fn arrived(text: &str) -> Incoming {
-        message(text.as_bytes().to_vec(), None, &Limits::default())
+    fn parsed(text: &str) -> Incoming {
+        parse_message(text.as_bytes().to_vec(), None, &MessageLimits::default())
     }
 
     #[test]
-    fn nobody_is_told_of_the_room_before_a_message() {
+    fn headroom_is_hidden_from_message_and_errors() {
         let answer = br#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
-        let limits = Limits { size: answer.len(), ..Limits::default() };
+        let limits = MessageLimits { size: answer.len(), ..MessageLimits::default() };
         let behind =
-            |text: &[u8]| behind_room([&[b' '; ROOM], text].concat(), &Id::from(7), &limits);
+            |text: &[u8]| parse_after_headroom([&[b' '; HEADROOM], text].concat(), &Id::from(7), &limits);
         let Incoming::Packet { packet: Packet::One(message), .. } = behind(answer) else {
-            panic!("no message")
+            panic!("expected a message")
         };
         assert_eq!(message.raw().as_bytes(), answer);
         let Incoming::Malformed { fault, .. } = behind(b"{\"a\":\"\xff\"}") else {
-            panic!("it is no text")
+            panic!("expected a malformed message")
         };
-        assert_eq!(fault.fault, Fault::NotUtf8 { at: 6 });
+        assert_eq!(fault.error, ParseError::NotUtf8 { at: 6 });
     }
 
     #[test]
-    fn only_its_own_answer_ends_the_wait_for_one() {
+    fn only_own_response_settles_request() {
         let own = Id::from(7);
         for (text, expected) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, true),
@@ -200,19 +201,19 @@ mod tests {
             ("noise", true),
             (r#"{"jsonrpc":"2.0","method":7}"#, false),
         ] {
-            assert_eq!(answers(&arrived(text), &own), expected, "{text}");
+            assert_eq!(settles_request(&parsed(text), &own), expected, "{text}");
         }
     }
 
     #[test]
-    fn tries_are_bounded_and_the_server_sets_the_pace() {
-        let mut cursor = Cursor::default();
-        let pauses: Vec<_> = std::iter::from_fn(|| cursor.next_try()).collect();
+    fn retries_are_bounded_and_use_server_delay() {
+        let mut cursor = StreamCursor::default();
+        let pauses: Vec<_> = std::iter::from_fn(|| cursor.next_delay()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16].map(Duration::from_secs));
-        cursor.was_fruitful();
+        cursor.reset_attempts();
         cursor.retry = Some(Duration::from_millis(500));
-        assert_eq!(cursor.next_try(), Some(Duration::from_millis(500)));
+        assert_eq!(cursor.next_delay(), Some(Duration::from_millis(500)));
         cursor.retry = Some(Duration::from_secs(1 << 40));
-        assert_eq!(cursor.next_try(), Some(LONGEST_PAUSE));
+        assert_eq!(cursor.next_delay(), Some(MAX_RETRY_DELAY));
     }
 }

@@ -1,4 +1,4 @@
-//! One small document from an address that is no server: what an issuer of tokens says of itself.
+//! Fetches small documents that belong to no MCP server, such as the metadata of an issuer.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use url::Url;
 
 use super::tls::Tls;
 
-/// Why there is no document.
+/// A failed fetch.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    #[error("cannot prepare TLS")]
+    #[error("cannot configure TLS")]
     Tls(#[source] TlsError),
     #[error("cannot fetch `{url}`")]
     Request {
@@ -22,26 +22,26 @@ pub enum FetchError {
         #[source]
         cause: reqwest::Error,
     },
-    #[error("`{url}` answers with {status}")]
+    #[error("`{url}` answered with status {status}")]
     Status { url: Url, status: StatusCode },
-    #[error("`{url}` is over the limit of {limit} bytes")]
+    #[error("the document at `{url}` is over the limit of {limit} bytes")]
     TooLarge { url: Url, limit: usize },
-    #[error("`{0}` does not answer in time")]
-    Late(Url),
+    #[error("`{0}` did not answer in time")]
+    Timeout(Url),
 }
 
-/// Fetches a document. Nobody is followed elsewhere.
-pub async fn fetch(
+/// Fetches a document without following redirects.
+pub async fn fetch_document(
     url: &Url,
     tls: &Tls,
     most: usize,
     limit: Duration,
 ) -> Result<Vec<u8>, FetchError> {
-    fetch_with(url, HeaderMap::new(), tls, most, limit).await
+    fetch_document_with_headers(url, HeaderMap::new(), tls, most, limit).await
 }
 
-/// The same with headers of one's own.
-pub(crate) async fn fetch_with(
+/// Fetches a document with additional headers.
+pub(crate) async fn fetch_document_with_headers(
     url: &Url,
     headers: HeaderMap,
     tls: &Tls,
@@ -49,7 +49,7 @@ pub(crate) async fn fetch_with(
     limit: Duration,
 ) -> Result<Vec<u8>, FetchError> {
     let failed = |cause| FetchError::Request { url: url.clone(), cause: without_url(cause) };
-    let client = client(url, tls)?;
+    let client = build_client(url, tls)?;
     let fetched = async {
         let mut answer = client.get(url.clone()).headers(headers).send().await.map_err(failed)?;
         if !answer.status().is_success() {
@@ -64,14 +64,14 @@ pub(crate) async fn fetch_with(
         }
         Ok(document)
     };
-    timeout(limit, fetched).await.map_err(|_| FetchError::Late(url.clone()))?
+    timeout(limit, fetched).await.map_err(|_| FetchError::Timeout(url.clone()))?
 }
 
-/// A client for one address. Nobody is followed elsewhere.
-pub fn client(url: &Url, tls: &Tls) -> Result<Client, FetchError> {
+/// Builds a client for one address. It does not follow redirects.
+pub fn build_client(url: &Url, tls: &Tls) -> Result<Client, FetchError> {
     let config = match url.scheme() {
         "https" => tls.config().map(|config| (*config).clone()),
-        _ => Tls::unused(),
+        _ => Tls::without_authorities(),
     };
     Client::builder()
         .tls_backend_preconfigured(config.map_err(FetchError::Tls)?)
@@ -81,7 +81,7 @@ pub fn client(url: &Url, tls: &Tls) -> Result<Client, FetchError> {
         .map_err(|cause| FetchError::Request { url: url.clone(), cause: without_url(cause) })
 }
 
-/// It is named already.
+/// The error variant names the URL already.
 fn without_url(error: reqwest::Error) -> reqwest::Error {
     error.without_url()
 }

@@ -1,4 +1,4 @@
-//! One conversation over Streamable HTTP: how each answer is read, and when it is over.
+//! One Streamable HTTP session: sends messages, reads responses and event streams, notices its end.
 
 mod requests;
 
@@ -13,174 +13,178 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::{Id, Message, Packet, Version, method};
 
-use super::answer::{self, Answer, Content, LINGER};
-use super::event_stream::{Cursor, EventStream, ROOM, answers, behind_room, incoming, message};
-use super::exchange::{Alone, Went, Work};
-use super::http::Http;
+use super::http_response::{self, HttpResponse, ResponseContent, DRAIN_TIMEOUT};
+use super::event_stream::{
+    EventStream, HEADROOM, StreamCursor, parse_after_headroom, parse_event, parse_message,
+    settles_request,
+};
+use super::direct_exchange::{DirectResponse, ExchangeOutcome, StaticBoxFuture};
+use super::http_client::HttpClient;
 use super::http_fault::HttpFault;
-use super::known::Known;
-use super::link::{CloseReason, Incoming, LinkFault, Outward, What};
+use super::session_state::SessionState;
+use super::link::{CloseReason, Incoming, LinkFault, OutgoingMessage, OutgoingKind};
 
-/// A notification or an answer that is not accepted by then is given up.
-const DELIVERY: Duration = Duration::from_secs(30);
+/// Limit for the delivery of a notification or response.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long calls wait for the beginning of the stream for the server's own messages.
-const SETTLING: Duration = Duration::from_millis(250);
+/// How long calls wait until the listen stream is open.
+const LISTENER_WAIT: Duration = Duration::from_millis(250);
 
-/// A stream for the server's own messages that lasts this long was worth opening.
-const LASTING: Duration = Duration::from_secs(5);
+/// A listen stream that lasts this long resets the retry attempts.
+const STABLE_STREAM_AGE: Duration = Duration::from_secs(5);
 
-pub(super) struct Session {
-    http: Http,
+pub(super) struct HttpSession {
+    http: HttpClient,
     incoming: mpsc::Sender<Incoming>,
-    known: Mutex<Known>,
-    /// Why the server will hear nothing more of it.
-    over: watch::Sender<Option<CloseReason>>,
-    /// Since when it is not known whether the server will have a stream for its own messages.
-    unsettled: watch::Sender<Option<Instant>>,
+    state: Mutex<SessionState>,
+    /// The reason of the session's end.
+    close_reason: watch::Sender<Option<CloseReason>>,
+    /// Since when the listen stream is being opened.
+    listener_pending: watch::Sender<Option<Instant>>,
 }
 
-impl Session {
+impl HttpSession {
     pub(super) fn new(
-        http: Http,
+        http: HttpClient,
         incoming: mpsc::Sender<Incoming>,
         configured: Option<HeaderValue>,
     ) -> Self {
-        let known = Known::of(configured.map(sensitive));
+        let state = SessionState::with_session_id(configured.map(into_sensitive));
         Self {
             http,
             incoming,
-            known: Mutex::new(known),
-            over: watch::Sender::new(None),
-            unsettled: watch::Sender::new(None),
+            state: Mutex::new(state),
+            close_reason: watch::Sender::new(None),
+            listener_pending: watch::Sender::new(None),
         }
     }
 
-    /// From now on it is not known whether there will be such a stream.
-    pub(super) fn will_listen(&self) {
-        self.unsettled.send_replace(Some(Instant::now()));
+    /// Marks the listen stream as being opened.
+    pub(super) fn mark_listener_pending(&self) {
+        self.listener_pending.send_replace(Some(Instant::now()));
     }
 
-    /// Waits a moment for the stream on which the server may ask something within a call: what it says while there
-    /// is none is lost.
-    async fn settle(&self) {
-        let Some(since) = *self.unsettled.borrow() else { return };
-        let mut unsettled = self.unsettled.subscribe();
-        // Some servers do not even begin to answer before they have something to say.
-        let _ = timeout_at(since + SETTLING, unsettled.wait_for(Option::is_none)).await;
-        self.unsettled.send_replace(None);
+    /// Waits a moment for the listen stream. A server may send requests on it during a call, and loses them while there
+    /// is no stream.
+    async fn wait_for_listener(&self) {
+        let Some(since) = *self.listener_pending.borrow() else { return };
+        let mut listener_pending = self.listener_pending.subscribe();
+        // Some servers do not send the response head before the first event.
+        let _ = timeout_at(since + LISTENER_WAIT, listener_pending.wait_for(Option::is_none)).await;
+        self.listener_pending.send_replace(None);
     }
 
-    /// Waits until the server does not know it any more.
-    pub(super) async fn over(&self) -> CloseReason {
-        let mut over = self.over.subscribe();
-        let reason = over.wait_for(Option::is_some).await;
-        // The sender is in the session itself.
-        reason.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::Ended)
+    /// Waits until the session has ended.
+    pub(super) async fn closed(&self) -> CloseReason {
+        let mut close_reason = self.close_reason.subscribe();
+        let reason = close_reason.wait_for(Option::is_some).await;
+        // The sender lives in the session itself, so `wait_for` does not fail.
+        reason.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::StreamEnded)
     }
 
-    /// Keeps its connections in order, for ever.
-    pub(super) async fn tidy(&self) {
-        self.http.tidy().await;
+    /// Closes idle connections. Never returns.
+    pub(super) async fn close_idle_connections(&self) {
+        self.http.close_idle_connections().await;
     }
 
-    /// Sends a request and reads its answer, however it comes. `arrives` is told when that has begun.
-    pub(super) async fn call(
+    /// Sends a request and reads its response. `arrives` resolves when the response begins.
+    pub(super) async fn send_request(
         self: Arc<Self>,
-        message: Outward,
+        message: OutgoingMessage,
         arrives: oneshot::Sender<()>,
-    ) -> Went {
-        let What::Request { id, method, .. } = &message.what else { return Went::Said };
+    ) -> ExchangeOutcome {
+        let OutgoingKind::Request { id, method, .. } = &message.kind else { return ExchangeOutcome::Forwarded };
         if method::may_require_input(method) {
-            self.settle().await;
+            self.wait_for_listener().await;
         }
         match self.exchange(&message, id, arrives).await {
-            Ok(went) => went,
+            Ok(outcome) => outcome,
             Err(fault) => {
-                let is_over = matches!(fault, HttpFault::SessionGone);
-                let fault = fault.while_doing("get an answer from the server");
-                if is_over {
-                    self.end(fault.clone());
+                let is_closed = matches!(fault, HttpFault::SessionGone);
+                let fault = fault.into_link_fault("get an answer from the server");
+                if is_closed {
+                    self.close_with(fault.clone());
                 }
-                Went::Failed(fault)
+                ExchangeOutcome::Failed(fault)
             }
         }
     }
 
-    /// Hands on what nobody waits for in person.
-    pub(super) async fn hand_on(&self, went: Went, request: Id) {
-        match went {
-            Went::Answered(alone) => {
-                let packet = Packet::One(Message::Response(alone.response));
-                self.say(Incoming::Packet { packet, on: Some(request) }).await;
-                if let Some(rest) = alone.rest {
-                    rest.await;
+    /// Sends the outcome to the inbox, for an exchange without a waiting caller.
+    pub(super) async fn forward_outcome(&self, outcome: ExchangeOutcome, request: Id) {
+        match outcome {
+            ExchangeOutcome::Response(direct) => {
+                let packet = Packet::One(Message::Response(direct.response));
+                self.forward(Incoming::Packet { packet, on: Some(request) }).await;
+                if let Some(remaining) = direct.remaining {
+                    remaining.await;
                 }
             }
-            Went::Failed(fault) => self.say(Incoming::Failed { request, fault }).await,
-            Went::Said => {}
+            ExchangeOutcome::Failed(fault) => self.forward(Incoming::Failed { request, fault }).await,
+            ExchangeOutcome::Forwarded => {}
         }
     }
 
-    /// Sends what has no answer.
-    pub(super) async fn deliver(&self, message: Outward) {
+    /// Sends a message that has no response.
+    pub(super) async fn deliver(&self, message: OutgoingMessage) {
         let fault = match self.post(&message).await {
-            Ok((answer, _)) if answer.status().is_success() => {
-                return self.http.body(answer).finish().await;
+            Ok((response, _)) if response.status().is_success() => {
+                return self.http.response_body(response).drain().await;
             }
-            Ok((answer, had_session)) => self.http.refusal(answer, had_session).await,
+            Ok((response, had_session)) => self.http.read_refusal(response, had_session).await,
             Err(fault) => fault,
         };
         if matches!(fault, HttpFault::SessionGone) {
-            return self.end(fault.while_doing("send to the server"));
+            return self.close_with(fault.into_link_fault("send to the server"));
         }
         self.http.log_undelivered(&fault);
     }
 
-    /// Listens for messages of the server that belong to no request, where it offers a stream for them.
+    /// Reads the listen stream, which carries server messages outside of requests. Returns if the server offers none.
     pub(super) async fn listen(&self) {
-        let mut cursor = Cursor::default();
+        let mut cursor = StreamCursor::default();
         let mut was_there = false;
         loop {
             let start = Instant::now();
-            let admitted = self.admission();
-            let opened = self.get(&cursor).await;
-            self.unsettled.send_replace(None);
+            let accepted_rx = self.next_accepted_request();
+            let opened = self.get_event_stream(&cursor).await;
+            self.listener_pending.send_replace(None);
             let ended = match opened {
                 Ok(response) => {
                     was_there = true;
-                    self.read_all(response, &mut cursor).await
+                    self.forward_stream(response, &mut cursor).await
                 }
                 Err(fault) => Err(fault),
             };
             match ended {
-                // Some servers have nothing at all for a GET; calls will tell whether the session is there.
+                // Some servers answer every GET with 404. Calls show whether the session exists.
                 Err(HttpFault::SessionGone) if !was_there => return,
                 Err(fault @ HttpFault::SessionGone) => {
-                    return self.end(fault.while_doing("listen to the server"));
+                    return self.close_with(fault.into_link_fault("listen to the server"));
                 }
-                // A person may have to log in first. The other end is in the session itself.
-                Err(fault) if fault.is_denial() => drop(admitted.await),
-                Err(fault) if !fault.may_pass() => return,
-                _ if start.elapsed() > LASTING => cursor.was_fruitful(),
+                // A person may have to log in first. The sender lives in the session itself, so `recv` does not fail
+                // early.
+                Err(fault) if fault.is_denial() => drop(accepted_rx.await),
+                Err(fault) if !fault.is_transient() => return,
+                _ if start.elapsed() > STABLE_STREAM_AGE => cursor.reset_attempts(),
                 _ => {}
             }
-            let Some(pause) = cursor.next_try() else { return };
+            let Some(pause) = cursor.next_delay() else { return };
             sleep(pause).await;
         }
     }
 
-    /// Comes with the next request that the server takes.
-    fn admission(&self) -> oneshot::Receiver<()> {
-        let (admits, admitted) = oneshot::channel();
-        self.known().admits = Some(admits);
-        admitted
+    /// Resolves with the next request that the server accepts.
+    fn next_accepted_request(&self) -> oneshot::Receiver<()> {
+        let (accepted_tx, accepted_rx) = oneshot::channel();
+        self.state().accepted = Some(accepted_tx);
+        accepted_rx
     }
 
-    /// Ends the session on the server, if there is one.
+    /// Deletes the session on the server, if there is one.
     pub(super) async fn terminate(&self) {
-        let (headers, had_session) = self.known().headers(&self.http);
-        // Servers may refuse; there is nothing left to do about it.
+        let (headers, had_session) = self.state().headers(&self.http);
+        // Servers may refuse the DELETE. There is no alternative.
         if had_session && let Err(fault) = self.http.delete(headers).await {
             let error = self.http.mask().mask_excerpt(fault.to_string());
             tracing::debug!(%error, "the session could not be ended");
@@ -189,96 +193,96 @@ impl Session {
 
     async fn exchange(
         self: &Arc<Self>,
-        request: &Outward,
+        request: &OutgoingMessage,
         id: &Id,
         arrives: oneshot::Sender<()>,
-    ) -> Result<Went, HttpFault> {
-        let (answer, had_session) = match is_opening(request) {
-            true => Box::pin(self.post_opening(request)).await?,
+    ) -> Result<ExchangeOutcome, HttpFault> {
+        let (response, had_session) = match is_initialize(request) {
+            true => Box::pin(self.post_initialize(request)).await?,
             false => self.post(request).await?,
         };
-        // Nobody has to want to know.
+        // The caller may not listen.
         let _ = arrives.send(());
-        if !answer.status().is_success() {
-            return Box::pin(self.refused(answer, had_session, id)).await;
+        if !response.status().is_success() {
+            return Box::pin(self.read_error_response(response, had_session, id)).await;
         }
-        match Content::of(&answer) {
-            Content::Json => {
-                let body = self.http.body(answer).whole(self.http.limits.size, ROOM).await?;
-                let item = behind_room(body, id, &self.http.limits);
-                // Nothing else can come: what is no answer must not leave the call waiting.
-                let settles = answers(&item, id);
-                let found = self.found(item, id, None).await;
-                if settles { Ok(found) } else { Err(HttpFault::NoAnswer) }
+        match ResponseContent::of_response(&response) {
+            ResponseContent::Json => {
+                let body = self.http.response_body(response).read_all(self.http.limits.size, HEADROOM).await?;
+                let item = parse_after_headroom(body, id, &self.http.limits);
+                // A JSON body is the whole response. If it does not answer the request, the call must not wait.
+                let settles = settles_request(&item, id);
+                let found = self.route_response(item, id, None).await;
+                if settles { Ok(found) } else { Err(HttpFault::NoResponse) }
             }
-            Content::Events => {
+            ResponseContent::Events => {
                 let is_modern = request.version.as_ref().is_some_and(Version::is_modern);
-                Box::pin(self.follow(answer, id, !is_modern)).await
+                Box::pin(self.read_resumable_stream(response, id, !is_modern)).await
             }
-            Content::Nothing => Err(HttpFault::NoAnswer),
-            Content::Other(found) => Err(HttpFault::ContentType(found)),
+            ResponseContent::Nothing => Err(HttpFault::NoResponse),
+            ResponseContent::Other(found) => Err(HttpFault::ContentType(found)),
         }
     }
 
-    /// An answer goes straight to its call if nothing can be in the inbox that was said before it.
-    async fn found(&self, item: Incoming, id: &Id, rest: Option<Work<()>>) -> Went {
+    /// Returns a response directly to its caller if the inbox is empty, so that no earlier message is overtaken.
+    async fn route_response(&self, item: Incoming, id: &Id, rest: Option<StaticBoxFuture<()>>) -> ExchangeOutcome {
         let is_empty = self.incoming.capacity() == self.incoming.max_capacity();
         match item {
             Incoming::Packet { packet: Packet::One(Message::Response(response)), .. }
                 if is_empty && response.id.as_ref() == Some(id) =>
             {
-                Went::Answered(Box::new(Alone { response, rest }))
+                ExchangeOutcome::Response(Box::new(DirectResponse { response, remaining: rest }))
             }
             item => {
-                Box::pin(self.say(item)).await;
+                Box::pin(self.forward(item)).await;
                 if let Some(rest) = rest {
                     rest.await;
                 }
-                Went::Said
+                ExchangeOutcome::Forwarded
             }
         }
     }
 
-    /// Reads an answer stream up to the answer, and takes it up again where it broke off, if it may be.
-    async fn follow(
+    /// Reads the response stream up to the response, and resumes a broken stream if possible.
+    async fn read_resumable_stream(
         self: &Arc<Self>,
-        answer: Answer,
+        response: HttpResponse,
         id: &Id,
         may_resume: bool,
-    ) -> Result<Went, HttpFault> {
-        let mut cursor = Cursor::default();
-        let mut broken = match self.read(answer, id, &mut cursor).await {
+    ) -> Result<ExchangeOutcome, HttpFault> {
+        let mut cursor = StreamCursor::default();
+        let mut broken = match self.read_until_response(response, id, &mut cursor).await {
             Ok(Some(found)) => return Ok(found),
-            Ok(None) => HttpFault::NoAnswer,
+            Ok(None) => HttpFault::NoResponse,
             Err(fault) => fault,
         };
-        while may_resume && cursor.last_id().is_some() && !matches!(broken, HttpFault::Silent(_)) {
-            let Some(pause) = cursor.next_try() else { break };
+        while may_resume && cursor.last_id().is_some() && !matches!(broken, HttpFault::ReadTimeout(_)) {
+            let Some(pause) = cursor.next_delay() else { break };
             sleep(pause).await;
-            let read = match self.get(&cursor).await {
-                Ok(answer) => self.read(answer, id, &mut cursor).await,
-                Err(fault) if fault.may_pass() => Err(fault),
-                // It cannot be taken up: what broke it remains the reason. Not that the session is gone, which is
-                // what a request is told that was never begun.
+            let read = match self.get_event_stream(&cursor).await {
+                Ok(response) => self.read_until_response(response, id, &mut cursor).await,
+                Err(fault) if fault.is_transient() => Err(fault),
+                // The stream cannot be resumed, so the first error stays the reason. `SessionGone` would wrongly mean
+                // that the request was not started.
                 Err(_) => break,
             };
             match read {
                 Ok(Some(found)) => return Ok(found),
-                Ok(None) => broken = HttpFault::NoAnswer,
+                Ok(None) => broken = HttpFault::NoResponse,
                 Err(fault) => broken = fault,
             }
         }
         Err(broken)
     }
 
-    /// Hands on what a stream brings before the answer that is waited for. None if it ends without.
-    async fn read(
+    /// Sends events to the inbox up to the response. Returns `None` if the stream ends without it.
+    async fn read_until_response(
         self: &Arc<Self>,
-        answer: Answer,
+        response: HttpResponse,
         id: &Id,
-        cursor: &mut Cursor,
-    ) -> Result<Option<Went>, HttpFault> {
-        let mut stream = self.stream(answer, cursor);
+        cursor: &mut StreamCursor,
+    ) -> Result<Option<ExchangeOutcome>, HttpFault> {
+        let mut stream = self.event_stream(response, cursor);
         loop {
             let event = match stream.next().await {
                 Ok(Some(event)) => event,
@@ -288,23 +292,23 @@ impl Session {
                 }
             };
             let on = Some(id.clone());
-            let Some(item) = incoming(event, on, &self.http.limits) else { continue };
-            if answers(&item, id) {
-                let rest = Arc::clone(self).drain(stream, id.clone());
-                return Ok(Some(self.found(item, id, soon(rest)).await));
+            let Some(item) = parse_event(event, on, &self.http.limits) else { continue };
+            if settles_request(&item, id) {
+                let rest = Arc::clone(self).forward_remaining(stream, id.clone());
+                return Ok(Some(self.route_response(item, id, poll_once(rest)).await));
             }
-            self.say(item).await;
+            self.forward(item).await;
         }
     }
 
-    /// Hands on all that a stream brings.
-    async fn read_all(&self, answer: Answer, cursor: &mut Cursor) -> Result<(), HttpFault> {
-        let mut stream = self.stream(answer, cursor);
+    /// Sends all events to the inbox.
+    async fn forward_stream(&self, response: HttpResponse, cursor: &mut StreamCursor) -> Result<(), HttpFault> {
+        let mut stream = self.event_stream(response, cursor);
         let ended = loop {
             match stream.next().await {
                 Ok(Some(event)) => {
-                    if let Some(item) = incoming(event, None, &self.http.limits) {
-                        self.say(item).await;
+                    if let Some(item) = parse_event(event, None, &self.http.limits) {
+                        self.forward(item).await;
                     }
                 }
                 ended => break ended.map(drop),
@@ -314,79 +318,79 @@ impl Session {
         ended
     }
 
-    fn stream(&self, answer: Answer, cursor: &mut Cursor) -> EventStream {
-        EventStream::new(self.http.body(answer), self.http.limits, mem::take(cursor))
+    fn event_stream(&self, response: HttpResponse, cursor: &mut StreamCursor) -> EventStream {
+        EventStream::new(self.http.response_body(response), self.http.limits, mem::take(cursor))
     }
 
-    /// What comes after the answer. A stream that is read to its end leaves a connection that can be used again.
-    async fn drain(self: Arc<Self>, mut stream: EventStream, on: Id) {
+    /// Forwards events after the response. A connection can be reused only after the end of its stream.
+    async fn forward_remaining(self: Arc<Self>, mut stream: EventStream, on: Id) {
         let reading = async {
             while let Ok(Some(event)) = stream.next().await {
-                if let Some(item) = incoming(event, Some(on.clone()), &self.http.limits) {
-                    self.say(item).await;
+                if let Some(item) = parse_event(event, Some(on.clone()), &self.http.limits) {
+                    self.forward(item).await;
                 }
             }
         };
-        let _ = timeout(LINGER, reading).await;
+        let _ = timeout(DRAIN_TIMEOUT, reading).await;
     }
 
-    /// A request that was refused: with an error answer of its own, or just by a status.
-    async fn refused(&self, answer: Answer, had_session: bool, id: &Id) -> Result<Went, HttpFault> {
-        let mut fault = self.fault(&answer, had_session);
-        let HttpFault::Status { said, .. } = &mut fault else {
-            self.http.body(answer).finish().await;
+    /// Reads an error response: a JSON-RPC error, or only a status.
+    async fn read_error_response(&self, response: HttpResponse, had_session: bool, id: &Id) -> Result<ExchangeOutcome, HttpFault> {
+        let mut fault = self.status_fault(&response, had_session);
+        let HttpFault::Status { excerpt, .. } = &mut fault else {
+            self.http.response_body(response).drain().await;
             return Err(fault);
         };
-        let body = self.http.body(answer).beginning().await;
-        *said = answer::excerpt(&body, self.http.mask());
-        let item = message(body, Some(id.clone()), &self.http.limits);
+        let body = self.http.response_body(response).read_prefix().await;
+        *excerpt = http_response::excerpt(&body, self.http.mask());
+        let item = parse_message(body, Some(id.clone()), &self.http.limits);
         match &item {
-            Incoming::Packet { .. } if answers(&item, id) => Ok(self.found(item, id, None).await),
+            Incoming::Packet { .. } if settles_request(&item, id) => Ok(self.route_response(item, id, None).await),
             _ => Err(fault),
         }
     }
 
-    fn fault(&self, response: &Answer, had_session: bool) -> HttpFault {
-        HttpFault::of(response.status(), &response.headers(), had_session, self.http.url())
+    fn status_fault(&self, response: &HttpResponse, had_session: bool) -> HttpFault {
+        HttpFault::from_response(response.status(), &response.headers(), had_session, self.http.url())
     }
 
-    /// The first reason counts.
-    fn end(&self, fault: LinkFault) {
-        self.over.send_if_modified(|over| {
-            let is_first = over.is_none();
-            over.get_or_insert(CloseReason::Broken(fault));
+    /// Ends the session. The first reason counts.
+    fn close_with(&self, fault: LinkFault) {
+        self.close_reason.send_if_modified(|close_reason| {
+            let is_first = close_reason.is_none();
+            close_reason.get_or_insert(CloseReason::Broken(fault));
             is_first
         });
     }
 
-    /// What nobody takes any more is dropped.
-    async fn say(&self, item: Incoming) {
+    /// Drops the item if the inbox is gone.
+    async fn forward(&self, item: Incoming) {
         let _ = self.incoming.send(item).await;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for HttpSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
 }
 
-fn is_opening(message: &Outward) -> bool {
-    matches!(&message.what, What::Request { method, .. } if &**method == method::INITIALIZE)
+fn is_initialize(message: &OutgoingMessage) -> bool {
+    matches!(&message.kind, OutgoingKind::Request { method, .. } if &**method == method::INITIALIZE)
 }
 
-/// What is left of some work, if it is not done at once: mostly the end of a stream comes with its last event.
-fn soon(work: impl Future<Output = ()> + Send + 'static) -> Option<Work<()>> {
-    let mut work: Work<()> = Box::pin(work);
+/// Polls the work once and returns it if it is not done. Mostly the stream ends with its last event.
+fn poll_once(work: impl Future<Output = ()> + Send + 'static) -> Option<StaticBoxFuture<()>> {
+    let mut work: StaticBoxFuture<()> = Box::pin(work);
     (&mut work).now_or_never().is_none().then_some(work)
 }
 
-/// Whoever has the id of a session has the session.
-fn sensitive(mut value: HeaderValue) -> HeaderValue {
+/// The session id authenticates its holder, so logs must not show it.
+fn into_sensitive(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value
 }

@@ -1,4 +1,4 @@
-//! What every transport gives: a way to send, an inbox, and an orderly end of all that it started.
+//! The interface of every transport: an outbox, an inbox, and an orderly close.
 
 use std::future::Future;
 use std::io;
@@ -10,56 +10,60 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_wire::header::Header;
-use toolcrib_wire::notice::Cancelled;
+use toolcrib_wire::notification::Cancelled;
 use toolcrib_wire::{
-    Channel, FrameError, Framing, Id, Malformed, Overrun, Packet, Raw, Version, method,
+    Channel, FrameError, Framing, Id, MalformedMessage, FrameTooLarge, Packet, RawJson, Version, method,
 };
 
-use super::exchange::{Direct, Exchange, Work};
+use super::direct_exchange::{DirectTransport, Exchange, StaticBoxFuture};
 use super::http_fault::HttpFault;
-use crate::process::{Exit, StderrTail};
+use crate::process::{ProcessExit, StderrTail};
 use crate::signals::{SecretMask, chain};
 
-/// Messages on their way out; who sends more waits.
-const OUTBOX: usize = 64;
+/// Capacity of the outbox. Further senders wait.
+const OUTBOX_CAPACITY: usize = 64;
 
-/// What has come in and was not taken yet. The transport's reader waits when it is full, so whoever holds the
-/// inbox must take without waiting for anybody.
-const INBOX: usize = 16;
+/// Capacity of the inbox. The reader of a transport waits while it is full, so its receiver must never wait for another
+/// task.
+const INBOX_CAPACITY: usize = 16;
 
-/// How long the news of the end may wait for room in the inbox.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long the close report may wait for room in the inbox.
+const CLOSE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection to one server. Dropping the closer ends at once whatever the transport started.
+/// A connection to one server. Dropping the closer ends everything that the transport started.
 #[derive(Debug)]
 pub struct Link {
+    /// Sends messages to the server.
     pub outbox: Outbox,
-    /// Nothing of interest comes after [`Incoming::Closed`]; its end without that means the same.
+    /// [`Incoming::Closed`] is the last item. A closed channel without it means the same.
     pub inbox: mpsc::Receiver<Incoming>,
-    pub facts: Facts,
+    /// Facts about the link.
+    pub info: LinkInfo,
+    /// Ends the link.
     pub closer: Closer,
-    /// Where requests have ways of their own.
-    pub direct: Option<Arc<dyn Direct>>,
+    /// Set for transports that send requests independently.
+    pub direct: Option<Arc<dyn DirectTransport>>,
 }
 
-/// What can be told of a connection besides its messages.
+/// Facts about a link beside its messages.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct LinkInfo {
+    /// Kind of the channel.
     pub channel: Channel,
-    /// The server's process, where the transport started one on this machine.
+    /// The server's process, if the transport started one on this machine.
     pub pid: Option<u32>,
-    /// What the server wrote to its stderr, where the transport sees it.
+    /// The server's stderr, if the transport sees it.
     pub stderr: Option<StderrTail>,
-    /// What is wrong with this way to the server although it works.
+    /// Problems of a working link.
     pub problems: Vec<Problem>,
-    /// Masks the secrets that the server was given.
+    /// Masks the secrets of the server.
     pub mask: SecretMask,
 }
 
-impl Facts {
-    /// Where there is nothing more to say.
-    pub fn of(channel: Channel) -> Self {
-        Facts {
+impl LinkInfo {
+    /// Info without process, stderr and problems.
+    pub fn new(channel: Channel) -> Self {
+        LinkInfo {
             channel,
             pid: None,
             stderr: None,
@@ -69,93 +73,95 @@ impl Facts {
     }
 }
 
-/// Takes messages for the server. Clones share one queue.
+/// Queue of messages to the server. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Outbox(mpsc::Sender<Outgoing>);
 
-/// Room for one message in an [`Outbox`].
+/// Reserved room for one message in an [`Outbox`].
 #[derive(Debug)]
-pub struct Room<'a>(mpsc::Permit<'a, Outgoing>);
+pub struct OutboxPermit<'a>(mpsc::Permit<'a, Outgoing>);
 
-/// Something for the server.
+/// An item for the transport.
 #[derive(Debug)]
 pub enum Outgoing {
-    Message(Outward),
-    /// A request that is on its way, and that nobody waits for any more: what comes of it goes to the inbox.
+    Message(OutgoingMessage),
+    /// A started request without a waiting caller. Its outcome goes to the inbox.
     Adopt(Id, Exchange),
-    /// What is left to do of an exchange.
-    Finish(Finish),
-    /// Nobody waits for the answer to this request any more. A transport that has a stream for it closes it; the
-    /// others have nothing to do, since a notification was sent where the protocol asks for one.
+    /// Remaining work of an exchange.
+    RunRemaining(RemainingWork),
+    /// The caller does not wait for the response any more. A transport with a stream per request closes the stream.
+    /// Others do nothing, since a notification was sent where the protocol requires one.
     Abandon(Id),
 }
 
-/// The end of an exchange, of which nothing is expected any more.
-pub struct Finish(pub Work<()>);
+/// Work left after the response of an exchange, without a result.
+pub struct RemainingWork(pub StaticBoxFuture<()>);
 
-/// One message, and what a transport may have to say about it beside its text.
+/// One message with the data that a transport may need beside its text.
 #[derive(Clone, Debug)]
-pub struct Outward {
-    pub raw: Raw,
-    pub what: What,
-    /// The version that is spoken, as far as it is settled.
+pub struct OutgoingMessage {
+    /// The text of the message.
+    pub raw: RawJson,
+    /// Request, notification or response.
+    pub kind: OutgoingKind,
+    /// The protocol version, once it is negotiated.
     pub version: Option<Version>,
-    /// Headers of this message alone, for transports that have headers.
+    /// Headers of this message, for transports with headers.
     pub headers: Vec<Header>,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum OutgoingKind {
     Request {
         id: Id,
         method: Arc<str>,
-        /// The tool, prompt or resource it is about, where it is about one and the channel repeats it in a header.
+        /// The tool, prompt or resource of the request, if the channel repeats it in a header.
         name: Option<Arc<str>>,
     },
     Notification {
         method: Arc<str>,
     },
-    /// The answer to a request of the server, or to a batch of them.
-    Answer,
+    /// The response to one server request, or to a batch of them.
+    Response,
 }
 
-/// Something from the server, or about the way to it.
+/// An item from the transport.
 #[derive(Debug)]
 pub enum Incoming {
     Packet {
         packet: Packet,
-        /// The request whose answer stream it came on, where the transport knows.
+        /// The request whose response stream carried the message, if the transport knows it.
         on: Option<Id>,
     },
-    /// A message that cannot be used.
-    Malformed { fault: Malformed, on: Option<Id> },
-    /// Something on a byte stream that is no message at all; excerpts are short.
+    /// A message that cannot be parsed.
+    Malformed { fault: MalformedMessage, on: Option<Id> },
+    /// Bytes that are no message. Excerpts are short.
     Unframed(FrameError),
-    /// A message that is over the limit, and its end has not come yet. It may never come.
-    Overrun(Overrun),
-    /// The server's way of setting off messages has become known, or changed.
+    /// A message exceeds the limit before its end. The end may never come.
+    Overrun(FrameTooLarge),
+    /// The server's framing was detected or has changed.
     Framing(Framing),
-    /// A request that will not be answered while the link goes on: it could not be delivered, or its answer
-    /// stream ended without an answer.
+    /// The request will get no response on this link: it was not delivered, or its response stream ended early.
     Failed { request: Id, fault: LinkFault },
-    /// A request waits for something that is not the server's fault, or does so no more: its clock stands still.
-    Standing { request: Id, stands: bool },
-    /// The last one.
+    /// The request waits for something other than the server, so its deadline is paused or continues.
+    DeadlinePaused { request: Id, is_paused: bool },
+    /// The last item.
     Closed(CloseReason),
 }
 
-/// Why one message, or the whole link, failed. Cheap to clone: every call that waits gets one.
+/// Reason why one message or the whole link failed. Cheap to clone, since every waiting call gets one.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("cannot {doing}")]
+#[error("cannot {operation}")]
 pub struct LinkFault {
     /// The operation, as in "write to the server".
-    pub doing: &'static str,
+    pub operation: &'static str,
+    /// The cause.
     #[source]
     pub cause: Arc<dyn std::error::Error + Send + Sync>,
 }
 
-/// A cause whose text repeats a secret. It is shown with its own causes, masked.
+/// A cause whose text contains a secret. It displays the masked texts of the whole chain.
 #[derive(thiserror::Error)]
 #[error("{shown}")]
 struct MaskedCause {
@@ -169,25 +175,26 @@ impl std::fmt::Debug for MaskedCause {
     }
 }
 
-/// Why a link ended.
+/// Reason why a link ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CloseReason {
-    /// The host closed it.
+    /// The host closed the link.
     #[error("Transport closed")]
-    Asked,
+    HostClosed,
     #[error("the server ended the stream")]
-    Ended,
+    StreamEnded,
     #[error("the server's process ended with {0}")]
-    Exited(Exit),
+    Exited(ProcessExit),
     #[error("the connection broke")]
     Broken(#[source] LinkFault),
 }
 
-/// The link ended before a request was sent.
+/// The link ended before the request was sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NotSent(CloseReason);
 
+/// Reason why the outbox rejected a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     #[error("Transport closed")]
@@ -196,83 +203,84 @@ pub enum SendError {
     Full,
 }
 
-/// What there was no room for.
+/// A message that the outbox rejected.
 #[derive(Debug)]
-pub struct Unsent {
+pub struct RejectedMessage {
+    /// Why it was rejected.
     pub error: SendError,
+    /// The rejected item.
     pub outgoing: Outgoing,
 }
 
-/// Ends a link. Dropped, it ends everything at once and waits for nothing.
+/// Ends a link. Dropping it ends everything immediately.
 #[derive(Debug)]
 pub struct Closer {
-    ask: Option<oneshot::Sender<Duration>>,
+    request: Option<oneshot::Sender<Duration>>,
     driver: JoinSet<()>,
 }
 
-/// A transport's side of its link.
+/// The transport's end of its link.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct TransportSide {
     pub(crate) outgoing: mpsc::Receiver<Outgoing>,
     pub(crate) incoming: mpsc::Sender<Incoming>,
-    /// Fires once, with the time in which what is queued may still be sent. A dropped link does not fire it.
-    pub(crate) asked: oneshot::Receiver<Duration>,
+    /// Fires once, with the grace period for queued messages. Dropping the link does not fire it.
+    pub(crate) close_requested: oneshot::Receiver<Duration>,
 }
 
 impl Link {
-    /// Starts a transport. `drive` does all its work, says [`Incoming::Closed`] as soon as that is known, and
-    /// returns when all that it started has ended. Its own tasks belong to it (a `JoinSet`), so that dropping it
-    /// ends them.
-    pub(crate) fn start<F>(facts: Facts, drive: impl FnOnce(Ends) -> F) -> Link
+    /// Starts a transport. `drive` does all its work, sends [`Incoming::Closed`] as soon as the reason is known, and
+    /// returns when everything it started has ended. It owns its tasks (a `JoinSet`), so that dropping it ends them.
+    pub(crate) fn start<F>(info: LinkInfo, drive: impl FnOnce(TransportSide) -> F) -> Link
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (outbox, outgoing) = mpsc::channel(OUTBOX);
-        let (incoming, inbox) = mpsc::channel(INBOX);
-        let (ask, asked) = oneshot::channel();
+        let (outbox, outgoing) = mpsc::channel(OUTBOX_CAPACITY);
+        let (incoming, inbox) = mpsc::channel(INBOX_CAPACITY);
+        let (request, close_requested) = oneshot::channel();
         let mut driver = JoinSet::new();
-        driver.spawn(drive(Ends { outgoing, incoming, asked }));
+        driver.spawn(drive(TransportSide { outgoing, incoming, close_requested }));
         Link {
             outbox: Outbox(outbox),
             inbox,
-            facts,
-            closer: Closer { ask: Some(ask), driver },
+            info,
+            closer: Closer { request: Some(request), driver },
             direct: None,
         }
     }
 
     #[must_use]
-    pub(crate) fn with_direct(mut self, direct: Arc<dyn Direct>) -> Self {
+    pub(crate) fn with_direct(mut self, direct: Arc<dyn DirectTransport>) -> Self {
         self.direct = Some(direct);
         self
     }
 
-    /// Masks these secrets in all that the server says.
-    pub(crate) fn hide(&mut self, mask: SecretMask) {
-        self.facts.stderr.iter().for_each(|stderr| stderr.hide(mask.clone()));
-        self.facts.mask = mask;
+    /// Masks these secrets in everything that the server sends.
+    pub(crate) fn set_mask(&mut self, mask: SecretMask) {
+        self.info.stderr.iter().for_each(|stderr| stderr.set_mask(mask.clone()));
+        self.info.mask = mask;
     }
 
     #[must_use]
     pub(crate) fn with_problems(mut self, problems: Vec<Problem>) -> Self {
-        self.facts.problems = problems;
+        self.info.problems = problems;
         self
     }
 }
 
-impl Ends {
-    /// Tells why the link ended. Whoever does not take even that learns it from the end of the inbox.
-    pub(crate) async fn say_closed(incoming: &mpsc::Sender<Incoming>, reason: CloseReason) {
-        let _ = timeout(LAST_WORD, incoming.send(Incoming::Closed(reason))).await;
+impl TransportSide {
+    /// Reports why the link ended. If the inbox stays full, its receiver learns only that the channel closed.
+    pub(crate) async fn report_closed(incoming: &mpsc::Sender<Incoming>, reason: CloseReason) {
+        let _ = timeout(CLOSE_REPORT_TIMEOUT, incoming.send(Incoming::Closed(reason))).await;
     }
 }
 
-impl Outward {
-    /// The request that this calls off, if it is a notification that does. Where messages take ways of their own
-    /// it must not overtake that request: a server forgets a cancellation of what it has not heard of.
-    pub(crate) fn cancels(&self) -> Option<Id> {
-        match &self.what {
-            What::Notification { method } if &**method == method::CANCELLED => {
+impl OutgoingMessage {
+    /// The request that this message cancels, if it is a cancellation. Where messages travel separately, it must not
+    /// overtake its request: servers ignore cancellations of unknown requests.
+    pub(crate) fn cancelled_request(&self) -> Option<Id> {
+        match &self.kind {
+            OutgoingKind::Notification { method } if &**method == method::CANCELLED => {
                 let cancelled = Cancelled::read(self.raw.json().get("params")?);
                 cancelled.ok().map(|cancelled| cancelled.request)
             }
@@ -282,69 +290,71 @@ impl Outward {
 }
 
 impl Outbox {
-    /// Waits for room.
+    /// Waits for room and sends.
     pub async fn send(&self, outgoing: Outgoing) -> Result<(), SendError> {
-        self.room().await.map(|room| room.send(outgoing))
+        self.reserve().await.map(|permit| permit.send(outgoing))
     }
 
-    pub fn try_send(&self, outgoing: Outgoing) -> Result<(), Box<Unsent>> {
+    /// Sends without waiting for room.
+    pub fn try_send(&self, outgoing: Outgoing) -> Result<(), Box<RejectedMessage>> {
         self.0.try_send(outgoing).map_err(|error| {
             let (error, outgoing) = match error {
                 mpsc::error::TrySendError::Full(outgoing) => (SendError::Full, outgoing),
                 mpsc::error::TrySendError::Closed(outgoing) => (SendError::Closed, outgoing),
             };
-            Box::new(Unsent { error, outgoing })
+            Box::new(RejectedMessage { error, outgoing })
         })
     }
 
-    /// Waits for room without having the message yet.
-    pub async fn room(&self) -> Result<Room<'_>, SendError> {
+    /// Waits for room before the message exists.
+    pub async fn reserve(&self) -> Result<OutboxPermit<'_>, SendError> {
         let permit = self.0.reserve().await;
-        permit.map(Room).map_err(|_| SendError::Closed)
+        permit.map(OutboxPermit).map_err(|_| SendError::Closed)
     }
 }
 
-impl Room<'_> {
+impl OutboxPermit<'_> {
+    /// Sends into the reserved room.
     pub fn send(self, outgoing: Outgoing) {
         self.0.send(outgoing);
     }
 }
 
 impl Closer {
-    /// Sends what is queued, as far as `grace` allows, and ends what the transport started. The inbox must be
-    /// read meanwhile, or be dropped. Dropping the future ends everything at once.
+    /// Sends queued messages within `grace`, then ends everything that the transport started. The inbox must be read
+    /// meanwhile, or be dropped. Dropping the future ends everything immediately.
     pub async fn close(mut self, grace: Duration) {
-        if let Some(ask) = self.ask.take() {
-            // It has ended by itself if nobody listens.
-            let _ = ask.send(grace);
+        if let Some(request) = self.request.take() {
+            // Fails only if the transport has ended already.
+            let _ = request.send(grace);
         }
         self.driver.join_next().await;
     }
 }
 
-impl std::fmt::Debug for Finish {
+impl std::fmt::Debug for RemainingWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Finish").finish_non_exhaustive()
+        f.debug_struct("RemainingWork").finish_non_exhaustive()
     }
 }
 
 impl LinkFault {
-    /// Whether the server is there, and only the session is not.
+    /// Whether only the session is gone, while the server is reachable.
     pub(crate) fn is_session_gone(&self) -> bool {
         matches!(self.http(), Some(HttpFault::SessionGone))
     }
 
-    /// The cause, where it is one of HTTP.
+    /// The cause, if it is an HTTP fault.
     pub fn http(&self) -> Option<&HttpFault> {
-        self.unmasked().downcast_ref()
+        self.unmasked_cause().downcast_ref()
     }
 
-    fn unmasked(&self) -> &Arc<dyn std::error::Error + Send + Sync> {
+    fn unmasked_cause(&self) -> &Arc<dyn std::error::Error + Send + Sync> {
         let masked = self.cause.downcast_ref::<MaskedCause>().map(|masked| &masked.cause);
         masked.unwrap_or(&self.cause)
     }
 
-    /// The same without the secrets that the server repeats.
+    /// Masks the secrets that the server repeats.
     pub(crate) fn masked(self, mask: &SecretMask) -> Self {
         let text = chain(&*self.cause);
         let shown = mask.mask_excerpt(text.clone());
@@ -354,17 +364,18 @@ impl LinkFault {
         LinkFault { cause: Arc::new(MaskedCause { shown, cause: self.cause }), ..self }
     }
 
-    /// A request that did not get out before the link ended.
+    /// The fault of a request that was not sent before the link ended.
     pub(crate) fn unsent(reason: CloseReason) -> Self {
-        LinkFault { doing: "send the request to the server", cause: Arc::new(NotSent(reason)) }
+        LinkFault { operation: "send the request to the server", cause: Arc::new(NotSent(reason)) }
     }
 
-    /// Whether the server cannot have run the request, because it was never sent.
+    /// Whether the request was never sent, so that the server cannot have run it.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.unmasked().downcast_ref::<NotSent>().is_some()
+        self.unmasked_cause().downcast_ref::<NotSent>().is_some()
     }
 
-    pub fn io(doing: &'static str, cause: io::Error) -> Self {
-        LinkFault { doing, cause: Arc::new(cause) }
+    /// The fault of a failed read or write.
+    pub fn from_io(operation: &'static str, cause: io::Error) -> Self {
+        LinkFault { operation, cause: Arc::new(cause) }
     }
 }

@@ -1,4 +1,4 @@
-//! Opening a link: what it needs besides the configuration, what may be refused, and why it failed.
+//! Opens links: the inputs beside the configuration, permissions, errors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,56 +6,62 @@ use std::time::Duration;
 
 use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{Reference, Value};
-use toolcrib_wire::Limits;
+use toolcrib_wire::MessageLimits;
 
 use super::docker_exec::DockerFault;
 use super::encoding::UnknownEncoding;
 use super::link::{Link, LinkFault};
-use super::remote::Credentials;
+use super::remote_target::Credentials;
 use super::tls::Tls;
 use super::{docker_exec, sse, stdio, streamable_http, websocket};
-use crate::process::{Graces, Instance, SpawnError};
+use crate::process::{GracePeriods, Instance, SpawnError};
 use crate::signals::SecretMask;
 
-/// Everything that opening a link needs and the server's configuration does not say.
+/// Everything that opening a link needs beside the server's configuration.
 #[derive(Clone)]
-pub struct Opening<'a> {
-    /// Starts and ends children.
+pub struct OpenContext<'a> {
+    /// Starts and ends child processes.
     pub instance: &'a Instance,
-    /// The host's environment.
+    /// Environment of the host.
     pub host_env: &'a [(String, String)],
-    /// Variables from the host itself, over all others.
+    /// Additional variables from the host, which override all others.
     pub extra_env: &'a [(String, String)],
-    /// The folder of a process whose configuration names none.
+    /// Working folder of a process without a configured one.
     pub cwd: PathBuf,
-    /// Finds what values refer to.
-    pub find: &'a (dyn Fn(&Reference) -> Option<String> + Send + Sync),
-    pub limits: Limits,
+    /// Resolves references in values.
+    pub lookup: &'a (dyn Fn(&Reference) -> Option<String> + Send + Sync),
+    /// Limits of received messages.
+    pub limits: MessageLimits,
     /// Bytes of the server's stderr that are kept.
     pub stderr_limit: usize,
-    pub graces: Graces,
-    /// How long connecting may take, for transports that connect; zero means without limit.
+    /// Grace periods for ending processes.
+    pub graces: GracePeriods,
+    /// Connect timeout of transports that connect. Zero means no limit.
     pub connect_timeout: Duration,
-    /// How long a stream of events may be silent; zero means without limit.
+    /// Read timeout of event streams. Zero means no limit.
     pub sse_read_timeout: Duration,
-    /// Towards a server at an address.
+    /// Credentials for a remote server.
     pub credentials: Credentials,
     /// Shared by all servers of a host.
     pub tls: &'a Tls,
+    /// Permissions of the host.
     pub permissions: Permissions,
-    /// Masks the secrets that the server is given.
+    /// Masks the secrets of the server.
     pub mask: SecretMask,
 }
 
-/// What the host lets transports do.
+/// Permissions of the host that transports check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
+    /// May start processes.
     pub spawn: bool,
+    /// May use the network.
     pub network: bool,
+    /// May use a Docker engine.
     pub docker: bool,
 }
 
-/// No variant holds a resolved value: any may be a secret.
+/// Error of opening a link. No variant holds a resolved value, since any value may be a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("this host may not start processes")]
@@ -72,15 +78,15 @@ pub enum OpenError {
     Encoding(#[source] UnknownEncoding),
     #[error("cannot start the server")]
     Spawn(#[source] SpawnError),
-    #[error("`{0}` is no address for this transport")]
+    #[error("`{0}` is not a valid URL for this transport")]
     BadUrl(String),
-    #[error("`{0}` is neither encrypted nor on this machine")]
+    #[error("`{0}` is neither encrypted nor a loopback address")]
     UrlNotAllowed(String),
     #[error("the header `{0}` cannot be sent")]
     BadHeader(String),
-    #[error("cannot prepare encryption")]
+    #[error("cannot configure TLS")]
     Tls(#[source] rustls::Error),
-    #[error("cannot prepare the HTTP client")]
+    #[error("cannot build the HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot connect to the server")]
     Connect(#[source] LinkFault),
@@ -88,21 +94,21 @@ pub enum OpenError {
     Docker(#[from] DockerFault),
 }
 
-/// Opens the way to a server. What was started by then ends with the future if it is dropped.
-pub async fn open(transport: &Transport, opening: &Opening<'_>) -> Result<Link, OpenError> {
+/// Opens a link. Dropping the future ends everything that was started.
+pub async fn open(transport: &Transport, context: &OpenContext<'_>) -> Result<Link, OpenError> {
     match transport {
-        Transport::Stdio(stdio) => stdio::open(stdio, opening).await,
-        Transport::StreamableHttp(http) => streamable_http::open(http, opening),
-        Transport::Sse(remote) => sse::open(remote, opening).await,
-        Transport::WebSocket(remote) => websocket::open(remote, opening).await,
-        Transport::DockerExec(docker) => docker_exec::open(docker, opening).await,
+        Transport::Stdio(stdio) => stdio::open(stdio, context).await,
+        Transport::StreamableHttp(http) => streamable_http::open(http, context),
+        Transport::Sse(remote) => sse::open(remote, context).await,
+        Transport::WebSocket(remote) => websocket::open(remote, context).await,
+        Transport::DockerExec(docker) => docker_exec::open(docker, context).await,
     }
 }
 
-impl Opening<'_> {
-    /// The text of a value.
+impl OpenContext<'_> {
+    /// Resolves a value to its text.
     pub(crate) fn text(&self, value: &Value) -> Result<String, OpenError> {
-        text(value, &self.find)
+        text(value, &self.lookup)
     }
 }
 
@@ -115,7 +121,7 @@ pub(super) fn text(
 }
 
 impl OpenError {
-    /// Stable, for machines.
+    /// Stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::SpawnForbidden => "spawn.forbidden",
@@ -137,7 +143,7 @@ impl OpenError {
         }
     }
 
-    /// What a person can do.
+    /// Suggested fix for people.
     pub fn fix(&self) -> String {
         match self {
             Self::SpawnForbidden => {
@@ -151,29 +157,29 @@ impl OpenError {
             }
             Self::CommandNotAllowed(command) => format!("add `{command}` to `allow_commands`"),
             Self::Missing(reference) => {
-                format!("set {reference}, or give the place that uses it a default")
+                format!("set {reference}, or write a default where it is used")
             }
             Self::Encoding(_) => {
-                "use `utf-8`, or another encoding that has ASCII as a part".to_owned()
+                "use `utf-8`, or another encoding that contains ASCII".to_owned()
             }
             Self::Spawn(error) => error.fix(),
-            Self::BadUrl(_) => "write a whole address, with `https://` or `wss://`".to_owned(),
+            Self::BadUrl(_) => "write a complete URL, with `https://` or `wss://`".to_owned(),
             Self::UrlNotAllowed(_) => {
-                "use an encrypted address, or set `url_policy` to `any`".to_owned()
+                "use an encrypted URL, or set `url_policy` to `any`".to_owned()
             }
             Self::BadHeader(_) => {
                 "a header name is one word, and a value has no line breaks".to_owned()
             }
             Self::Tls(_) => "install the system's certificates (`ca-certificates`)".to_owned(),
             Self::Client(_) => "report this: the HTTP client refused its own settings".to_owned(),
-            Self::Connect(_) => "see that the server runs at this address".to_owned(),
+            Self::Connect(_) => "check that the server runs at this address".to_owned(),
             Self::Docker(fault) => fault.fix(),
         }
     }
 }
 
-/// The environment may hold secrets: it is not shown.
-impl fmt::Debug for Opening<'_> {
+/// Omits the environment, which may contain secrets.
+impl fmt::Debug for OpenContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opening")
             .field("cwd", &self.cwd)

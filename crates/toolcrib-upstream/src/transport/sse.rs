@@ -1,4 +1,4 @@
-//! HTTP+SSE, the transport of 2024-11-05: one stream of events for all that comes, a POST for each message that goes.
+//! HTTP+SSE, the transport of 2024-11-05: one event stream from the server, one POST per message to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,172 +10,172 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use toolcrib_config::model::transport::Remote;
-use toolcrib_wire::{Channel, Id, Limits, method};
+use toolcrib_wire::{Channel, Id, MessageLimits, method};
 
-use super::event_stream::{Cursor, EventStream, incoming};
-use super::http::{Http, Post, SCHEMES, put};
+use super::event_stream::{StreamCursor, EventStream, parse_event};
+use super::http_client::{HttpClient, PostRequest, HTTP_SCHEMES, insert_header};
 use super::http_fault::HttpFault;
-use super::link::{CloseReason, Ends, Facts, Incoming, Link, Outgoing, Outward, What};
-use super::open::{OpenError, Opening};
-use super::remote::{Target, without_secrets};
-use super::waiting::Waiting;
+use super::link::{CloseReason, TransportSide, LinkInfo, Incoming, Link, Outgoing, OutgoingMessage, OutgoingKind};
+use super::open::{OpenError, OpenContext};
+use super::remote_target::{RemoteTarget, redact_url};
+use super::request_waiter::RequestWaiter;
 
-/// Messages on their way at once.
-const DELIVERIES: usize = 64;
+/// Most concurrent POSTs.
+const MAX_CONCURRENT_POSTS: usize = 64;
 
-/// A message that the server has not taken by then is given up.
-const DELIVERY: Duration = Duration::from_secs(30);
+/// Limit of one POST.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) async fn open(remote: &Remote, opening: &Opening<'_>) -> Result<Link, OpenError> {
-    let http = Arc::new(Http::new(Target::of(remote, SCHEMES, opening)?, opening)?);
+pub(super) async fn open(remote: &Remote, context: &OpenContext<'_>) -> Result<Link, OpenError> {
+    let http = Arc::new(HttpClient::new(RemoteTarget::resolve(remote, HTTP_SCHEMES, context)?, context)?);
     let connected = connect(&http).await;
     let (events, endpoint) = connected
-        .map_err(|fault| OpenError::Connect(fault.while_doing("open the server's stream")))?;
-    let facts = Facts::of(Channel::Shared);
-    Ok(Link::start(facts, |ends| drive(ends, http, events, endpoint)))
+        .map_err(|fault| OpenError::Connect(fault.into_link_fault("open the server's stream")))?;
+    let info = LinkInfo::new(Channel::Shared);
+    Ok(Link::start(info, |ends| run_link(ends, http, events, endpoint)))
 }
 
-/// Opens the stream and waits for the address that messages go to.
-async fn connect(http: &Http) -> Result<(EventStream, Url), HttpFault> {
-    let waiting = Waiting::NOBODY.at_most(http.connect_timeout);
-    let response = http.get_events(http.headers(), waiting).await?;
+/// Opens the stream and waits for the endpoint of the messages.
+async fn connect(http: &HttpClient) -> Result<(EventStream, Url), HttpFault> {
+    let waiter = RequestWaiter::NONE.with_limit(http.connect_timeout);
+    let response = http.open_event_stream(http.headers(), waiter).await?;
     if !response.status().is_success() {
-        return Err(http.refusal(response, false).await);
+        return Err(http.read_refusal(response, false).await);
     }
-    let events = EventStream::new(http.body(response), http.limits, Cursor::default());
-    http.while_connecting(find_endpoint(http, events)).await
+    let events = EventStream::new(http.response_body(response), http.limits, StreamCursor::default());
+    http.with_connect_timeout(wait_for_endpoint(http, events)).await
 }
 
-async fn find_endpoint(
-    http: &Http,
+async fn wait_for_endpoint(
+    http: &HttpClient,
     mut events: EventStream,
 ) -> Result<(EventStream, Url), HttpFault> {
     loop {
         match events.next().await? {
             Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => {
-                let endpoint = endpoint(http.url(), &String::from_utf8_lossy(&event.data))?;
+                let endpoint = resolve_endpoint(http.url(), &String::from_utf8_lossy(&event.data))?;
                 return Ok((events, endpoint));
             }
             Some(_) => {}
-            None => return Err(HttpFault::NoAnswer),
+            None => return Err(HttpFault::NoResponse),
         }
     }
 }
 
-/// Messages carry credentials, so they go nowhere but to the origin that was configured.
-fn endpoint(url: &Url, named: &str) -> Result<Url, HttpFault> {
+/// Accepts only endpoints in the configured origin, because messages carry credentials.
+fn resolve_endpoint(url: &Url, named: &str) -> Result<Url, HttpFault> {
     let found = url.join(named.trim()).ok().filter(|found| found.origin() == url.origin());
-    found.ok_or_else(|| HttpFault::ForeignEndpoint(without_secrets(named)))
+    found.ok_or_else(|| HttpFault::ForeignEndpoint(redact_url(named)))
 }
 
-async fn drive(mut ends: Ends, http: Arc<Http>, events: EventStream, endpoint: Url) {
+async fn run_link(mut ends: TransportSide, http: Arc<HttpClient>, events: EventStream, endpoint: Url) {
     let mut reading = JoinSet::new();
-    reading.spawn(read(events, http.limits, ends.incoming.clone()));
-    let mut posts = Posts {
+    reading.spawn(forward_events(events, http.limits, ends.incoming.clone()));
+    let mut posts = PostQueue {
         http,
         endpoint: Arc::new(endpoint),
         incoming: ends.incoming.clone(),
         running: JoinSet::new(),
         requests: HashMap::new(),
-        opening: false,
+        is_initializing: false,
     };
     let reason = loop {
         tokio::select! {
-            Ok(grace) = &mut ends.asked => {
+            Ok(grace) = &mut ends.close_requested => {
                 let _ = timeout(grace, posts.flush(&mut ends.outgoing)).await;
-                break CloseReason::Asked;
+                break CloseReason::HostClosed;
             }
-            Some(ended) = reading.join_next() => break ended.unwrap_or(CloseReason::Ended),
-            Some(done) = posts.running.join_next() => posts.note(done),
+            Some(ended) = reading.join_next() => break ended.unwrap_or(CloseReason::StreamEnded),
+            Some(done) = posts.running.join_next() => posts.finish_post(done),
             Some(next) = ends.outgoing.recv(), if posts.has_room() => posts.start(next),
-            () = posts.http.tidy() => {}
+            () = posts.http.close_idle_connections() => {}
         }
     };
     posts.running.shutdown().await;
-    Ends::say_closed(&ends.incoming, reason).await;
+    TransportSide::report_closed(&ends.incoming, reason).await;
 }
 
-async fn read(
+async fn forward_events(
     mut events: EventStream,
-    limits: Limits,
+    limits: MessageLimits,
     inbox: mpsc::Sender<Incoming>,
 ) -> CloseReason {
     loop {
         match events.next().await {
             Ok(Some(event)) => {
-                if let Some(item) = incoming(event, None, &limits) {
-                    // What nobody takes any more is dropped.
+                if let Some(item) = parse_event(event, None, &limits) {
+                    // Dropped if the inbox is gone.
                     let _ = inbox.send(item).await;
                 }
             }
-            Ok(None) => return CloseReason::Ended,
+            Ok(None) => return CloseReason::StreamEnded,
             Err(fault) => {
-                return CloseReason::Broken(fault.while_doing("read the server's stream"));
+                return CloseReason::Broken(fault.into_link_fault("read the server's stream"));
             }
         }
     }
 }
 
-/// Messages on their way. Each is a task, so that none waits for another.
-struct Posts {
-    http: Arc<Http>,
+/// The POSTs in progress. Each is a task, so that none waits for another.
+struct PostQueue {
+    http: Arc<HttpClient>,
     endpoint: Arc<Url>,
     incoming: mpsc::Sender<Incoming>,
-    running: JoinSet<IsOpening>,
-    /// Requests on their way; the other end goes when the server has them.
+    running: JoinSet<IsInitialized>,
+    /// Requests in progress. Their sender is dropped when the server has accepted the request.
     requests: HashMap<Id, watch::Receiver<()>>,
-    /// `notifications/initialized` is on its way: nothing may overtake it.
-    opening: IsOpening,
+    /// `notifications/initialized` is being sent, and no message may overtake it.
+    is_initializing: IsInitialized,
 }
 
-type IsOpening = bool;
+type IsInitialized = bool;
 
-impl Posts {
+impl PostQueue {
     fn has_room(&self) -> bool {
-        !self.opening && self.running.len() < DELIVERIES
+        !self.is_initializing && self.running.len() < MAX_CONCURRENT_POSTS
     }
 
     fn start(&mut self, next: Outgoing) {
-        // Nothing is done for a request that nobody waits for: its answer has no stream of its own.
+        // An abandoned request needs no action, since its response has no stream of its own.
         let Outgoing::Message(message) = next else { return };
-        let is_opening = matches!(&message.what, What::Notification { method } if &**method == method::INITIALIZED);
-        self.opening |= is_opening;
+        let is_initialized = matches!(&message.kind, OutgoingKind::Notification { method } if &**method == method::INITIALIZED);
+        self.is_initializing |= is_initialized;
         let (http, endpoint) = (Arc::clone(&self.http), Arc::clone(&self.endpoint));
         let inbox = self.incoming.clone();
-        let arrives = self.note_request(&message);
-        let mut cancelled = message.cancels().and_then(|id| self.requests.remove(&id));
+        let arrives = self.track_request(&message);
+        let mut cancelled = message.cancelled_request().and_then(|id| self.requests.remove(&id));
         self.running.spawn(async move {
             let _arrives = arrives;
             if let Some(cancelled) = &mut cancelled {
-                // An error means that it has arrived, or never will.
+                // An error means that the request was delivered or has failed.
                 let _ = cancelled.changed().await;
             }
-            let waiting = match &message.what {
-                What::Request { id, .. } => Waiting::for_answer(&inbox, id),
-                What::Notification { .. } | What::Answer => Waiting::NOBODY,
+            let waiter = match &message.kind {
+                OutgoingKind::Request { id, .. } => RequestWaiter::for_request(&inbox, id),
+                OutgoingKind::Notification { .. } | OutgoingKind::Response => RequestWaiter::NONE,
             };
-            if let Err(fault) = post(&http, &endpoint, &message, waiting).await {
-                report(&http, fault, message.what, &inbox).await;
+            if let Err(fault) = post_message(&http, &endpoint, &message, waiter).await {
+                report_failure(&http, fault, message.kind, &inbox).await;
             }
-            is_opening
+            is_initialized
         });
     }
 
-    fn note_request(&mut self, message: &Outward) -> Option<watch::Sender<()>> {
-        let What::Request { id, .. } = &message.what else { return None };
+    fn track_request(&mut self, message: &OutgoingMessage) -> Option<watch::Sender<()>> {
+        let OutgoingKind::Request { id, .. } = &message.kind else { return None };
         self.requests.retain(|_, arrives| arrives.has_changed().is_ok());
         let (arrives, arrived) = watch::channel(());
         self.requests.insert(id.clone(), arrived);
         Some(arrives)
     }
 
-    fn note(&mut self, done: Result<IsOpening, JoinError>) {
+    fn finish_post(&mut self, done: Result<IsInitialized, JoinError>) {
         if done.unwrap_or(true) {
-            self.opening = false;
+            self.is_initializing = false;
         }
     }
 
-    /// Sends what is queued, and waits until the server has it.
+    /// Sends queued messages and waits until the server has accepted them.
     async fn flush(&mut self, outgoing: &mut mpsc::Receiver<Outgoing>) {
         outgoing.close();
         loop {
@@ -185,41 +185,41 @@ impl Posts {
                 self.start(next);
             }
             match self.running.join_next().await {
-                Some(done) => self.note(done),
+                Some(done) => self.finish_post(done),
                 None => return,
             }
         }
     }
 }
 
-async fn post(
-    http: &Http,
+async fn post_message(
+    http: &HttpClient,
     endpoint: &Url,
-    message: &Outward,
-    waiting: Waiting<'_>,
+    message: &OutgoingMessage,
+    waiter: RequestWaiter<'_>,
 ) -> Result<(), HttpFault> {
-    let posting = http.posting(endpoint, http.headers());
-    let mut own = HeaderMap::new();
+    let template = http.request_template(endpoint, http.headers());
+    let mut headers = HeaderMap::new();
     for header in &message.headers {
-        put(&mut own, header)?;
+        insert_header(&mut headers, header)?;
     }
-    let post = Post { url: endpoint, posting: &posting, own, message: &message.raw };
-    let response = http.post(post, waiting.at_most(DELIVERY)).await?;
+    let post = PostRequest { url: endpoint, template: &template, headers, message: &message.raw };
+    let response = http.post(post, waiter.with_limit(POST_TIMEOUT)).await?;
     if response.status().is_success() {
-        http.body(response).finish().await;
+        http.response_body(response).drain().await;
         return Ok(());
     }
-    Err(http.refusal(response, false).await)
+    Err(http.read_refusal(response, false).await)
 }
 
-async fn report(http: &Http, fault: HttpFault, what: What, inbox: &mpsc::Sender<Incoming>) {
+async fn report_failure(http: &HttpClient, fault: HttpFault, what: OutgoingKind, inbox: &mpsc::Sender<Incoming>) {
     match what {
-        What::Request { id, .. } => {
-            let fault = fault.while_doing("send to the server");
-            // What nobody takes any more is dropped.
+        OutgoingKind::Request { id, .. } => {
+            let fault = fault.into_link_fault("send to the server");
+            // Dropped if the inbox is gone.
             let _ = inbox.send(Incoming::Failed { request: id, fault }).await;
         }
-        What::Notification { .. } | What::Answer => http.log_undelivered(&fault),
+        OutgoingKind::Notification { .. } | OutgoingKind::Response => http.log_undelivered(&fault),
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_go_to_the_configured_origin_or_nowhere() {
+    fn endpoint_must_be_in_configured_origin() {
         let url = Url::parse("http://a.example:1/sse").unwrap();
         for (named, expected) in [
             ("/messages?sessionId=1", Some("http://a.example:1/messages?sessionId=1")),
@@ -240,7 +240,7 @@ mod tests {
             ("//b.example/x", None),
             ("http://a.example:1@b.example/x", None),
         ] {
-            let found = endpoint(&url, named).ok();
+            let found = resolve_endpoint(&url, named).ok();
             assert_eq!(found.as_ref().map(Url::as_str), expected, "{named}");
         }
     }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: a POST for each message, and an answer that is one message or a stream of them.
+//! Streamable HTTP transport: one POST per message; a response is one message or an event stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,47 +11,47 @@ use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_config::model::transport::StreamableHttp;
 use toolcrib_wire::{Channel, Id, method};
 
-use super::exchange::{Direct, Exchange};
-use super::http::{Http, SCHEMES};
-use super::http_session::Session;
-use super::link::{CloseReason, Ends, Facts, Link, Outgoing, Outward, What};
-use super::open::{OpenError, Opening};
-use super::remote::Target;
+use super::direct_exchange::{DirectTransport, Exchange};
+use super::http_client::{HttpClient, HTTP_SCHEMES};
+use super::http_session::HttpSession;
+use super::link::{CloseReason, TransportSide, LinkInfo, Link, Outgoing, OutgoingMessage, OutgoingKind};
+use super::open::{OpenError, OpenContext};
+use super::remote_target::RemoteTarget;
 
-/// Notifications and answers that are being delivered at once; each has a time limit.
-const DELIVERIES: usize = 64;
+/// Most concurrent deliveries of notifications and responses. Each has a timeout.
+const MAX_DELIVERIES: usize = 64;
 
-/// How long a cancellation waits for its request to reach the server. One that answers with a stream says so at
-/// once; one that answers with a single message says nothing before it.
-const FOLLOWING: Duration = Duration::from_millis(500);
+/// How long a cancellation waits for its request to reach the server. A server that answers with a stream confirms at
+/// once; one that answers with a single message confirms nothing before it.
+const CANCEL_DELAY: Duration = Duration::from_millis(500);
 
-/// How long the server may take to end the session, whatever little time closing was given.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Minimum time for deleting the session, however short the grace period of the close is.
+const SESSION_END_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn open(spec: &StreamableHttp, opening: &Opening<'_>) -> Result<Link, OpenError> {
-    let target = Target::of(&spec.remote, SCHEMES, opening)?;
-    let http = Http::new(target, opening)?;
-    let configured = configured_session(spec, opening)?;
+pub(super) fn open(spec: &StreamableHttp, context: &OpenContext<'_>) -> Result<Link, OpenError> {
+    let target = RemoteTarget::resolve(&spec.remote, HTTP_SCHEMES, context)?;
+    let http = HttpClient::new(target, context)?;
+    let configured = configured_session(spec, context)?;
     let terminate = spec.terminate_on_close;
-    let facts = Facts::of(Channel::Http);
+    let info = LinkInfo::new(Channel::Http);
     let mut session = None;
-    let link = Link::start(facts, |ends| {
-        let own = Arc::new(Session::new(http, ends.incoming.clone(), configured));
+    let link = Link::start(info, |ends| {
+        let own = Arc::new(HttpSession::new(http, ends.incoming.clone(), configured));
         session = Some(Arc::clone(&own));
-        drive(ends, own, terminate)
+        run_link(ends, own, terminate)
     });
     Ok(match session {
-        Some(session) => link.with_direct(Arc::new(Ways(session))),
+        Some(session) => link.with_direct(Arc::new(SessionRequests(session))),
         None => link,
     })
 }
 
 fn configured_session(
     spec: &StreamableHttp,
-    opening: &Opening<'_>,
+    context: &OpenContext<'_>,
 ) -> Result<Option<HeaderValue>, OpenError> {
     let Some(id) = &spec.session_id else { return Ok(None) };
-    let id = opening.text(id)?;
+    let id = context.text(id)?;
     if id.is_empty() {
         return Ok(None);
     }
@@ -59,97 +59,97 @@ fn configured_session(
     HeaderValue::from_str(&id).map(Some).map_err(refused)
 }
 
-async fn drive(mut ends: Ends, session: Arc<Session>, terminate: bool) {
-    let mut tasks = Tasks::new(Arc::clone(&session));
-    let (reason, goodbye) = loop {
+async fn run_link(mut ends: TransportSide, session: Arc<HttpSession>, terminate: bool) {
+    let mut tasks = SessionTasks::new(Arc::clone(&session));
+    let (reason, terminate_timeout) = loop {
         tokio::select! {
-            Ok(grace) = &mut ends.asked => {
+            Ok(grace) = &mut ends.close_requested => {
                 let deadline = Instant::now() + grace;
                 let _ = timeout_at(deadline, tasks.flush(&mut ends.outgoing)).await;
                 let left = deadline.saturating_duration_since(Instant::now());
-                break (CloseReason::Asked, terminate.then_some(left.max(FAREWELL)));
+                break (CloseReason::HostClosed, terminate.then_some(left.max(SESSION_END_TIMEOUT)));
             }
-            reason = session.over() => break (reason, None),
-            Some(done) = tasks.running.join_next() => tasks.note(done),
+            reason = session.closed() => break (reason, None),
+            Some(done) = tasks.running.join_next() => tasks.record_finished(done),
             Some(next) = ends.outgoing.recv(), if tasks.has_room() => tasks.start(next),
-            () = session.tidy() => {}
+            () = session.close_idle_connections() => {}
         }
     };
     tasks.running.shutdown().await;
-    Ends::say_closed(&ends.incoming, reason).await;
-    if let Some(limit) = goodbye {
+    TransportSide::report_closed(&ends.incoming, reason).await;
+    if let Some(limit) = terminate_timeout {
         let _ = timeout(limit, session.terminate()).await;
     }
 }
 
-/// The ways to the server, one for each request.
+/// Starts one independent exchange per request.
 #[derive(Debug)]
-struct Ways(Arc<Session>);
+struct SessionRequests(Arc<HttpSession>);
 
-impl Direct for Ways {
-    fn exchange(&self, request: Outward) -> Exchange {
+impl DirectTransport for SessionRequests {
+    fn start_exchange(&self, request: OutgoingMessage) -> Exchange {
         let (arrives, arrived) = oneshot::channel();
-        let work = Box::pin(Arc::clone(&self.0).call(request, arrives));
+        let work = Box::pin(Arc::clone(&self.0).send_request(request, arrives));
         Exchange { work, arrived }
     }
 }
 
-/// All that is under way. Each request with its answer stream is a task, so that none waits for another.
-struct Tasks {
-    session: Arc<Session>,
-    running: JoinSet<Done>,
-    requests: HashMap<Id, Request>,
-    /// Notifications and answers on their way.
+/// Running tasks of a session. Each request with its response stream is a task, so that none waits for another.
+struct SessionTasks {
+    session: Arc<HttpSession>,
+    running: JoinSet<FinishedTask>,
+    requests: HashMap<Id, InFlightRequest>,
+    /// Notifications and responses being delivered.
     deliveries: usize,
-    /// Cancellations that follow their requests.
+    /// Cancellations waiting for their requests.
     cancellations: usize,
-    /// `notifications/initialized` is on its way: nothing may overtake it.
-    opening: bool,
+    /// `notifications/initialized` is being sent, and no message may overtake it.
+    is_initializing: bool,
 }
 
-/// A request that waits for its answer.
-struct Request {
+/// A request without a response.
+struct InFlightRequest {
     task: AbortHandle,
-    /// Told when the server begins to answer.
+    /// Resolves when the response begins.
     arrived: oneshot::Receiver<()>,
 }
 
-enum Done {
+enum FinishedTask {
     Request(Id),
     Delivery,
     Cancellation,
-    Opening,
-    /// Something that nothing waits for.
+    Initialized,
+    /// A task that no other work waits for.
     Other,
 }
 
-impl Tasks {
-    fn new(session: Arc<Session>) -> Self {
+impl SessionTasks {
+    fn new(session: Arc<HttpSession>) -> Self {
         Self {
             session,
             running: JoinSet::new(),
             requests: HashMap::new(),
             deliveries: 0,
             cancellations: 0,
-            opening: false,
+            is_initializing: false,
         }
     }
 
     fn has_room(&self) -> bool {
-        !self.opening && self.deliveries < DELIVERIES
+        !self.is_initializing && self.deliveries < MAX_DELIVERIES
     }
 
     fn start(&mut self, next: Outgoing) {
         match next {
             Outgoing::Message(message) => self.send(message),
             Outgoing::Adopt(id, exchange) => self.adopt(id, exchange),
-            Outgoing::Finish(rest) => {
+            Outgoing::RunRemaining(rest) => {
                 self.running.spawn(async move {
                     rest.0.await;
-                    Done::Other
+                    FinishedTask::Other
                 });
             }
-            // The server sees the stream closed, which in the modern era is how a call is cancelled.
+            // The server sees its stream closed, which cancels a call in the modern era.
             Outgoing::Abandon(id) => {
                 if let Some(request) = self.requests.remove(&id) {
                     request.task.abort();
@@ -158,86 +158,86 @@ impl Tasks {
         }
     }
 
-    fn send(&mut self, message: Outward) {
+    fn send(&mut self, message: OutgoingMessage) {
         let session = Arc::clone(&self.session);
-        match message.what.clone() {
-            What::Request { id, .. } => {
-                let exchange = Ways(session).exchange(message);
+        match message.kind.clone() {
+            OutgoingKind::Request { id, .. } => {
+                let exchange = SessionRequests(session).start_exchange(message);
                 self.adopt(id, exchange);
             }
-            What::Notification { method } if &*method == method::INITIALIZED => {
-                self.opening = true;
+            OutgoingKind::Notification { method } if &*method == method::INITIALIZED => {
+                self.is_initializing = true;
                 self.running.spawn(async move {
                     session.deliver(message).await;
-                    Done::Opening
+                    FinishedTask::Initialized
                 });
             }
-            What::Notification { .. } | What::Answer => {
-                if let Some(request) = self.called_off(&message) {
-                    return self.cancel(request, message);
+            OutgoingKind::Notification { .. } | OutgoingKind::Response => {
+                if let Some(request) = self.take_cancelled_request(&message) {
+                    return self.cancel_request(request, message);
                 }
                 self.deliveries += 1;
                 self.running.spawn(async move {
                     session.deliver(message).await;
-                    Done::Delivery
+                    FinishedTask::Delivery
                 });
             }
         }
     }
 
-    /// What comes of it goes to the inbox.
+    /// Sends the outcome of an exchange to the inbox.
     fn adopt(&mut self, id: Id, exchange: Exchange) {
         let session = Arc::clone(&self.session);
         let Exchange { work, arrived } = exchange;
         let key = id.clone();
         let task = self.running.spawn(async move {
-            session.hand_on(work.await, id.clone()).await;
-            Done::Request(id)
+            session.forward_outcome(work.await, id.clone()).await;
+            FinishedTask::Request(id)
         });
-        self.requests.insert(key, Request { task, arrived });
+        self.requests.insert(key, InFlightRequest { task, arrived });
     }
 
-    /// The request that a message cancels. None where too many are being cancelled to wait for any more of them.
-    fn called_off(&mut self, message: &Outward) -> Option<Request> {
-        let request = message.cancels().filter(|_| self.cancellations < DELIVERIES)?;
+    /// Takes the request that a message cancels. Returns `None` if too many cancellations are waiting already.
+    fn take_cancelled_request(&mut self, message: &OutgoingMessage) -> Option<InFlightRequest> {
+        let request = message.cancelled_request().filter(|_| self.cancellations < MAX_DELIVERIES)?;
         self.requests.remove(&request)
     }
 
-    fn cancel(&mut self, request: Request, message: Outward) {
+    fn cancel_request(&mut self, request: InFlightRequest, message: OutgoingMessage) {
         let session = Arc::clone(&self.session);
-        let Request { task, arrived } = request;
+        let InFlightRequest { task, arrived } = request;
         self.cancellations += 1;
         self.running.spawn(async move {
-            // An error means that the request is over.
-            let _ = timeout(FOLLOWING, arrived).await;
+            // An error means that the request has ended.
+            let _ = timeout(CANCEL_DELAY, arrived).await;
             session.deliver(message).await;
             task.abort();
-            Done::Cancellation
+            FinishedTask::Cancellation
         });
     }
 
-    fn note(&mut self, done: Result<Done, JoinError>) {
+    fn record_finished(&mut self, done: Result<FinishedTask, JoinError>) {
         match done {
-            // Abandoned.
-            Err(_) | Ok(Done::Other) => {}
-            Ok(Done::Request(id)) => {
+            // The request was abandoned.
+            Err(_) | Ok(FinishedTask::Other) => {}
+            Ok(FinishedTask::Request(id)) => {
                 self.requests.remove(&id);
             }
-            Ok(Done::Delivery) => self.deliveries -= 1,
-            Ok(Done::Cancellation) => self.cancellations -= 1,
-            Ok(Done::Opening) => {
-                self.opening = false;
+            Ok(FinishedTask::Delivery) => self.deliveries -= 1,
+            Ok(FinishedTask::Cancellation) => self.cancellations -= 1,
+            Ok(FinishedTask::Initialized) => {
+                self.is_initializing = false;
                 let session = Arc::clone(&self.session);
-                session.will_listen();
+                session.mark_listener_pending();
                 self.running.spawn(async move {
                     session.listen().await;
-                    Done::Other
+                    FinishedTask::Other
                 });
             }
         }
     }
 
-    /// Sends what is queued, and waits until the server has it.
+    /// Sends queued messages and waits until the server has accepted them.
     async fn flush(&mut self, outgoing: &mut mpsc::Receiver<Outgoing>) {
         outgoing.close();
         loop {
@@ -246,12 +246,12 @@ impl Tasks {
             {
                 self.start(next);
             }
-            if self.deliveries + self.cancellations == 0 && !self.opening {
+            if self.deliveries + self.cancellations == 0 && !self.is_initializing {
                 return;
             }
             tokio::select! {
-                Some(done) = self.running.join_next() => self.note(done),
-                _ = self.session.over() => return,
+                Some(done) = self.running.join_next() => self.record_finished(done),
+                _ = self.session.closed() => return,
             }
         }
     }

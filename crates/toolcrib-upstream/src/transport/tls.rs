@@ -1,4 +1,4 @@
-//! One TLS set-up for all connections of a host, whatever protocol they carry.
+//! TLS configuration that all connections of a host share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,18 +7,19 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, WantsVerifier};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// Whom the host trusts: by default whom the system does, read when the first connection needs it. Clones share it.
+/// The trusted certificate authorities: by default those of the system, loaded with the first connection. Clones share
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Tls(Arc<OnceLock<Arc<ClientConfig>>>);
 
 impl Tls {
-    /// Trusts whomever one of these authorities vouches for, and nobody else.
-    pub fn trusting(
+    /// Trusts only these authorities.
+    pub fn with_authorities(
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
     ) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         authorities.into_iter().try_for_each(|authority| roots.add(authority))?;
-        let config = builder()?.with_root_certificates(roots).with_no_client_auth();
+        let config = config_builder()?.with_root_certificates(roots).with_no_client_auth();
         Ok(Self(Arc::new(OnceLock::from(Arc::new(config)))))
     }
 
@@ -26,18 +27,18 @@ impl Tls {
         if let Some(config) = self.0.get() {
             return Ok(Arc::clone(config));
         }
-        let config = builder()?.with_platform_verifier()?.with_no_client_auth();
+        let config = config_builder()?.with_platform_verifier()?.with_no_client_auth();
         Ok(Arc::clone(self.0.get_or_init(|| Arc::new(config))))
     }
 
-    /// For clients that never leave plain HTTP: nobody is trusted, and nothing has to be read.
-    pub(crate) fn unused() -> Result<ClientConfig, Error> {
-        Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+    /// Configuration of clients that use only plain HTTP. Loads no authorities.
+    pub(crate) fn without_authorities() -> Result<ClientConfig, Error> {
+        Ok(config_builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
     }
 }
 
-/// The provider is named: the process-wide default belongs to whoever embeds this library.
-fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
+/// Names the crypto provider explicitly: the process-wide default belongs to the embedding program.
+fn config_builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
     let provider = Arc::new(ring::default_provider());
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }

@@ -1,4 +1,4 @@
-//! A WebSocket: each text message is one JSON-RPC message.
+//! WebSocket transport: each text frame is one JSON-RPC message.
 
 use std::io;
 use std::sync::Arc;
@@ -20,61 +20,61 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use toolcrib_config::model::transport::Remote;
-use toolcrib_wire::{Channel, Limits};
+use toolcrib_wire::{Channel, MessageLimits};
 use url::Url;
 
-use super::event_stream::message;
+use super::event_stream::parse_message;
 use super::http_fault::HttpFault;
-use super::link::{CloseReason, Ends, Facts, Incoming, Link, LinkFault, Outgoing};
-use super::open::{OpenError, Opening};
-use super::remote::{Target, within};
+use super::link::{CloseReason, TransportSide, LinkInfo, Incoming, Link, LinkFault, Outgoing};
+use super::open::{OpenError, OpenContext};
+use super::remote_target::{RemoteTarget, with_timeout};
 use super::tls::Tls;
 
-const SCHEMES: [&str; 2] = ["ws", "wss"];
+const WEBSOCKET_SCHEMES: [&str; 2] = ["ws", "wss"];
 const SUB_PROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 
-/// The library's own buffers are eight times as large, for each connection that idles.
-const BUFFER: usize = 16 * 1024;
+/// The defaults of the library are eight times as large, also for idle connections.
+const BUFFER_SIZE: usize = 16 * 1024;
 
-/// How long the server may take to say goodbye too.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// How long to wait for the close frame of the server.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-type Socket = WebSocketStream<Box<dyn Bytes>>;
+type Socket = WebSocketStream<Box<dyn ByteStream>>;
 
-trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-pub(super) async fn open(remote: &Remote, opening: &Opening<'_>) -> Result<Link, OpenError> {
-    let target = Target::of(remote, SCHEMES, opening)?;
-    let connecting = connect(&target, opening.tls, &opening.limits);
-    let socket = within(opening.connect_timeout, connecting).await;
+pub(super) async fn open(remote: &Remote, context: &OpenContext<'_>) -> Result<Link, OpenError> {
+    let target = RemoteTarget::resolve(remote, WEBSOCKET_SCHEMES, context)?;
+    let connecting = connect(&target, context.tls, &context.limits);
+    let socket = with_timeout(context.connect_timeout, connecting).await;
     let socket = socket
-        .map_err(|fault| OpenError::Connect(fault.while_doing("open a WebSocket to the server")))?;
-    let limits = opening.limits;
-    let facts = Facts::of(Channel::Shared);
-    Ok(Link::start(facts, |ends| drive(ends, socket, limits)))
+        .map_err(|fault| OpenError::Connect(fault.into_link_fault("open a WebSocket to the server")))?;
+    let limits = context.limits;
+    let info = LinkInfo::new(Channel::Shared);
+    Ok(Link::start(info, |ends| run_link(ends, socket, limits)))
 }
 
-async fn connect(target: &Target, tls: &Tls, limits: &Limits) -> Result<Socket, HttpFault> {
-    match shake_hands(target, tls, limits, true).await {
-        // Not every server has heard of the sub-protocol; what it speaks is the same.
+async fn connect(target: &RemoteTarget, tls: &Tls, limits: &MessageLimits) -> Result<Socket, HttpFault> {
+    match handshake(target, tls, limits, true).await {
+        // Some servers do not know the sub-protocol but speak MCP all the same.
         Err(Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(
             SubProtocolError::NoSubProtocol,
-        ))) => shake_hands(target, tls, limits, false).await,
+        ))) => handshake(target, tls, limits, false).await,
         shaken => shaken,
     }
     .map_err(|error| match error {
         Error::Http(response) => {
-            HttpFault::of(response.status(), response.headers(), false, &target.url)
+            HttpFault::from_response(response.status(), response.headers(), false, &target.url)
         }
         other => HttpFault::Network(Arc::new(other)),
     })
 }
 
-async fn shake_hands(
-    target: &Target,
+async fn handshake(
+    target: &RemoteTarget,
     tls: &Tls,
-    limits: &Limits,
+    limits: &MessageLimits,
     offers: bool,
 ) -> Result<Socket, Error> {
     let mut request = target.url.as_str().into_client_request()?;
@@ -83,16 +83,16 @@ async fn shake_hands(
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, SUB_PROTOCOL);
     }
     let config = WebSocketConfig::default()
-        .read_buffer_size(BUFFER)
-        .write_buffer_size(BUFFER)
+        .read_buffer_size(BUFFER_SIZE)
+        .write_buffer_size(BUFFER_SIZE)
         .max_message_size(Some(limits.size))
         .max_frame_size(Some(limits.size));
-    let stream = dial(&target.url, tls).await?;
+    let stream = open_stream(&target.url, tls).await?;
     let (socket, _) = client_async_with_config(request, stream, Some(config)).await?;
     Ok(socket)
 }
 
-async fn dial(url: &Url, tls: &Tls) -> io::Result<Box<dyn Bytes>> {
+async fn open_stream(url: &Url, tls: &Tls) -> io::Result<Box<dyn ByteStream>> {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let stream = TcpStream::connect((&*host, url.port_or_known_default().unwrap_or(0))).await?;
     stream.set_nodelay(true)?;
@@ -104,62 +104,62 @@ async fn dial(url: &Url, tls: &Tls) -> io::Result<Box<dyn Bytes>> {
     Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
 }
 
-async fn drive(mut ends: Ends, socket: Socket, limits: Limits) {
+async fn run_link(mut ends: TransportSide, socket: Socket, limits: MessageLimits) {
     let (sink, stream) = socket.split();
-    let (hush, hushed) = oneshot::channel();
+    let (stop_tx, stop_rx) = oneshot::channel();
     let mut reading = JoinSet::new();
-    reading.spawn(read(stream, ends.incoming.clone(), limits));
+    reading.spawn(forward_messages(stream, ends.incoming.clone(), limits));
     let mut writing = JoinSet::new();
-    writing.spawn(write(sink, ends.outgoing, hushed));
+    writing.spawn(write_messages(sink, ends.outgoing, stop_rx));
     let reason = tokio::select! {
-        Ok(grace) = &mut ends.asked => {
-            // The writer is gone if nobody listens.
-            let _ = hush.send(());
+        Ok(grace) = &mut ends.close_requested => {
+            // Fails only if the writer has ended, which needs no signal.
+            let _ = stop_tx.send(());
             if timeout(grace, writing.join_next()).await.is_ok() {
-                let _ = timeout(FAREWELL.min(grace), reading.join_next()).await;
+                let _ = timeout(CLOSE_TIMEOUT.min(grace), reading.join_next()).await;
             }
-            CloseReason::Asked
+            CloseReason::HostClosed
         }
-        Some(ended) = reading.join_next() => ended.unwrap_or(CloseReason::Ended),
+        Some(ended) = reading.join_next() => ended.unwrap_or(CloseReason::StreamEnded),
         Some(Ok(Err(fault))) = writing.join_next() => CloseReason::Broken(fault),
     };
     writing.shutdown().await;
     reading.shutdown().await;
-    Ends::say_closed(&ends.incoming, reason).await;
+    TransportSide::report_closed(&ends.incoming, reason).await;
 }
 
-/// Pings are answered by the library while it is read from.
-async fn read(
+/// Reads frames until the end. The library answers pings during reads.
+async fn forward_messages(
     mut stream: SplitStream<Socket>,
     inbox: mpsc::Sender<Incoming>,
-    limits: Limits,
+    limits: MessageLimits,
 ) -> CloseReason {
     while let Some(received) = stream.next().await {
         let bytes = match received {
             Ok(Message::Text(text)) => bytes::Bytes::from(text),
-            // Some servers do not tell the two kinds apart.
+            // Some servers send binary frames instead of text frames.
             Ok(Message::Binary(bytes)) => bytes,
             Ok(_) => continue,
             Err(Error::ConnectionClosed | Error::AlreadyClosed) => break,
-            Err(error) => return CloseReason::Broken(broken("read from the server", error)),
+            Err(error) => return CloseReason::Broken(socket_fault("read from the server", error)),
         };
-        // What nobody takes any more is dropped.
-        let _ = inbox.send(message(bytes.into(), None, &limits)).await;
+        // Dropped if the inbox is gone.
+        let _ = inbox.send(parse_message(bytes.into(), None, &limits)).await;
     }
-    CloseReason::Ended
+    CloseReason::StreamEnded
 }
 
-/// Once hushed it takes nothing new, writes the rest and says goodbye.
-async fn write(
+/// Writes queued messages. After the stop signal it accepts no new ones, writes the rest and sends the close frame.
+async fn write_messages(
     mut sink: SplitSink<Socket, Message>,
     mut outgoing: mpsc::Receiver<Outgoing>,
-    mut hushed: oneshot::Receiver<()>,
+    mut stop_rx: oneshot::Receiver<()>,
 ) -> Result<(), LinkFault> {
-    let failed = |error| broken("write to the server", error);
+    let failed = |error| socket_fault("write to the server", error);
     loop {
         let next = tokio::select! {
             biased;
-            Ok(()) = &mut hushed, if !outgoing.is_closed() => {
+            Ok(()) = &mut stop_rx, if !outgoing.is_closed() => {
                 outgoing.close();
                 continue;
             }
@@ -169,9 +169,8 @@ async fn write(
             Some(Outgoing::Message(message)) => {
                 sink.feed(Message::text(message.raw.text())).await.map_err(failed)?;
             }
-            // An answer that nobody waits for comes all the same.
-            // They are of other transports, or have nothing to do here.
-            Some(Outgoing::Abandon(_) | Outgoing::Adopt(..) | Outgoing::Finish(_)) => {}
+            // A shared channel delivers the response anyway, and has no exchanges to adopt or finish.
+            Some(Outgoing::Abandon(_) | Outgoing::Adopt(..) | Outgoing::RunRemaining(_)) => {}
             None => return sink.close().await.map_err(failed),
         }
         if outgoing.is_empty() {
@@ -180,6 +179,6 @@ async fn write(
     }
 }
 
-fn broken(doing: &'static str, error: Error) -> LinkFault {
-    LinkFault { doing, cause: Arc::new(error) }
+fn socket_fault(operation: &'static str, error: Error) -> LinkFault {
+    LinkFault { operation, cause: Arc::new(error) }
 }

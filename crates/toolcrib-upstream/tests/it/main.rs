@@ -1,4 +1,4 @@
-//! Behaviour of one upstream server through its public surface.
+//! Integration tests of the client for one server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,14 +8,14 @@
 mod auth;
 mod conformance;
 mod conn;
-mod everything;
+mod everything_server;
 mod peer;
-mod peers;
+mod third_party;
 mod process;
-mod remote;
-mod scene;
+mod link_fixture;
+mod test_host;
 mod secrets;
-mod served;
+mod network_server;
 mod sse;
 mod streamable_http;
 mod supervise;

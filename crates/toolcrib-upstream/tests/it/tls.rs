@@ -1,4 +1,4 @@
-//! Encrypted connections: to whom they are made, and to whom not.
+//! Tests of TLS connections to trusted and untrusted servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use toolcrib_config::model::transport::Transport;
-use toolcrib_testkit::http::{HttpServer, Reply};
-use toolcrib_testkit::websocket::{Act, Greeting, WebSocketServer};
+use toolcrib_testkit::http::{HttpServer, ScriptedResponse};
+use toolcrib_testkit::websocket::{SocketAction, HandshakePolicy, WebSocketServer};
 use toolcrib_upstream::transport::{HttpFault, OpenError, Tls};
 
-use crate::remote::{Scene, chain, expect_result, failure, http_fault, remote, request, result};
+use crate::link_fixture::{LinkFixture, chain, expect_result, next_failure, http_fault, remote, request, result_text};
 
-/// Encrypts the way to a server that does not: what it decrypts it hands on.
-struct Encrypted {
+/// TLS proxy in front of a plain server.
+struct TlsProxy {
     port: u16,
     authority: CertificateDer<'static>,
     _accepting: JoinSet<()>,
 }
 
-impl Encrypted {
-    async fn before(server: SocketAddr) -> Self {
-        let (authority, config) = certified("localhost");
+impl TlsProxy {
+    async fn start(server: SocketAddr) -> Self {
+        let (authority, config) = issue_certificate("localhost");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), server));
+        accepting.spawn(accept_connections(listener, TlsAcceptor::from(Arc::new(config)), server));
         Self { port, authority, _accepting: accepting }
     }
 
-    /// A host that trusts the authority of this server.
-    fn trusted(&self) -> Scene {
-        let mut scene = Scene::new();
-        scene.tls = Tls::trusting([self.authority.clone()]).unwrap();
+    /// A fixture that trusts the authority of this server.
+    fn trusting_fixture(&self) -> LinkFixture {
+        let mut scene = LinkFixture::new();
+        scene.tls = Tls::with_authorities([self.authority.clone()]).unwrap();
         scene
     }
 }
 
-/// A new authority, and a server by this name that it vouches for.
-fn certified(name: &str) -> (CertificateDer<'static>, ServerConfig) {
+/// Creates an authority and a server configuration with its certificate for `name`.
+fn issue_certificate(name: &str) -> (CertificateDer<'static>, ServerConfig) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -61,12 +61,12 @@ fn certified(name: &str) -> (CertificateDer<'static>, ServerConfig) {
     (authority.der().clone(), config.unwrap())
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: SocketAddr) {
+async fn accept_connections(listener: TcpListener, acceptor: TlsAcceptor, server: SocketAddr) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let acceptor = acceptor.clone();
         connections.spawn(async move {
-            // A client that does not trust us hangs up.
+            // A client that does not trust the authority disconnects.
             let Ok(mut inner) = acceptor.accept(stream).await else { return };
             let mut plain = TcpStream::connect(server).await.unwrap();
             let _ = tokio::io::copy_bidirectional(&mut inner, &mut plain).await;
@@ -75,48 +75,48 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: SocketAddr
 }
 
 #[tokio::test]
-async fn https_reaches_a_server_whose_authority_is_trusted() {
-    let server = HttpServer::start(|_| Reply::json(result(1, 7))).await.unwrap();
-    let encrypted = Encrypted::before(server.address()).await;
-    let url = format!("https://localhost:{}/mcp", encrypted.port);
-    let mut link = encrypted.trusted().http(&url).await;
+async fn https_accepts_a_trusted_authority() {
+    let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 7))).await.unwrap();
+    let proxy = TlsProxy::start(server.address()).await;
+    let url = format!("https://localhost:{}/mcp", proxy.port);
+    let mut link = proxy.trusting_fixture().http(&url).await;
     link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
     expect_result(&mut link, 1, 7).await;
-    let host = format!("localhost:{}", encrypted.port);
+    let host = format!("localhost:{}", proxy.port);
     assert_eq!(server.requests()[0].header("host"), Some(host.as_str()));
 }
 
 #[tokio::test]
-async fn https_refuses_a_server_of_another_authority_or_name() {
-    let server = HttpServer::start(|_| Reply::json(result(1, 7))).await.unwrap();
-    let encrypted = Encrypted::before(server.address()).await;
-    let mut stranger = Scene::new();
-    stranger.tls = Tls::trusting([certified("localhost").0]).unwrap();
+async fn https_rejects_another_authority_or_name() {
+    let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 7))).await.unwrap();
+    let proxy = TlsProxy::start(server.address()).await;
+    let mut stranger = LinkFixture::new();
+    stranger.tls = Tls::with_authorities([issue_certificate("localhost").0]).unwrap();
     for (scene, host, reason) in [
         (stranger, "localhost", "invalid peer certificate"),
-        (encrypted.trusted(), "127.0.0.1", "not valid for"),
+        (proxy.trusting_fixture(), "127.0.0.1", "not valid for"),
     ] {
-        let mut link = scene.http(&format!("https://{host}:{}/mcp", encrypted.port)).await;
+        let mut link = scene.http(&format!("https://{host}:{}/mcp", proxy.port)).await;
         link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
-        let (_, fault) = failure(&mut link).await;
+        let (_, fault) = next_failure(&mut link).await;
         assert!(matches!(http_fault(&fault), HttpFault::Network(_)), "{fault:?}");
         assert!(chain(&fault).contains(reason), "{}", chain(&fault));
     }
-    assert!(server.requests().is_empty(), "nothing was said to it");
+    assert!(server.requests().is_empty(), "the server receives no request");
 }
 
 #[tokio::test]
-async fn wss_reaches_a_server_whose_authority_is_trusted_and_no_other() {
-    let server = WebSocketServer::start(Greeting::Mcp, |_| vec![Act::Send(result(1, 7))]);
+async fn wss_requires_a_trusted_authority() {
+    let server = WebSocketServer::start(HandshakePolicy::RequireMcp, |_| vec![SocketAction::Send(result_text(1, 7))]);
     let server = server.await.unwrap();
-    let encrypted = Encrypted::before(server.address()).await;
-    let transport = Transport::WebSocket(remote(&format!("wss://localhost:{}/", encrypted.port)));
-    let mut link = encrypted.trusted().open(&transport).await;
+    let proxy = TlsProxy::start(server.address()).await;
+    let transport = Transport::WebSocket(remote(&format!("wss://localhost:{}/", proxy.port)));
+    let mut link = proxy.trusting_fixture().open(&transport).await;
     link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
     expect_result(&mut link, 1, 7).await;
 
-    let mut stranger = Scene::new();
-    stranger.tls = Tls::trusting([certified("localhost").0]).unwrap();
+    let mut stranger = LinkFixture::new();
+    stranger.tls = Tls::with_authorities([issue_certificate("localhost").0]).unwrap();
     match stranger.try_open(&transport).await {
         Err(OpenError::Connect(fault)) => {
             assert!(chain(&fault).contains("invalid peer certificate"), "{}", chain(&fault));

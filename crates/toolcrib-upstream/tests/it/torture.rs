@@ -1,4 +1,4 @@
-//! A host with many servers is killed again and again, and nothing of it is left after the next start.
+//! Torture test: kills a host with many servers repeatedly and checks that the next start cleans up.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,47 +6,47 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_testkit::processes::marked;
-use toolcrib_testkit::scripted::{Script, program};
+use toolcrib_testkit::processes::find_by_environment;
+use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::process::Containment;
-use toolcrib_upstream::supervise::clear;
+use toolcrib_upstream::supervise::reap_orphans;
 
-use crate::scene::{until, within};
+use crate::test_host::{wait_until, with_time_limit};
 
-/// How often, unless `TORTURE_ROUNDS` says otherwise.
-const ROUNDS: u64 = 20;
+/// Default number of rounds; `TORTURE_ROUNDS` overrides it.
+const DEFAULT_ROUNDS: u64 = 20;
 
-/// The engine's image that setup imports.
+/// The image that `make setup` imports into the engine.
 const IMAGE: &str = "toolcrib-test:latest";
 
-/// Leaves a grandchild that left the group, and becomes the server.
-const WITH_STRAY: &str = "setsid sleep 600 & exec \"$0\" \"$1\"";
+/// Starts a grandchild outside of the group and then becomes the server.
+const STRAY_SCRIPT: &str = "setsid sleep 600 & exec \"$0\" \"$1\"";
 
 #[tokio::test]
-async fn a_host_that_is_killed_again_and_again_leaves_nothing() {
+async fn repeatedly_killed_host_leaves_no_processes() {
     let folder = tempfile::tempdir().unwrap();
     let tag = format!("torture-{}", std::process::id());
-    let foreign = Foreign::start(&tag);
-    let text = json!({"version": 1, "servers": servers(&tag, &foreign)}).to_string();
+    let foreign = ForeignContainer::start(&tag);
+    let text = json!({"version": 1, "servers": server_entries(&tag, &foreign)}).to_string();
     std::fs::write(folder.path().join("toolcrib.yaml"), text).unwrap();
     let state = folder.path().join("state");
     for round in 0..rounds() {
-        let host = Host::start(folder.path(), &state);
-        host.kill_at(round);
+        let host = HostProcess::start(folder.path(), &state);
+        host.kill_in_round(round);
         let cleared =
-            within(clear(&state, &Containment::default(), Duration::from_secs(20))).await.unwrap();
-        assert!(cleared.processes.left.is_empty(), "round {round}: {cleared:?}");
+            with_time_limit(reap_orphans(&state, &Containment::default(), Duration::from_secs(20))).await.unwrap();
+        assert!(cleared.processes.remaining.is_empty(), "round {round}: {cleared:?}");
         assert!(cleared.containers.left.is_empty(), "round {round}: {cleared:?}");
-        until("no process is left", || marked(&format!("TORTURE={tag}")).is_empty()).await;
+        wait_until("no process is left", || find_by_environment(&format!("TORTURE={tag}")).is_empty()).await;
         assert_eq!(foreign.containers(), [foreign.name.as_str()], "round {round}");
-        assert!(foreign.is_alone(), "round {round}: a process is left in another one's container");
+        assert!(foreign.has_no_servers(), "round {round}: a process is left in the foreign container");
     }
 }
 
-/// Twenty on this machine, of which some are stubborn or leave strays; one in a container of its own, one in
-/// another one's.
-fn servers(tag: &str, foreign: &Foreign) -> Value {
-    let program = program().unwrap();
+/// Twenty local servers, some of which are stubborn or leave strays, one server in its own container, and one
+/// in a foreign container.
+fn server_entries(tag: &str, foreign: &ForeignContainer) -> Value {
+    let program = server_binary().unwrap();
     let mut all = serde_json::Map::new();
     for number in 0..20 {
         let script = Script {
@@ -56,7 +56,7 @@ fn servers(tag: &str, foreign: &Foreign) -> Value {
             ..Script::default()
         };
         let (command, args) = match number % 4 {
-            0 => (json!("sh"), json!(["-c", WITH_STRAY, program, script.to_json()])),
+            0 => (json!("sh"), json!(["-c", STRAY_SCRIPT, program, script.to_json()])),
             _ => (json!(program), json!([script.to_json()])),
         };
         let entry = json!({"command": command, "args": args, "env": {"TORTURE": tag},
@@ -74,10 +74,10 @@ fn servers(tag: &str, foreign: &Foreign) -> Value {
     Value::Object(all)
 }
 
-/// The host in a process of its own.
-struct Host(Child);
+/// The host, in its own process.
+struct HostProcess(Child);
 
-impl Host {
+impl HostProcess {
     fn start(root: &Path, state: &Path) -> Self {
         let here = std::env::current_exe().unwrap();
         let program = here.ancestors().nth(2).unwrap().join("examples/torture_host");
@@ -87,40 +87,40 @@ impl Host {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn();
-        Host(child.unwrap())
+        HostProcess(child.unwrap())
     }
 
-    /// Every other round it is up and under load; in between it is killed at some moment of its start.
-    fn kill_at(mut self, round: u64) {
+    /// In even rounds the host is up and under load. In odd rounds it is killed during its start.
+    fn kill_in_round(mut self, round: u64) {
         if round.is_multiple_of(2) {
             let mut line = String::new();
             let stdout = self.0.stdout.take().unwrap();
             BufReader::new(stdout).read_line(&mut line).unwrap();
             assert_eq!(line, "ready\n");
         }
-        // Another moment each time; that it is a different one is all that matters.
+        // Varies the moment of the kill.
         std::thread::sleep(Duration::from_millis(37 * (round % 23)));
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 }
 
-impl Drop for Host {
+impl Drop for HostProcess {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // The host may have been killed already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A container that no host of ours made, and that must live on. The image has a name that only this test uses, so
-/// that its containers are known by it.
-struct Foreign {
+/// A container that no host created and that must survive. Only this test uses the image's name, so the name
+/// identifies the test's containers.
+struct ForeignContainer {
     name: String,
     image: String,
 }
 
-impl Foreign {
+impl ForeignContainer {
     fn start(tag: &str) -> Self {
         let image = format!("toolcrib-test:{tag}");
         docker(&["tag", IMAGE, &image]);
@@ -137,15 +137,15 @@ impl Foreign {
             "sleep",
             "7200",
         ]);
-        Foreign { name, image }
+        ForeignContainer { name, image }
     }
 
-    /// Nothing runs in it but its own program and the listing itself.
-    fn is_alone(&self) -> bool {
+    /// Returns whether only the container's own program and the listing run in it.
+    fn has_no_servers(&self) -> bool {
         !docker(&["exec", &self.name, "ps"]).contains("scripted-server")
     }
 
-    /// All containers of the test's image, by name, whatever their state.
+    /// Names of all containers of the test's image, in any state.
     fn containers(&self) -> Vec<String> {
         let all = docker(&["ps", "-a", "--format", "{{.Image}} {{.Names}}"]);
         let of_image =
@@ -154,9 +154,9 @@ impl Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for ForeignContainer {
     fn drop(&mut self) {
-        // Whether it worked shows in the next run.
+        // The next run shows whether the removal worked.
         let _ = Command::new("docker").args(["rm", "-f", "-v", &self.name]).output();
         let _ = Command::new("docker").args(["rmi", &self.image]).output();
     }
@@ -167,15 +167,15 @@ fn docker(args: &[&str]) -> String {
         Ok(output) => output,
         Err(error) => panic!("the package `docker.io` is not installed: run `make setup`: {error}"),
     };
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "docker {args:?}: {said} (is the engine running? `make setup`)"
+        "docker {args:?}: {stderr} (is the engine running? `make setup`)"
     );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one way to tell a test how long it may take")]
+#[allow(clippy::disallowed_methods, reason = "an environment variable configures the test")]
 fn rounds() -> u64 {
-    std::env::var("TORTURE_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap())
+    std::env::var("TORTURE_ROUNDS").map_or(DEFAULT_ROUNDS, |rounds| rounds.parse().unwrap())
 }

@@ -3,72 +3,86 @@
 use std::borrow::Cow;
 
 use crate::json::Json;
-use crate::raw::Raw;
-use crate::view::resource::{Resource, ResourceContents};
+use crate::raw_json::RawJson;
+use crate::view::resource::{ResourceView, ResourceContents};
 
-/// One block of content, whole, of whatever type.
+/// One content block of any type, with all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content(Raw);
+pub struct ContentBlock(RawJson);
 
-/// A block as far as its type is known and its members are as they should be.
+/// A content block with its members, if its type is known and its members are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum ParsedContent<'a> {
+    /// Text.
     Text(Cow<'a, str>),
     /// `data` is Base64.
     Image {
+        /// The data.
         data: Cow<'a, str>,
+        /// The media type.
         mime_type: Cow<'a, str>,
     },
     /// `data` is Base64.
     Audio {
+        /// The data.
         data: Cow<'a, str>,
+        /// The media type.
         mime_type: Cow<'a, str>,
     },
+    /// An embedded resource.
     Resource(ResourceContents),
-    ResourceLink(Resource),
-    /// A type that is not known, or a known one without what it needs; the type as it was written.
+    /// A link to a resource.
+    ResourceLink(ResourceView),
+    /// An unknown type, or a known type with missing members. Holds the type's name.
     Other(Option<Cow<'a, str>>),
 }
 
-impl Content {
-    pub fn new(raw: Raw) -> Self {
-        Content(raw)
+impl ContentBlock {
+    /// Wraps a raw content block.
+    pub fn new(raw: RawJson) -> Self {
+        ContentBlock(raw)
     }
 
+    /// Creates a text block.
     pub fn text(text: &str) -> Self {
-        let raw = crate::object::ObjectWriter::new().string("type", "text").string("text", text);
-        Content(raw.finish())
+        let raw = crate::object_writer::ObjectWriter::new().string("type", "text").string("text", text);
+        ContentBlock(raw.finish())
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.0
     }
 
+    /// Returns the type.
     pub fn kind(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("type")?.as_str()
     }
 
-    pub fn part(&self) -> Part<'_> {
+    /// Parses the members of the known types.
+    pub fn parse(&self) -> ParsedContent<'_> {
         let [kind, text, data, mime, resource] =
             self.0.json().pick(["type", "text", "data", "mimeType", "resource"]);
         let kind = kind.and_then(Json::as_str);
         let [text, data, mime] = [text, data, mime].map(|member| member.and_then(Json::as_str));
         let known = match (kind.as_deref(), text, data.zip(mime)) {
-            (Some("text"), Some(text), _) => Some(Part::Text(text)),
-            (Some("image"), _, Some((data, mime_type))) => Some(Part::Image { data, mime_type }),
-            (Some("audio"), _, Some((data, mime_type))) => Some(Part::Audio { data, mime_type }),
-            (Some("resource"), _, _) => self.resource(resource).map(Part::Resource),
-            (Some("resource_link"), _, _) => self.link().map(Part::ResourceLink),
+            (Some("text"), Some(text), _) => Some(ParsedContent::Text(text)),
+            (Some("image"), _, Some((data, mime_type))) => Some(ParsedContent::Image { data, mime_type }),
+            (Some("audio"), _, Some((data, mime_type))) => Some(ParsedContent::Audio { data, mime_type }),
+            (Some("resource"), _, _) => self.resource(resource).map(ParsedContent::Resource),
+            (Some("resource_link"), _, _) => self.link().map(ParsedContent::ResourceLink),
             _ => None,
         };
-        known.unwrap_or(Part::Other(kind))
+        known.unwrap_or(ParsedContent::Other(kind))
     }
 
-    pub fn annotations(&self) -> Option<Raw> {
+    /// Returns the annotations.
+    pub fn annotations(&self) -> Option<RawJson> {
         self.0.get("annotations")
     }
 
-    pub fn meta(&self) -> Option<Raw> {
+    /// Returns `_meta`.
+    pub fn meta(&self) -> Option<RawJson> {
         self.0.get("_meta")
     }
 
@@ -76,18 +90,18 @@ impl Content {
         ResourceContents::read(self.0.part(resource?)).ok()
     }
 
-    fn link(&self) -> Option<Resource> {
-        crate::view::page::Item::read(self.0.clone(), &mut Vec::new()).ok()
+    fn link(&self) -> Option<ResourceView> {
+        crate::view::page::ListItem::read(self.0.clone(), &mut Vec::new()).ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::MessageLimits;
 
     #[test]
-    fn known_types_are_read_and_all_others_are_kept() {
+    fn known_content_types_are_parsed_and_others_kept() {
         for (text, expected) in [
             (r#"{"type":"text","text":"hi\n"}"#, "Text(\"hi\\n\")"),
             (
@@ -104,19 +118,19 @@ mod tests {
             (r#"{"text":"?"}"#, "Other(None)"),
             ("7", "Other(None)"),
         ] {
-            let content = Content::new(Raw::parse(text, &Limits::default()).unwrap());
-            assert_eq!(format!("{:?}", content.part()), expected);
+            let content = ContentBlock::new(RawJson::parse(text, &MessageLimits::default()).unwrap());
+            assert_eq!(format!("{:?}", content.parse()), expected);
             assert_eq!(content.raw().text(), text);
         }
     }
 
     #[test]
-    fn embedded_and_linked_resources_are_resources() {
-        let read = |text: &str| Content::new(Raw::parse(text, &Limits::default()).unwrap());
+    fn embedded_and_linked_resources_are_parsed() {
+        let read = |text: &str| ContentBlock::new(RawJson::parse(text, &MessageLimits::default()).unwrap());
         let embedded = read(r#"{"type":"resource","resource":{"uri":"a:b","text":"t"}}"#);
-        assert!(matches!(embedded.part(), Part::Resource(resource) if resource.uri() == "a:b"));
+        assert!(matches!(embedded.parse(), ParsedContent::Resource(resource) if resource.uri() == "a:b"));
         let link = read(r#"{"type":"resource_link","uri":"a:c","name":"c"}"#);
-        assert!(matches!(link.part(), Part::ResourceLink(link) if link.uri() == "a:c"));
-        assert_eq!(read(r#"{"type":"resource"}"#).part(), Part::Other(Some("resource".into())));
+        assert!(matches!(link.parse(), ParsedContent::ResourceLink(link) if link.uri() == "a:c"));
+        assert_eq!(read(r#"{"type":"resource"}"#).parse(), ParsedContent::Other(Some("resource".into())));
     }
 }

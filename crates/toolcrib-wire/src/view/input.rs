@@ -1,96 +1,107 @@
-//! What servers ask of clients: by a request in the legacy era, inside an `input_required` result in the modern.
+//! Input requests of servers: a request in the legacy era, part of an `input_required` result in the modern era.
 
 use std::borrow::Cow;
 
-use crate::json::{Json, Kind};
-use crate::object::ObjectWriter;
-use crate::raw::Raw;
-use crate::view::flaw::{self, Flaw};
+use crate::json::{Json, JsonKind};
+use crate::object_writer::ObjectWriter;
+use crate::raw_json::RawJson;
+use crate::view::field_error::{self, FieldError};
 use crate::view::prompt::{PromptMessage, messages};
 
-/// A result that is not one yet: the call is to be made again with the answers and the state.
+/// A result that asks for input. The client repeats the call with the responses and the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputRequired {
-    raw: Raw,
-    requests: Option<Raw>,
-    state: Option<Raw>,
+    raw: RawJson,
+    requests: Option<RawJson>,
+    state: Option<RawJson>,
 }
 
-/// One thing that is asked for.
+/// One input request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputRequest {
-    /// The server's name for it, under which the answer goes back.
+    /// The server's key for the request; the response uses the same key.
     pub key: String,
+    /// The method of the request.
     pub method: String,
-    pub params: Option<Raw>,
+    /// The params of the request.
+    pub params: Option<RawJson>,
 }
 
-/// The params of `elicitation/create`, whole.
+/// The params of `elicitation/create`, with all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elicit(Raw);
+pub struct ElicitParams(RawJson);
 
-/// How a person is asked.
+/// Mode of an elicitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElicitMode {
+    /// By a form.
     Form,
+    /// By a URL.
     Url,
+    /// An unknown mode.
     Other(String),
 }
 
+/// The person's reaction to an elicitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElicitAction {
+    /// The person has answered.
     Accept,
+    /// The person has declined.
     Decline,
+    /// The person has dismissed the elicitation.
     Cancel,
 }
 
-/// The params of `sampling/createMessage`, whole.
+/// The params of `sampling/createMessage`, with all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateMessage(Raw);
+pub struct CreateMessageParams(RawJson);
 
 impl InputRequired {
-    /// Reads a result of that type. One that asks nothing and carries no state leads nowhere.
-    pub fn read(raw: Raw) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
+    /// Reads an `input_required` result. A result without requests and state is an error, because the call could not
+    /// continue.
+    pub fn read(raw: RawJson) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
         let [requests, state] = raw
             .json()
             .pick(["inputRequests", "requestState"])
             .map(|member| member.filter(|json| !json.is_null()));
         if let Some(requests) = requests {
-            flaw::required(Some(requests), "inputRequests", Kind::Object)?;
+            field_error::require_member(Some(requests), "inputRequests", JsonKind::Object)?;
         }
         if let Some(state) = state {
-            flaw::required(Some(state), "requestState", Kind::String)?;
+            field_error::require_member(Some(state), "requestState", JsonKind::String)?;
         }
         if requests.is_none() && state.is_none() {
-            return Err(Flaw::Missing { field: "inputRequests" });
+            return Err(FieldError::Missing { field: "inputRequests" });
         }
         let [requests, state] = [requests, state].map(|member| member.map(|json| raw.part(json)));
         Ok(InputRequired { raw, requests, state })
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 
-    /// What is asked for, one by one, bad ones with their key and the reason.
-    pub fn requests(&self) -> Vec<Result<InputRequest, (String, Flaw)>> {
+    /// Returns the requests one by one. A bad request has its key and the error.
+    pub fn requests(&self) -> Vec<Result<InputRequest, (String, FieldError)>> {
         let Some(requests) = &self.requests else {
             return Vec::new();
         };
         let read = |(key, json): (Cow<'_, str>, Json<'_>)| {
-            InputRequest::read(&key, requests.part(json)).map_err(|flaw| (key.into_owned(), flaw))
+            InputRequest::read(&key, requests.part(json)).map_err(|error| (key.into_owned(), error))
         };
         requests.json().members().map(read).collect()
     }
 
-    /// The state to be sent back exactly as it came, a JSON string.
-    pub fn state(&self) -> Option<&Raw> {
+    /// The state to send back unchanged, a JSON string.
+    pub fn state(&self) -> Option<&RawJson> {
         self.state.as_ref()
     }
 
-    /// A result of that type, as a server sends it. `requests` maps keys to requests.
-    pub fn build(requests: Option<Json<'_>>, state: Option<&str>) -> Raw {
+    /// Builds an `input_required` result. `requests` maps keys to requests.
+    pub fn build(requests: Option<Json<'_>>, state: Option<&str>) -> RawJson {
         ObjectWriter::new()
             .string("resultType", "input_required")
             .json_if("inputRequests", requests)
@@ -100,24 +111,27 @@ impl InputRequired {
 }
 
 impl InputRequest {
-    fn read(key: &str, raw: Raw) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
+    fn read(key: &str, raw: RawJson) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
         let [method, params] = raw.json().pick(["method", "params"]);
-        let method = flaw::required_text(method, "method")?;
+        let method = field_error::require_text(method, "method")?;
         let params = params.map(|params| raw.part(params));
         Ok(InputRequest { key: key.to_owned(), method, params })
     }
 }
 
-impl Elicit {
-    pub fn new(params: Raw) -> Self {
-        Elicit(params)
+impl ElicitParams {
+    /// Wraps the raw params.
+    pub fn new(params: RawJson) -> Self {
+        ElicitParams(params)
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.0
     }
 
+    /// Returns the mode.
     pub fn mode(&self) -> ElicitMode {
         match self.0.json().get("mode").and_then(Json::as_str).as_deref() {
             None | Some("form") => ElicitMode::Form,
@@ -126,14 +140,17 @@ impl Elicit {
         }
     }
 
+    /// Returns the message for the person.
     pub fn message(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("message")?.as_str()
     }
 
-    pub fn requested_schema(&self) -> Option<Raw> {
+    /// Returns the schema of the form.
+    pub fn requested_schema(&self) -> Option<RawJson> {
         self.0.get("requestedSchema")
     }
 
+    /// Returns the URL to open.
     pub fn url(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("url")?.as_str()
     }
@@ -144,8 +161,8 @@ impl Elicit {
     }
 }
 
-/// The answer to an elicitation.
-pub fn elicit_result(action: ElicitAction, content: Option<Json<'_>>) -> Raw {
+/// Builds the response to an elicitation.
+pub fn elicit_result(action: ElicitAction, content: Option<Json<'_>>) -> RawJson {
     let action = match action {
         ElicitAction::Accept => "accept",
         ElicitAction::Decline => "decline",
@@ -154,29 +171,34 @@ pub fn elicit_result(action: ElicitAction, content: Option<Json<'_>>) -> Raw {
     ObjectWriter::new().string("action", action).json_if("content", content).finish()
 }
 
-impl CreateMessage {
-    pub fn new(params: Raw) -> Self {
-        CreateMessage(params)
+impl CreateMessageParams {
+    /// Wraps the raw params.
+    pub fn new(params: RawJson) -> Self {
+        CreateMessageParams(params)
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.0
     }
 
+    /// Returns the messages.
     pub fn messages(&self) -> Vec<PromptMessage> {
         messages(&self.0)
     }
 
+    /// Returns the system prompt.
     pub fn system_prompt(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("systemPrompt")?.as_str()
     }
 
+    /// Returns the token limit.
     pub fn max_tokens(&self) -> Option<i64> {
         self.0.json().get("maxTokens")?.as_i64()
     }
 
-    /// The tools that the model may use, where the client can do that.
-    pub fn tools(&self) -> Option<Raw> {
+    /// The tools that the model may use, if the client supports them.
+    pub fn tools(&self) -> Option<RawJson> {
         self.0.get("tools")
     }
 }
@@ -184,24 +206,24 @@ impl CreateMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::raw;
+    use crate::test_support::raw;
 
     #[test]
-    fn what_is_asked_for_comes_one_by_one_and_the_state_stays_as_it_is() {
+    fn input_requests_are_read_one_by_one_and_state_keeps_its_bytes() {
         let result = raw(
-            r#"{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"?"}},
+            r#"{"resultType":"input_required","inputRequests":{"name":{"method":"elicitation/create","params":{"message":"?"}},
             "odd":{"params":{}}},"requestState":"a\u002fb"}"#,
         );
         let required = InputRequired::read(result).unwrap();
         assert_eq!(required.state().unwrap().text(), r#""a\u002fb""#);
         let requests = required.requests();
-        let who = requests[0].as_ref().unwrap();
-        assert_eq!((who.key.as_str(), who.method.as_str()), ("who", "elicitation/create"));
-        assert_eq!(requests[1], Err(("odd".to_owned(), Flaw::Missing { field: "method" })));
+        let name = requests[0].as_ref().unwrap();
+        assert_eq!((name.key.as_str(), name.method.as_str()), ("name", "elicitation/create"));
+        assert_eq!(requests[1], Err(("odd".to_owned(), FieldError::Missing { field: "method" })));
     }
 
     #[test]
-    fn a_result_that_asks_nothing_and_carries_nothing_is_refused() {
+    fn input_required_without_requests_and_state_is_rejected() {
         for text in [
             r#"{"resultType":"input_required"}"#,
             r#"{"inputRequests":[]}"#,
@@ -215,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn elicitations_are_forms_unless_they_say_otherwise() {
+    fn elicitation_mode_defaults_to_form() {
         for (text, mode) in [
             (r#"{"message":"m"}"#, ElicitMode::Form),
             (r#"{"mode":"url","url":"https://x"}"#, ElicitMode::Url),
             (r#"{"mode":"dance"}"#, ElicitMode::Other("dance".to_owned())),
         ] {
-            assert_eq!(Elicit::new(raw(text)).mode(), mode);
+            assert_eq!(ElicitParams::new(raw(text)).mode(), mode);
         }
         assert_eq!(
             elicit_result(ElicitAction::Accept, Some(Json::EMPTY)).text(),
@@ -231,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn a_sampling_request_shows_what_a_policy_looks_at() {
-        let ask = CreateMessage::new(raw(
+    fn sampling_params_expose_messages_and_limits() {
+        let ask = CreateMessageParams::new(raw(
             r#"{"messages":[{"role":"user","content":{}}],"maxTokens":9,"systemPrompt":"s"}"#,
         ));
         assert_eq!(

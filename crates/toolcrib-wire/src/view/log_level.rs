@@ -1,18 +1,28 @@
-//! Severities of log messages, mildest first.
+//! Severities of log messages, in ascending order.
 
+/// The severity of a log message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
+    /// Details for debugging.
     Debug,
+    /// Normal operation.
     Info,
+    /// A significant normal event.
     Notice,
+    /// A possible problem.
     Warning,
+    /// A failed operation.
     Error,
+    /// A failed component.
     Critical,
+    /// Immediate action is required.
     Alert,
+    /// The system is unusable.
     Emergency,
 }
 
 impl LogLevel {
+    /// All levels, in ascending order.
     pub const ALL: [LogLevel; 8] = [
         LogLevel::Debug,
         LogLevel::Info,
@@ -24,10 +34,12 @@ impl LogLevel {
         LogLevel::Emergency,
     ];
 
+    /// Parses the name of a level.
     pub fn read(text: &str) -> Option<LogLevel> {
         LogLevel::ALL.into_iter().find(|level| level.as_str() == text)
     }
 
+    /// Returns the name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             LogLevel::Debug => "debug",

@@ -1,10 +1,10 @@
-//! Reading what messages hold: each view keeps the raw value, unknown members included, and reads on demand.
+//! Typed views of message parts. Each view keeps its raw value with unknown members and reads on demand.
 
-mod cache;
-mod call;
+mod cache_hints;
+mod call_result;
 mod capabilities;
 mod content;
-pub(crate) mod flaw;
+pub(crate) mod field_error;
 mod input;
 mod log_level;
 mod page;
@@ -12,16 +12,16 @@ mod prompt;
 mod resource;
 mod tool;
 
-pub use cache::{Cache, CacheScope};
-pub use call::{CallToolResult, ResultType};
+pub use cache_hints::{CacheHints, CacheScope};
+pub use call_result::{CallToolResult, ResultType};
 pub use capabilities::{ClientCapabilities, ServerCapabilities};
-pub use content::{Content, Part};
-pub use flaw::Flaw;
+pub use content::{ContentBlock, ParsedContent};
+pub use field_error::FieldError;
 pub use input::{
-    CreateMessage, Elicit, ElicitAction, ElicitMode, InputRequest, InputRequired, elicit_result,
+    CreateMessageParams, ElicitParams, ElicitAction, ElicitMode, InputRequest, InputRequired, elicit_result,
 };
 pub use log_level::LogLevel;
-pub use page::{BadItem, Item, Note, Page};
-pub use prompt::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
-pub use resource::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
-pub use tool::{Tool, ToolAnnotations};
+pub use page::{BadItem, ListItem, PageWarning, Page};
+pub use prompt::{GetPromptResult, PromptView, PromptArgument, PromptMessage};
+pub use resource::{ReadResourceResult, ResourceView, ResourceContents, ResourceTemplateView};
+pub use tool::{ToolView, ToolAnnotations};

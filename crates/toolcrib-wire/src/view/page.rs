@@ -1,63 +1,69 @@
-//! One page of a list, item by item: a bad item is reported and its neighbours stay.
+//! One page of a list. A bad item is reported and the other items stay.
 
-use crate::json::{Json, Kind};
-use crate::raw::Raw;
-use crate::view::cache::Cache;
-use crate::view::flaw::{self, Flaw};
+use crate::json::{Json, JsonKind};
+use crate::raw_json::RawJson;
+use crate::view::cache_hints::CacheHints;
+use crate::view::field_error::{self, FieldError};
 
-/// Something that lists hold.
-pub trait Item: Sized {
+/// An item type of a list.
+pub trait ListItem: Sized {
     /// The member of the result that holds the list.
     const LIST: &'static str;
 
-    /// Reads one item. What must be there and is not makes it bad; other oddities are noted.
-    fn read(raw: Raw, notes: &mut Vec<Flaw>) -> Result<Self, Flaw>;
+    /// Reads one item. A missing required member is an error; other problems are added to `warnings`.
+    fn read(raw: RawJson, warnings: &mut Vec<FieldError>) -> Result<Self, FieldError>;
 }
 
 /// One page of a list.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
+    /// The valid items.
     pub items: Vec<T>,
+    /// The invalid items.
     pub bad: Vec<BadItem>,
-    /// Oddities of items that were kept, and of the page itself.
-    pub notes: Vec<Note>,
+    /// Problems of items that were kept, and of the page itself.
+    pub warnings: Vec<PageWarning>,
+    /// The cursor of the next page.
     pub next_cursor: Option<String>,
-    pub cache: Cache,
-    /// How many items were not looked at because the page held more than the limit.
+    /// The cache hints of the page.
+    pub cache: CacheHints,
+    /// Number of items beyond the limit, which were not read.
     pub left_out: usize,
 }
 
 /// An item that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadItem {
+    /// The index in the list.
     pub index: usize,
-    /// Its name, where that at least could be read.
+    /// The name of the item, if it was readable.
     pub name: Option<String>,
-    pub reason: Flaw,
+    /// The error in the item.
+    pub reason: FieldError,
 }
 
-/// Something odd that does no harm.
+/// A problem that does not prevent the use of the item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// The item, or none if it is about the page.
+pub struct PageWarning {
+    /// The index of the item, or `None` for the page.
     pub index: Option<usize>,
-    pub flaw: Flaw,
+    /// The problem.
+    pub error: FieldError,
 }
 
-impl<T: Item> Page<T> {
-    /// Reads a list result. It fails as a whole only if there is no list in it: a list that cannot be
-    /// found is not an empty one.
-    pub fn read(result: &Raw, limit: usize) -> Result<Page<T>, Flaw> {
+impl<T: ListItem> Page<T> {
+    /// Reads a list result. It fails only if the list itself is missing: a missing list is not an empty list.
+    pub fn read(result: &RawJson, limit: usize) -> Result<Page<T>, FieldError> {
         let json = result.json();
-        flaw::object(json)?;
+        field_error::require_object(json)?;
         let [list, cursor, ttl, scope] = json.pick([T::LIST, "nextCursor", "ttlMs", "cacheScope"]);
-        let list = flaw::required(list, T::LIST, Kind::Array)?;
+        let list = field_error::require_member(list, T::LIST, JsonKind::Array)?;
         let mut page = Page {
             items: Vec::new(),
             bad: Vec::new(),
-            notes: Vec::new(),
+            warnings: Vec::new(),
             next_cursor: None,
-            cache: Cache::read(ttl, scope),
+            cache: CacheHints::read(ttl, scope),
             left_out: 0,
         };
         page.read_cursor(cursor);
@@ -71,17 +77,17 @@ impl<T: Item> Page<T> {
         Ok(page)
     }
 
-    fn read_item(&mut self, index: usize, raw: Raw) {
-        let mut notes = Vec::new();
+    fn read_item(&mut self, index: usize, raw: RawJson) {
+        let mut warnings = Vec::new();
         let name = raw.clone();
-        match T::read(raw, &mut notes) {
+        match T::read(raw, &mut warnings) {
             Ok(item) => self.items.push(item),
-            Err(reason) => self.bad.push(BadItem { index, name: name_of(name.json()), reason }),
+            Err(reason) => self.bad.push(BadItem { index, name: item_name(name.json()), reason }),
         }
-        self.notes.extend(notes.into_iter().map(|flaw| Note { index: Some(index), flaw }));
+        self.warnings.extend(warnings.into_iter().map(|error| PageWarning { index: Some(index), error }));
     }
 
-    /// An empty cursor is the end: asked for, it would give the first page again.
+    /// Reads the cursor. An empty cursor is the end, because a request with it would return the first page again.
     fn read_cursor(&mut self, cursor: Option<Json<'_>>) {
         let Some(cursor) = cursor.filter(|cursor| !cursor.is_null()) else {
             return;
@@ -91,18 +97,18 @@ impl<T: Item> Page<T> {
                 self.next_cursor = Some(text.into_owned()).filter(|text| !text.is_empty())
             }
             None => {
-                let flaw = Flaw::Mistyped {
+                let error = FieldError::WrongType {
                     field: "nextCursor",
-                    expected: Kind::String,
+                    expected: JsonKind::String,
                     found: cursor.kind(),
                 };
-                self.notes.push(Note { index: None, flaw });
+                self.warnings.push(PageWarning { index: None, error });
             }
         }
     }
 }
 
-fn name_of(json: Json<'_>) -> Option<String> {
+fn item_name(json: Json<'_>) -> Option<String> {
     let [name, uri] = json.pick(["name", "uri"]);
     let text = |value: Option<Json<'_>>| value.and_then(Json::as_str).map(|text| text.into_owned());
     text(name).or_else(|| text(uri)).filter(|text| !text.is_empty())
@@ -111,20 +117,20 @@ fn name_of(json: Json<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-    use crate::view::{CacheScope, Resource, Tool};
+    use crate::limits::MessageLimits;
+    use crate::view::{CacheScope, ResourceView, ToolView};
 
-    fn read<T: Item>(text: &str) -> Result<Page<T>, Flaw> {
-        Page::read(&Raw::parse(text, &Limits::default()).unwrap(), 4)
+    fn read<T: ListItem>(text: &str) -> Result<Page<T>, FieldError> {
+        Page::read(&RawJson::parse(text, &MessageLimits::default()).unwrap(), 4)
     }
 
     #[test]
-    fn one_bad_tool_is_reported_and_its_neighbours_stay() {
-        let page = read::<Tool>(
+    fn bad_tool_is_reported_and_the_others_stay() {
+        let page = read::<ToolView>(
             r#"{"tools":[{"name":"a","inputSchema":{}},{"name":"b"},7,{"name":"d","inputSchema":{},"annotations":{"readOnlyHint":"yes"}}]}"#,
         )
         .unwrap();
-        assert_eq!(page.items.iter().map(Tool::name).collect::<Vec<_>>(), ["a", "d"]);
+        assert_eq!(page.items.iter().map(ToolView::name).collect::<Vec<_>>(), ["a", "d"]);
         let bad: Vec<_> = page
             .bad
             .iter()
@@ -137,42 +143,42 @@ mod tests {
                 (2, None, "expected an object, found a number".to_owned()),
             ]
         );
-        let notes: Vec<_> =
-            page.notes.iter().map(|note| (note.index, note.flaw.to_string())).collect();
+        let warnings: Vec<_> =
+            page.warnings.iter().map(|warning| (warning.index, warning.error.to_string())).collect();
         let odd = "`annotations.readOnlyHint` must be a boolean, found a string".to_owned();
-        assert_eq!(notes.last(), Some(&(Some(3), odd)));
+        assert_eq!(warnings.last(), Some(&(Some(3), odd)));
     }
 
     #[test]
-    fn a_result_without_a_list_is_an_error_and_never_an_empty_list() {
+    fn result_without_a_list_is_an_error() {
         for (text, reason) in [
             (r#"{"tool":[]}"#, "`tools` is missing"),
             (r#"{"tools":{}}"#, "`tools` must be an array, found an object"),
             ("null", "expected an object, found null"),
         ] {
-            assert_eq!(read::<Tool>(text).unwrap_err().to_string(), reason);
+            assert_eq!(read::<ToolView>(text).unwrap_err().to_string(), reason);
         }
-        assert!(read::<Tool>(r#"{"tools":[]}"#).unwrap().items.is_empty());
+        assert!(read::<ToolView>(r#"{"tools":[]}"#).unwrap().items.is_empty());
     }
 
     #[test]
-    fn cursor_and_cache_hints_are_read_with_the_page() {
-        let page = read::<Resource>(
+    fn page_includes_cursor_and_cache_hints() {
+        let page = read::<ResourceView>(
             r#"{"resources":[{"uri":"a:b","name":"b"}],"nextCursor":"x","ttlMs":500,"cacheScope":"public"}"#,
         )
         .unwrap();
         assert_eq!(page.next_cursor.as_deref(), Some("x"));
-        assert_eq!(page.cache, Cache { ttl_ms: 500, scope: CacheScope::Public });
-        for (cursor, notes) in [("\"\"", 0), ("null", 0), ("7", 1)] {
+        assert_eq!(page.cache, CacheHints { ttl_ms: 500, scope: CacheScope::Public });
+        for (cursor, warnings) in [("\"\"", 0), ("null", 0), ("7", 1)] {
             let page =
-                read::<Resource>(&format!(r#"{{"resources":[],"nextCursor":{cursor}}}"#)).unwrap();
-            assert_eq!((page.next_cursor, page.notes.len()), (None, notes));
+                read::<ResourceView>(&format!(r#"{{"resources":[],"nextCursor":{cursor}}}"#)).unwrap();
+            assert_eq!((page.next_cursor, page.warnings.len()), (None, warnings));
         }
     }
 
     #[test]
-    fn items_beyond_the_limit_are_counted_and_cost_nothing() {
-        let page = read::<Tool>(r#"{"tools":[1,2,3,4,5,6]}"#).unwrap();
+    fn items_beyond_the_limit_are_counted_and_not_parsed() {
+        let page = read::<ToolView>(r#"{"tools":[1,2,3,4,5,6]}"#).unwrap();
         assert_eq!((page.bad.len(), page.left_out), (4, 2));
     }
 }

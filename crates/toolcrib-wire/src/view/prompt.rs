@@ -1,72 +1,79 @@
-//! Prompts, and what getting one gives.
+//! Prompts and the result of getting one.
 
 use std::borrow::Cow;
 
-use crate::json::{Json, Kind};
-use crate::raw::Raw;
-use crate::view::content::Content;
-use crate::view::flaw::{self, Flaw, note_odd};
-use crate::view::page::Item;
+use crate::json::{Json, JsonKind};
+use crate::raw_json::RawJson;
+use crate::view::content::ContentBlock;
+use crate::view::field_error::{self, FieldError, check_optional_members};
+use crate::view::page::ListItem;
 
-/// One prompt, whole. It has a name.
+/// A prompt with all members. It has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prompt {
-    raw: Raw,
+pub struct PromptView {
+    raw: RawJson,
     name: String,
 }
 
 /// One argument of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptArgument {
+    /// The name.
     pub name: String,
+    /// The description for people.
     pub description: Option<String>,
+    /// True if the argument is required.
     pub required: bool,
 }
 
-/// The result of `prompts/get`, whole.
+/// The result of `prompts/get`, with all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GetPromptResult(Raw);
+pub struct GetPromptResult(RawJson);
 
 /// A role and its content, in prompts and in sampling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptMessage(Raw);
+pub struct PromptMessage(RawJson);
 
-impl Item for Prompt {
+impl ListItem for PromptView {
     const LIST: &'static str = "prompts";
 
-    fn read(raw: Raw, notes: &mut Vec<Flaw>) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
-        let name = flaw::required_text(raw.json().get("name"), "name")?;
+    fn read(raw: RawJson, warnings: &mut Vec<FieldError>) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
+        let name = field_error::require_text(raw.json().get("name"), "name")?;
         let optional = [
-            ("title", Kind::String),
-            ("description", Kind::String),
-            ("arguments", Kind::Array),
-            ("icons", Kind::Array),
-            ("_meta", Kind::Object),
+            ("title", JsonKind::String),
+            ("description", JsonKind::String),
+            ("arguments", JsonKind::Array),
+            ("icons", JsonKind::Array),
+            ("_meta", JsonKind::Object),
         ];
-        note_odd(raw.json(), 0, optional, notes);
-        Ok(Prompt { raw, name })
+        check_optional_members(raw.json(), 0, optional, warnings);
+        Ok(PromptView { raw, name })
     }
 }
 
-impl Prompt {
+impl PromptView {
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 
+    /// Returns the display name.
     pub fn title(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("title")?.as_str()
     }
 
+    /// Returns the description.
     pub fn description(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("description")?.as_str()
     }
 
-    /// The arguments that have a name.
+    /// Returns the arguments that have a name.
     pub fn arguments(&self) -> Vec<PromptArgument> {
         let list = self.raw.json().get("arguments").unwrap_or(Json::NULL);
         list.items().filter_map(argument).collect()
@@ -83,48 +90,54 @@ fn argument(json: Json<'_>) -> Option<PromptArgument> {
 }
 
 impl GetPromptResult {
-    pub fn read(raw: Raw) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
-        flaw::required(raw.json().get("messages"), "messages", Kind::Array)?;
+    /// Reads a result. It must have messages.
+    pub fn read(raw: RawJson) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
+        field_error::require_member(raw.json().get("messages"), "messages", JsonKind::Array)?;
         Ok(GetPromptResult(raw))
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.0
     }
 
+    /// Returns the description.
     pub fn description(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("description")?.as_str()
     }
 
+    /// Returns the messages.
     pub fn messages(&self) -> Vec<PromptMessage> {
         messages(&self.0)
     }
 }
 
 impl PromptMessage {
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.0
     }
 
+    /// Returns the role.
     pub fn role(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("role")?.as_str()
     }
 
-    /// The blocks: one in prompts, one or a list of them in sampling.
-    pub fn content(&self) -> Vec<Content> {
+    /// Returns the content blocks: one in prompts, one or several in sampling.
+    pub fn content(&self) -> Vec<ContentBlock> {
         let Some(content) = self.0.json().get("content") else {
             return Vec::new();
         };
         match content.kind() {
-            Kind::Array => content.items().map(|item| Content::new(self.0.part(item))).collect(),
-            _ => vec![Content::new(self.0.part(content))],
+            JsonKind::Array => content.items().map(|item| ContentBlock::new(self.0.part(item))).collect(),
+            _ => vec![ContentBlock::new(self.0.part(content))],
         }
     }
 }
 
-/// The `messages` of a prompt or of a sampling request.
-pub(crate) fn messages(raw: &Raw) -> Vec<PromptMessage> {
+/// Returns the `messages` of a prompt or of a sampling request.
+pub(crate) fn messages(raw: &RawJson) -> Vec<PromptMessage> {
     let list = raw.json().get("messages").unwrap_or(Json::NULL);
     list.items().map(|item| PromptMessage(raw.part(item))).collect()
 }
@@ -132,23 +145,23 @@ pub(crate) fn messages(raw: &Raw) -> Vec<PromptMessage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::raw;
+    use crate::test_support::raw;
 
     #[test]
-    fn a_prompt_is_read_with_its_arguments() {
-        let mut notes = Vec::new();
+    fn prompt_is_read_with_its_arguments() {
+        let mut warnings = Vec::new();
         let text = r#"{"name":"p","arguments":[{"name":"a","required":true},{"nameless":1}],"description":7}"#;
-        let prompt = Prompt::read(raw(text), &mut notes).unwrap();
+        let prompt = PromptView::read(raw(text), &mut warnings).unwrap();
         assert_eq!(prompt.raw().text(), text);
         let arguments =
             [PromptArgument { name: "a".to_owned(), description: None, required: true }];
         assert_eq!(prompt.arguments(), arguments);
-        assert_eq!(notes.len(), 1);
-        assert!(Prompt::read(raw("{}"), &mut notes).is_err());
+        assert_eq!(warnings.len(), 1);
+        assert!(PromptView::read(raw("{}"), &mut warnings).is_err());
     }
 
     #[test]
-    fn messages_hold_one_block_or_several() {
+    fn messages_hold_one_or_several_content_blocks() {
         let got = GetPromptResult::read(raw(
             r#"{"messages":[{"role":"user","content":{"type":"text","text":"x"}},{"role":"assistant","content":[{},{}]},{}]}"#,
         ))

@@ -1,205 +1,222 @@
-//! Resources, templates of them, and what reading one gives.
+//! Resources, resource templates, and the result of reading a resource.
 
 use std::borrow::Cow;
 
-use crate::json::{Json, Kind};
-use crate::raw::Raw;
-use crate::view::cache::Cache;
-use crate::view::flaw::{self, Flaw, note_odd};
-use crate::view::page::Item;
+use crate::json::{Json, JsonKind};
+use crate::raw_json::RawJson;
+use crate::view::cache_hints::CacheHints;
+use crate::view::field_error::{self, FieldError, check_optional_members};
+use crate::view::page::ListItem;
 
-/// One resource, whole. It has a URI; a missing name is noted, since the URI serves as well.
+/// A resource with all members. It has a URI. A missing name is only a warning, because the URI can replace it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
-    raw: Raw,
+pub struct ResourceView {
+    raw: RawJson,
     uri: String,
 }
 
-/// One template of resources, whole. It has a URI template.
+/// A resource template with all members. It has a URI template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceTemplate {
-    raw: Raw,
+pub struct ResourceTemplateView {
+    raw: RawJson,
     uri_template: String,
 }
 
-/// What a resource holds, as text or as bytes, whole.
+/// Content of a resource, as text or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    raw: Raw,
+    raw: RawJson,
     uri: String,
 }
 
-/// The result of `resources/read`, whole.
+/// The result of `resources/read`, with all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadResourceResult(Raw);
+pub struct ReadResourceResult(RawJson);
 
-const OPTIONAL: [(&str, Kind); 7] = [
-    ("title", Kind::String),
-    ("description", Kind::String),
-    ("mimeType", Kind::String),
-    ("annotations", Kind::Object),
-    ("icons", Kind::Array),
-    ("size", Kind::Number),
-    ("_meta", Kind::Object),
+const OPTIONAL: [(&str, JsonKind); 7] = [
+    ("title", JsonKind::String),
+    ("description", JsonKind::String),
+    ("mimeType", JsonKind::String),
+    ("annotations", JsonKind::Object),
+    ("icons", JsonKind::Array),
+    ("size", JsonKind::Number),
+    ("_meta", JsonKind::Object),
 ];
 
-impl Item for Resource {
+impl ListItem for ResourceView {
     const LIST: &'static str = "resources";
 
-    fn read(raw: Raw, notes: &mut Vec<Flaw>) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
+    fn read(raw: RawJson, warnings: &mut Vec<FieldError>) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
         let [uri, name] = raw.json().pick(["uri", "name"]);
-        let uri = flaw::required_text(uri, "uri")?;
-        notes.extend(flaw::required_text(name, "name").err());
-        note_odd(raw.json(), 0, OPTIONAL, notes);
-        Ok(Resource { raw, uri })
+        let uri = field_error::require_text(uri, "uri")?;
+        warnings.extend(field_error::require_text(name, "name").err());
+        check_optional_members(raw.json(), 0, OPTIONAL, warnings);
+        Ok(ResourceView { raw, uri })
     }
 }
 
-impl Resource {
+impl ResourceView {
+    /// Returns the URI.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The name, or the URI where there is none.
+    /// The name, or the URI if there is none.
     pub fn name(&self) -> Cow<'_, str> {
         let name = self.raw.json().get("name").and_then(Json::as_str);
         name.filter(|name| !name.is_empty()).unwrap_or(Cow::Borrowed(&self.uri))
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 
+    /// Returns the display name.
     pub fn title(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("title")?.as_str()
     }
 
+    /// Returns the description.
     pub fn description(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("description")?.as_str()
     }
 
+    /// Returns the media type.
     pub fn mime_type(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("mimeType")?.as_str()
     }
 }
 
-impl Item for ResourceTemplate {
+impl ListItem for ResourceTemplateView {
     const LIST: &'static str = "resourceTemplates";
 
-    fn read(raw: Raw, notes: &mut Vec<Flaw>) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
+    fn read(raw: RawJson, warnings: &mut Vec<FieldError>) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
         let [template, name] = raw.json().pick(["uriTemplate", "name"]);
-        let uri_template = flaw::required_text(template, "uriTemplate")?;
-        notes.extend(flaw::required_text(name, "name").err());
-        note_odd(raw.json(), 0, OPTIONAL, notes);
-        Ok(ResourceTemplate { raw, uri_template })
+        let uri_template = field_error::require_text(template, "uriTemplate")?;
+        warnings.extend(field_error::require_text(name, "name").err());
+        check_optional_members(raw.json(), 0, OPTIONAL, warnings);
+        Ok(ResourceTemplateView { raw, uri_template })
     }
 }
 
-impl ResourceTemplate {
+impl ResourceTemplateView {
+    /// Returns the URI template.
     pub fn uri_template(&self) -> &str {
         &self.uri_template
     }
 
-    /// The name, or the template where there is none.
+    /// The name, or the URI template if there is none.
     pub fn name(&self) -> Cow<'_, str> {
         let name = self.raw.json().get("name").and_then(Json::as_str);
         name.filter(|name| !name.is_empty()).unwrap_or(Cow::Borrowed(&self.uri_template))
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 
+    /// Returns the description.
     pub fn description(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("description")?.as_str()
     }
 
+    /// Returns the media type.
     pub fn mime_type(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("mimeType")?.as_str()
     }
 }
 
 impl ResourceContents {
-    pub fn read(raw: Raw) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
-        let uri = flaw::required_text(raw.json().get("uri"), "uri")?;
+    /// Reads contents. The URI is required.
+    pub fn read(raw: RawJson) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
+        let uri = field_error::require_text(raw.json().get("uri"), "uri")?;
         Ok(ResourceContents { raw, uri })
     }
 
+    /// Returns the URI.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 
+    /// Returns the media type.
     pub fn mime_type(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("mimeType")?.as_str()
     }
 
+    /// Returns the text.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("text")?.as_str()
     }
 
-    /// Bytes in Base64.
+    /// The bytes in Base64.
     pub fn blob(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("blob")?.as_str()
     }
 }
 
 impl ReadResourceResult {
-    pub fn read(raw: Raw) -> Result<Self, Flaw> {
-        flaw::object(raw.json())?;
-        flaw::required(raw.json().get("contents"), "contents", Kind::Array)?;
+    /// Reads a result. It must have contents.
+    pub fn read(raw: RawJson) -> Result<Self, FieldError> {
+        field_error::require_object(raw.json())?;
+        field_error::require_member(raw.json().get("contents"), "contents", JsonKind::Array)?;
         Ok(ReadResourceResult(raw))
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.0
     }
 
-    /// The contents one by one, bad ones with their reason.
-    pub fn contents(&self) -> Vec<Result<ResourceContents, Flaw>> {
+    /// Returns the contents one by one, with an error for each bad one.
+    pub fn contents(&self) -> Vec<Result<ResourceContents, FieldError>> {
         let list = self.0.json().get("contents").unwrap_or(Json::NULL);
         list.items().map(|item| ResourceContents::read(self.0.part(item))).collect()
     }
 
-    pub fn cache(&self) -> Cache {
-        Cache::of(self.0.json())
+    /// Returns the cache hints.
+    pub fn cache(&self) -> CacheHints {
+        CacheHints::from_result(self.0.json())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::raw;
+    use crate::test_support::raw;
 
     #[test]
-    fn a_resource_needs_its_uri_and_nothing_else() {
-        let mut notes = Vec::new();
-        let resource = Resource::read(
+    fn resource_requires_only_a_uri() {
+        let mut warnings = Vec::new();
+        let resource = ResourceView::read(
             raw(r#"{"uri":"a:b","mimeType":"text/plain","size":"big"}"#),
-            &mut notes,
+            &mut warnings,
         )
         .unwrap();
         assert_eq!(
             (resource.uri(), &*resource.name(), resource.mime_type().as_deref()),
             ("a:b", "a:b", Some("text/plain"))
         );
-        let notes: Vec<_> = notes.iter().map(Flaw::to_string).collect();
-        assert_eq!(notes, ["`name` is missing", "`size` must be a number, found a string"]);
+        let warnings: Vec<_> = warnings.iter().map(FieldError::to_string).collect();
+        assert_eq!(warnings, ["`name` is missing", "`size` must be a number, found a string"]);
         assert_eq!(
-            Resource::read(raw(r#"{"name":"x"}"#), &mut Vec::new()),
-            Err(Flaw::Missing { field: "uri" })
+            ResourceView::read(raw(r#"{"name":"x"}"#), &mut Vec::new()),
+            Err(FieldError::Missing { field: "uri" })
         );
     }
 
     #[test]
-    fn a_template_needs_its_template() {
-        let read = |text| ResourceTemplate::read(raw(text), &mut Vec::new());
+    fn resource_template_requires_a_uri_template() {
+        let read = |text| ResourceTemplateView::read(raw(text), &mut Vec::new());
         assert_eq!(read(r#"{"uriTemplate":"a:{b}","name":"n"}"#).unwrap().name(), "n");
         assert_eq!(
             read(r#"{"uriTemplate":7}"#).unwrap_err().to_string(),
@@ -208,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_read_one_by_one() {
+    fn resource_contents_are_read_one_by_one() {
         let read = ReadResourceResult::read(raw(
             r#"{"contents":[{"uri":"a:b","text":"t"},{"text":"no uri"},{"uri":"a:c","blob":"AA=="}],"ttlMs":7,"cacheScope":"public"}"#,
         ))
         .unwrap();
         let contents = read.contents();
         assert_eq!(contents[0].as_ref().unwrap().text().as_deref(), Some("t"));
-        assert_eq!(contents[1], Err(Flaw::Missing { field: "uri" }));
+        assert_eq!(contents[1], Err(FieldError::Missing { field: "uri" }));
         assert_eq!(contents[2].as_ref().unwrap().blob().as_deref(), Some("AA=="));
         assert_eq!(read.cache().ttl_ms, 7);
         assert!(ReadResourceResult::read(raw("{}")).is_err());

@@ -1,97 +1,107 @@
-//! Tools as servers describe them.
+//! Tools as servers define them.
 
 use std::borrow::Cow;
 
-use crate::json::{Json, Kind};
-use crate::raw::Raw;
-use crate::view::flaw::{self, Flaw, note_odd};
-use crate::view::page::Item;
+use crate::json::{Json, JsonKind};
+use crate::raw_json::RawJson;
+use crate::view::field_error::{self, FieldError, check_optional_members};
+use crate::view::page::ListItem;
 
-/// One tool, whole. It has a name and an input schema that is an object; the rest may be anything.
+/// A tool with all members. It has a name and an input schema that is an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tool {
-    raw: Raw,
+pub struct ToolView {
+    raw: RawJson,
     name: String,
-    input_schema: Raw,
-    output_schema: Option<Raw>,
+    input_schema: RawJson,
+    output_schema: Option<RawJson>,
 }
 
-/// What a server claims about a tool's behaviour. It is a claim and nothing more.
+/// A server's claims about a tool's behaviour. They are not verified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
+    /// The tool does not change anything.
     pub read_only: Option<bool>,
+    /// The tool may destroy data.
     pub destructive: Option<bool>,
+    /// A repeated call has no further effect.
     pub idempotent: Option<bool>,
+    /// The tool interacts with external systems.
     pub open_world: Option<bool>,
 }
 
-impl Item for Tool {
+impl ListItem for ToolView {
     const LIST: &'static str = "tools";
 
-    fn read(raw: Raw, notes: &mut Vec<Flaw>) -> Result<Self, Flaw> {
+    fn read(raw: RawJson, warnings: &mut Vec<FieldError>) -> Result<Self, FieldError> {
         let json = raw.json();
-        flaw::object(json)?;
+        field_error::require_object(json)?;
         let [name, schema, output, annotations] =
             json.pick(["name", "inputSchema", "outputSchema", "annotations"]);
-        let name = flaw::required_text(name, "name")?;
-        let schema = flaw::required(schema, "inputSchema", Kind::Object)?;
-        note_schema(schema, notes);
-        note_odd(json, 0, OPTIONAL, notes);
+        let name = field_error::require_text(name, "name")?;
+        let schema = field_error::require_member(schema, "inputSchema", JsonKind::Object)?;
+        check_schema_type(schema, warnings);
+        check_optional_members(json, 0, OPTIONAL, warnings);
         if let Some(annotations) = annotations {
-            note_odd(annotations, "annotations.".len(), ANNOTATIONS, notes);
+            check_optional_members(annotations, "annotations.".len(), ANNOTATIONS, warnings);
         }
         let input_schema = raw.part(schema);
         let output_schema =
             output.filter(|schema| schema.is_object()).map(|schema| raw.part(schema));
-        Ok(Tool { name, input_schema, output_schema, raw })
+        Ok(ToolView { name, input_schema, output_schema, raw })
     }
 }
 
-const OPTIONAL: [(&str, Kind); 6] = [
-    ("title", Kind::String),
-    ("description", Kind::String),
-    ("outputSchema", Kind::Object),
-    ("annotations", Kind::Object),
-    ("icons", Kind::Array),
-    ("_meta", Kind::Object),
+const OPTIONAL: [(&str, JsonKind); 6] = [
+    ("title", JsonKind::String),
+    ("description", JsonKind::String),
+    ("outputSchema", JsonKind::Object),
+    ("annotations", JsonKind::Object),
+    ("icons", JsonKind::Array),
+    ("_meta", JsonKind::Object),
 ];
 
-const ANNOTATIONS: [(&str, Kind); 5] = [
-    ("annotations.title", Kind::String),
-    ("annotations.readOnlyHint", Kind::Bool),
-    ("annotations.destructiveHint", Kind::Bool),
-    ("annotations.idempotentHint", Kind::Bool),
-    ("annotations.openWorldHint", Kind::Bool),
+const ANNOTATIONS: [(&str, JsonKind); 5] = [
+    ("annotations.title", JsonKind::String),
+    ("annotations.readOnlyHint", JsonKind::Bool),
+    ("annotations.destructiveHint", JsonKind::Bool),
+    ("annotations.idempotentHint", JsonKind::Bool),
+    ("annotations.openWorldHint", JsonKind::Bool),
 ];
 
-impl Tool {
+impl ToolView {
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub fn raw(&self) -> &Raw {
+    /// Returns the raw JSON with all members.
+    pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 
-    pub fn input_schema(&self) -> &Raw {
+    /// Returns the input schema.
+    pub fn input_schema(&self) -> &RawJson {
         &self.input_schema
     }
 
-    pub fn output_schema(&self) -> Option<&Raw> {
+    /// Returns the output schema.
+    pub fn output_schema(&self) -> Option<&RawJson> {
         self.output_schema.as_ref()
     }
 
-    /// The name for people: the title, or that of the annotations.
+    /// The display name: the title, or the title in the annotations.
     pub fn title(&self) -> Option<Cow<'_, str>> {
         let [title, annotations] = self.raw.json().pick(["title", "annotations"]);
         let own = title.and_then(Json::as_str);
         own.or_else(|| annotations?.get("title")?.as_str())
     }
 
+    /// Returns the description.
     pub fn description(&self) -> Option<Cow<'_, str>> {
         self.raw.json().get("description")?.as_str()
     }
 
+    /// Returns the hints in the annotations.
     pub fn annotations(&self) -> ToolAnnotations {
         let annotations = self.raw.json().get("annotations").unwrap_or(Json::EMPTY);
         let hints = annotations.pick([
@@ -105,18 +115,20 @@ impl Tool {
         ToolAnnotations { read_only, destructive, idempotent, open_world }
     }
 
-    pub fn meta(&self) -> Option<Raw> {
+    /// Returns `_meta`.
+    pub fn meta(&self) -> Option<RawJson> {
         self.raw.get("_meta")
     }
 }
 
-/// The protocol wants `"type": "object"` here, and servers that leave it out are many and harmless.
-fn note_schema(schema: Json<'_>, notes: &mut Vec<Flaw>) {
+/// Checks the type of the schema. The protocol requires `"type": "object"`, but many servers omit it and no harm
+/// follows.
+fn check_schema_type(schema: Json<'_>, warnings: &mut Vec<FieldError>) {
     const FIELD: &str = "inputSchema.type";
     match schema.get("type") {
-        None => notes.push(Flaw::Missing { field: FIELD }),
+        None => warnings.push(FieldError::Missing { field: FIELD }),
         Some(kind) if kind.text() == "\"object\"" => {}
-        Some(kind) => notes.push(Flaw::Meaningless {
+        Some(kind) => warnings.push(FieldError::Invalid {
             field: FIELD,
             value: kind.text().chars().take(80).collect(),
         }),
@@ -126,21 +138,21 @@ fn note_schema(schema: Json<'_>, notes: &mut Vec<Flaw>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::MessageLimits;
 
-    fn read(text: &str) -> (Result<Tool, String>, Vec<String>) {
-        let mut notes = Vec::new();
-        let tool = Tool::read(Raw::parse(text, &Limits::default()).unwrap(), &mut notes);
-        (tool.map_err(|flaw| flaw.to_string()), notes.iter().map(Flaw::to_string).collect())
+    fn read(text: &str) -> (Result<ToolView, String>, Vec<String>) {
+        let mut warnings = Vec::new();
+        let tool = ToolView::read(RawJson::parse(text, &MessageLimits::default()).unwrap(), &mut warnings);
+        (tool.map_err(|error| error.to_string()), warnings.iter().map(FieldError::to_string).collect())
     }
 
     #[test]
-    fn a_tool_is_read_and_unknown_members_stay_as_they_were_written() {
+    fn tool_keeps_unknown_members_byte_for_byte() {
         let text = r#"{"name":"t","title":"T","description":"d\u00e9","inputSchema":{"type":"object", "$defs":{"x":1.0}},
             "outputSchema":{},"annotations":{"readOnlyHint":true,"openWorldHint":false},"_meta":{"k":1},"x-new":[1.50]}"#;
-        let (tool, notes) = read(text);
+        let (tool, warnings) = read(text);
         let tool = tool.unwrap();
-        assert_eq!(notes, Vec::<String>::new());
+        assert_eq!(warnings, Vec::<String>::new());
         assert_eq!(tool.raw().text(), text);
         assert_eq!(tool.input_schema().text(), r#"{"type":"object", "$defs":{"x":1.0}}"#);
         assert_eq!(tool.output_schema().unwrap().text(), "{}");
@@ -158,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_cannot_do_without_makes_it_bad() {
+    fn tool_without_name_or_input_schema_is_rejected() {
         for (text, reason) in [
             (r#"{"inputSchema":{}}"#, "`name` is missing"),
             (r#"{"name":"","inputSchema":{}}"#, "`name` is empty"),
@@ -176,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn oddities_elsewhere_are_noted_and_the_tool_stays() {
-        for (member, note) in [
+    fn optional_members_of_the_wrong_type_are_warnings() {
+        for (member, warning) in [
             (r#""title":7"#, Some("`title` must be a string, found a number")),
             (r#""title":null"#, None),
             (r#""outputSchema":[]"#, Some("`outputSchema` must be an object, found an array")),
@@ -187,12 +199,12 @@ mod tests {
                 Some("`annotations.title` must be a string, found a number"),
             ),
         ] {
-            let (tool, notes) =
+            let (tool, warnings) =
                 read(&format!(r#"{{"name":"t","inputSchema":{{"type":"object"}},{member}}}"#));
             assert_eq!(tool.unwrap().name(), "t");
-            assert_eq!(notes, Vec::from_iter(note), "{member}");
+            assert_eq!(warnings, Vec::from_iter(warning), "{member}");
         }
-        let (_, notes) = read(r#"{"name":"t","inputSchema":{"type":["object","null"]}}"#);
-        assert_eq!(notes, [r#"`inputSchema.type` has no meaning: ["object","null"]"#]);
+        let (_, warnings) = read(r#"{"name":"t","inputSchema":{"type":["object","null"]}}"#);
+        assert_eq!(warnings, [r#"`inputSchema.type` has an invalid value: ["object","null"]"#]);
     }
 }

@@ -1,53 +1,62 @@
-//! The four gates in words: which rule let a tool through or held it back, and where the rule stands.
+//! Explains the four access gates: the rule that decided, and the rule's location.
 
 use std::fmt;
 
-use toolcrib_config::model::filter::{Verdict as Filtered, matches};
+use toolcrib_config::model::filter::{FilterVerdict as Filtered, matches_pattern};
 use toolcrib_config::model::host::capability_layers;
 use toolcrib_config::model::policy::Grant;
-use toolcrib_config::{Origin, ServerSpec};
+use toolcrib_config::{ValueOrigin, ServerSpec};
 
-use super::asked::{Asked, Presence, Toolset};
-use super::grants::Ground;
+use super::tool_query::{ToolQuery, ServerAvailability, ToolsetRef};
+use super::grants::GrantBasis;
 
-/// What a tool has to pass, in this order.
+/// The gates of a tool, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
+    /// The server's filter.
     Exposure,
+    /// The agent's grants.
     Grant,
+    /// The dialog's switches.
     Switch,
+    /// The server's availability.
     Availability,
 }
 
-/// What one gate says.
+/// The result of one gate.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct GateVerdict {
+    /// The gate.
     pub gate: Gate,
+    /// True if the tool passes the gate.
     pub passed: bool,
-    /// For people.
+    /// The rule in words, for people.
     pub rule: String,
-    /// Where the rule stands; nowhere, if it is not a rule of some file or profile.
-    pub origin: Option<Origin>,
+    /// The location of the rule. `None` if the rule is not from a file or profile.
+    pub origin: Option<ValueOrigin>,
 }
 
-/// What all gates say of one tool.
+/// The results of all gates for one tool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gates(pub [Verdict; 4]);
+pub struct GateReport(pub [GateVerdict; 4]);
 
-impl Gates {
-    pub fn of(asked: &Asked<'_>) -> Self {
-        Self(Gate::ALL.map(|gate| asked.verdict(gate)))
+impl GateReport {
+    /// Checks all gates.
+    pub fn new(query: &ToolQuery<'_>) -> Self {
+        Self(Gate::ALL.map(|gate| query.verdict(gate)))
     }
 
-    /// Whether the tool passes one of the gates.
-    pub fn pass(&self, gate: Gate) -> bool {
+    /// Returns whether the tool passes this gate.
+    pub fn passes(&self, gate: Gate) -> bool {
         self.0.iter().any(|verdict| verdict.gate == gate && verdict.passed)
     }
 }
 
 impl Gate {
+    /// All gates, in their order.
     pub const ALL: [Self; 4] = [Self::Exposure, Self::Grant, Self::Switch, Self::Availability];
 
+    /// Returns the name of the gate.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exposure => "exposure",
@@ -58,22 +67,22 @@ impl Gate {
     }
 }
 
-impl Asked<'_> {
-    pub(super) fn verdict(&self, gate: Gate) -> Verdict {
+impl ToolQuery<'_> {
+    pub(super) fn verdict(&self, gate: Gate) -> GateVerdict {
         let (rule, origin) = match (gate, self.toolset) {
             (Gate::Grant, _) => self.grant_rule(),
-            (_, Toolset::Native { .. }) => ("the tool is the host's own".to_owned(), None),
-            (Gate::Exposure, Toolset::Server(spec)) => self.exposure_rule(spec),
-            (Gate::Switch, Toolset::Server(spec)) => (self.switch_rule(spec), None),
-            (Gate::Availability, Toolset::Server(spec)) => self.availability_rule(spec),
+            (_, ToolsetRef::Native { .. }) => ("the tool is native".to_owned(), None),
+            (Gate::Exposure, ToolsetRef::Server(spec)) => self.exposure_rule(spec),
+            (Gate::Switch, ToolsetRef::Server(spec)) => (self.switch_rule(spec), None),
+            (Gate::Availability, ToolsetRef::Server(spec)) => self.availability_rule(spec),
         };
-        Verdict { gate, passed: self.passes(gate), rule, origin }
+        GateVerdict { gate, passed: self.passes(gate), rule, origin }
     }
 
     fn exposure_rule(&self, spec: &ServerSpec) -> Rule {
         let filter = &spec.policy.expose.tools;
-        let allowed = filter.allow.iter().flatten().find(|pattern| matches(pattern, self.tool));
-        let (rule, key) = match (self.filtered(), allowed) {
+        let allowed = filter.allow.iter().flatten().find(|pattern| matches_pattern(pattern, self.tool));
+        let (rule, key) = match (self.filter_verdict(), allowed) {
             (Filtered::Denied(pattern), _) => {
                 (format!("`deny` has the pattern `{pattern}`"), "deny")
             }
@@ -86,7 +95,7 @@ impl Asked<'_> {
             }
             (Filtered::Offered, None) => ("no pattern of `deny` matches".to_owned(), "deny"),
         };
-        (rule, Some(spec.origins.of(&format!("expose.tools.{key}"))))
+        (rule, Some(spec.origins.origin(&format!("expose.tools.{key}"))))
     }
 
     fn switch_rule(&self, spec: &ServerSpec) -> String {
@@ -95,20 +104,20 @@ impl Asked<'_> {
     }
 
     fn availability_rule(&self, spec: &ServerSpec) -> Rule {
-        let origin = |key| Some(spec.origins.of(key));
+        let origin = |key| Some(spec.origins.origin(key));
         match self.presence {
-            Presence::Here(state) => (format!("`{}` is {state}", spec.id), None),
-            Presence::Away(state) => (
+            ServerAvailability::Available(state) => (format!("`{}` is {state}", spec.id), None),
+            ServerAvailability::Unavailable(state) => (
                 format!(
-                    "`{}` is {state}; what becomes of its tools is `{}`",
+                    "`{}` is {state}, and `availability.on_unavailable` is `{}`",
                     spec.id, spec.policy.availability.on_unavailable
                 ),
                 origin("availability.on_unavailable"),
             ),
-            Presence::Disabled { by: Some(who) } => {
-                (format!("`{}` was disabled by {who}", spec.id), None)
+            ServerAvailability::Disabled { by: Some(by) } => {
+                (format!("`{}` was disabled by {by}", spec.id), None)
             }
-            Presence::Disabled { by: None } => {
+            ServerAvailability::Disabled { by: None } => {
                 (format!("`{}` is disabled", spec.id), origin("enabled"))
             }
         }
@@ -116,32 +125,32 @@ impl Asked<'_> {
 
     fn grant_rule(&self) -> Rule {
         let (agent, toolset) = (self.agent, self.toolset.name());
-        let ground = self.ground();
-        if let (true, Some(name)) = (ground.covers(self.tool), self.lacks(&ground)) {
+        let basis = self.grant_basis();
+        if let (true, Some(name)) = (basis.covers(self.tool), self.missing_capability(&basis)) {
             return (
                 format!(
-                    "`{}` needs the capability `{name}` besides, which `{agent}` lacks",
+                    "`{}` also requires the capability `{name}`, which `{agent}` lacks",
                     self.tool
                 ),
                 self.origin("expose.tools.requires"),
             );
         }
-        match ground {
-            Ground::Default => (format!("the agent `{agent}` needs no grant"), None),
-            Ground::Open => ("open to every agent".to_owned(), self.origin(GRANT)),
-            Ground::Attached => (format!("attached to `{agent}`"), self.origin(GRANT)),
-            Ground::Toolset => (
+        match basis {
+            GrantBasis::Default => (format!("the agent `{agent}` needs no grant"), None),
+            GrantBasis::Open => ("open to every agent".to_owned(), self.origin(GRANT)),
+            GrantBasis::Attached => (format!("attached to `{agent}`"), self.origin(GRANT)),
+            GrantBasis::Toolset => (
                 format!("member `{agent}` has the toolset `{toolset}`"),
                 self.grants.toolsets_origin(agent),
             ),
-            Ground::Capability(name) => self.capability(name),
-            Ground::Tools(tools) => match tools.get(self.tool) {
+            GrantBasis::Capability(name) => self.capability(name),
+            GrantBasis::Tools(tools) => match tools.get(self.tool) {
                 Some(name) => self.capability(name),
                 None => self.not_granted(),
             },
-            Ground::NotGranted => self.not_granted(),
-            Ground::NoMember => {
-                (format!("`{agent}` is no member and has no grants"), self.origin(GRANT))
+            GrantBasis::NotGranted => self.not_granted(),
+            GrantBasis::NotAMember => {
+                (format!("`{agent}` is not a member and has no grants"), self.origin(GRANT))
             }
         }
     }
@@ -155,8 +164,8 @@ impl Asked<'_> {
     fn not_granted(&self) -> Rule {
         let agent = self.agent;
         let needed = match (self.toolset.grant(), self.toolset) {
-            (Grant::Capabilities, Toolset::Server(spec)) => self.capabilities_of(spec),
-            (Grant::Members, Toolset::Server(spec)) => {
+            (Grant::Capabilities, ToolsetRef::Server(spec)) => self.capabilities_of(spec),
+            (Grant::Members, ToolsetRef::Server(spec)) => {
                 format!("the toolset `{}` or {}", spec.toolset(), self.capabilities_of(spec))
             }
             _ => format!("the toolset `{}`", self.toolset.name()),
@@ -170,10 +179,10 @@ impl Asked<'_> {
         format!("one of the capabilities `{all}`, `{server}`, `{tool}`")
     }
 
-    fn origin(&self, key: &str) -> Option<Origin> {
+    fn origin(&self, key: &str) -> Option<ValueOrigin> {
         match self.toolset {
-            Toolset::Server(spec) => Some(spec.origins.of(key)),
-            Toolset::Native { .. } => None,
+            ToolsetRef::Server(spec) => Some(spec.origins.origin(key)),
+            ToolsetRef::Native { .. } => None,
         }
     }
 }
@@ -184,7 +193,7 @@ impl fmt::Display for Gate {
     }
 }
 
-/// A rule in words, and where it stands.
-type Rule = (String, Option<Origin>);
+/// A rule in words, and its location.
+type Rule = (String, Option<ValueOrigin>);
 
 const GRANT: &str = "access.grant";

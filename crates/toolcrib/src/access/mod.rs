@@ -1,21 +1,21 @@
-//! Who may use what: four gates, all of which must let a tool through, and each of which can say why.
+//! Access control: four gates decide whether an agent may use a tool, and each gate can name its rule.
 //!
-//! The gates are, in order: what its server's filter offers, what the agent was granted, what the dialog has
-//! switched off, and whether the server is there. [`decide`] stops at the first that fails; [`Gates`] asks all
-//! four, for a person; [`Pass`] and [`Standing`] are the same rules made ready for long lists. To an agent, a
-//! tool that is denied looks like one that does not exist.
+//! The gates are, in order: the server's filter, the agent's grants, the dialog's switches, and the server's
+//! availability. A tool must pass all gates. [`decide`] stops at the first gate that fails. [`GateReport`] checks all
+//! four, for a person. [`ToolsetPermissions`] and [`ToolVisibility`] are the same rules, prepared for long lists. A
+//! denied tool looks to the agent like a tool that does not exist.
 
-mod asked;
+mod tool_query;
 mod gates;
 mod grants;
-mod pass;
+mod permissions;
 mod principal;
 mod switches;
 
-pub use asked::{Asked, Decision, Presence, Reach, Standing, Toolset, decide};
-pub use gates::{Gate, Gates, Verdict};
-pub use grants::{Attached, Grants};
-pub use pass::Pass;
+pub use tool_query::{ToolQuery, Decision, ServerAvailability, NativeReach, ToolVisibility, ToolsetRef, decide};
+pub use gates::{Gate, GateReport, GateVerdict};
+pub use grants::{Attachments, Grants};
+pub use permissions::ToolsetPermissions;
 pub use principal::{DEFAULT_AGENT, Principal};
 pub use switches::Switches;
 

@@ -1,26 +1,29 @@
-//! Who asks, as a plain value: whether it is true was decided before it was made.
+//! The identity of a caller. Authentication has happened before the value is made.
 
 use std::sync::Arc;
 
-/// Everybody who was not told apart from others. It needs no grants unless the configuration names it.
+/// The agent of all callers without an identity of their own. It needs no grants unless the configuration names it.
 pub const DEFAULT_AGENT: &str = "default";
 
+/// The identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
+    /// The agent of the caller.
     pub agent: Arc<str>,
-    /// The person whose host this is. It says nothing about tools: those go by the agent.
+    /// True if the caller owns this host. Permissions for tools depend only on the agent.
     pub owner: bool,
+    /// The dialog of the caller.
     pub dialog: Option<Arc<str>>,
 }
 
 impl Principal {
-    /// Somebody who named nobody.
-    pub fn anybody() -> Self {
+    /// Returns the principal of a caller without credentials.
+    pub fn unidentified() -> Self {
         Self { agent: DEFAULT_AGENT.into(), owner: false, dialog: None }
     }
 
-    /// Whether a dialog of that agent is any of theirs. To others it does not exist.
-    pub fn sees_dialogs_of(&self, agent: &str) -> bool {
+    /// Returns whether the caller may see a dialog of this agent. Other dialogs do not exist for the caller.
+    pub fn can_see_dialogs_of(&self, agent: &str) -> bool {
         self.owner || *self.agent == *agent
     }
 }

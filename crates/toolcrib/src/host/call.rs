@@ -1,4 +1,5 @@
-//! One tool call: find, permit, check, lease, call, check, tell. Nothing calls back up.
+//! One tool call: find the tool, check the grant, validate the arguments, call, validate the
+//! result, report. Nothing calls back up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,220 +7,231 @@ use std::time::Duration;
 use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_config::model::policy::{Results, Timeouts};
-use toolcrib_upstream::auth::{LOGIN_REQUIRED, Protected, words};
-use toolcrib_upstream::conn::peer::{CallOff, Patience, Remark, Sender};
-use toolcrib_upstream::schema::{Verdict, Violation};
-use toolcrib_wire::view::{CallToolResult, ClientCapabilities, Flaw, LogLevel, ResultType};
-use toolcrib_wire::{Json, Kind, ObjectWriter, Raw};
+use toolcrib_upstream::auth::{LOGIN_REQUIRED, ProtectedServer, login_args};
+use toolcrib_upstream::conn::peer::{Cancellation, CallTimeouts, CallNotification, MailboxSender};
+use toolcrib_upstream::schema::{Validity, Violation};
+use toolcrib_wire::view::{CallToolResult, ClientCapabilities, FieldError, LogLevel, ResultType};
+use toolcrib_wire::{Json, JsonKind, ObjectWriter, RawJson};
 
-use super::answers::Answers;
-use super::note::Note;
-use super::restart::Restarted;
+use super::client_capabilities::DialogCapabilities;
+use super::call_record::CallRecorder;
+use super::restart_on_call::RestartedTurn;
 use super::slot;
 use super::turn::Turn;
 use crate::access::Decision;
 use crate::lease::Reminder;
-use crate::registry::{NativeCall, NativeTool, Server, Tool};
-use crate::shape::{
-    Audience, CallError, CallResult, Delivered, ErrorKind, Facts, Strictness, check_output, cut,
-    deliver, judge_input, judge_output, report,
+use crate::registry::{NativeCall, NativeTool, RegisteredServer, Tool};
+use crate::results::{
+    Audience, CallError, CallResult, DeliveredResult, ErrorKind, CallFacts, Strictness, check_output, truncate_result,
+    deliver, apply_input_verdict, apply_output_verdict, call_report,
 };
 
-/// The matter that the problems of the program's own tools are.
-const TOOLS: &str = "tools";
+/// Problem group of native tools.
+const NATIVE_TOOLS: &str = "tools";
 
-/// A call that is to be made.
+/// A tool call to make.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
-    /// The tool's id or the name that models are given.
+    /// The tool's id, or the name that models see.
     pub tool: String,
-    /// An object.
-    pub arguments: Raw,
-    /// Instead of the server's own limit.
+    /// The arguments: an object.
+    pub arguments: RawJson,
+    /// Time limit of this call. It replaces the server's own limit.
     pub timeout: Option<Duration>,
-    /// Whether arguments are checked against the tool's schema whatever policy says.
-    pub check: bool,
-    pub besides: Besides,
+    /// Validates the arguments against the tool's schema, whatever the server's policy says.
+    pub validate_arguments: bool,
+    /// Metadata, notifications, capabilities and the like.
+    pub context: CallContext,
 }
 
-/// What comes with a request that a server answers, whatever is requested.
+/// The context of a request to a server: everything but the request itself.
 #[derive(Clone, Debug, Default)]
-pub struct Besides {
-    /// Handed on to the server.
-    pub meta: Option<Raw>,
-    /// An object with params that are not known here, handed on as they are written.
-    pub more: Option<Raw>,
-    /// Where progress and log messages go, in order, all of them before the result.
-    pub remarks: Option<Sender<Remark>>,
-    /// The number that it is to be known by, from [`Dialog::number`](super::Dialog::number); otherwise it gets one.
+pub struct CallContext {
+    /// `_meta` of the request, passed on to the server.
+    pub meta: Option<RawJson>,
+    /// An object with params that the library does not know, passed on unchanged.
+    pub extra_params: Option<RawJson>,
+    /// Receives progress and log messages, in order, all of them before the result.
+    pub notifications: Option<MailboxSender<CallNotification>>,
+    /// The call's number, from [`Dialog::next_call_number`](super::Dialog::next_call_number). The
+    /// host assigns a number if this is `None`.
     pub call: Option<u64>,
-    /// What the server is told if it is called off by whoever has words of his own for that.
-    pub call_off: Option<CallOff>,
-    /// What can be asked in this request; what the dialog was made with where nothing is said.
-    pub answers: Option<Answers>,
-    /// Where questions go, if whoever calls answers them in the way of the modern era.
-    pub rounds: Option<Rounds>,
-    /// What the caller knows the request by; kept in the record of a call.
+    /// The cancellation message for the server, if the caller has one of its own.
+    pub cancellation: Option<Cancellation>,
+    /// The client features that this request's client can answer. The default is the dialog's
+    /// capabilities.
+    pub capabilities: Option<DialogCapabilities>,
+    /// Input of a multi-round-trip request, if the caller answers requests of servers in the modern
+    /// era's way.
+    pub input_rounds: Option<InputRounds>,
+    /// The caller's own id of the request, kept in the call record.
     pub request_id: Option<String>,
-    /// Whether the caller hands the reminder of a new lease on to its agent.
-    pub reminds: bool,
+    /// Whether the caller passes the reminder of a new lease on to its agent.
+    pub wants_reminder: bool,
 }
 
-/// The longest id of a request that is kept, in characters.
-const LONGEST_REQUEST_ID: usize = 256;
+/// Maximum length of a request id in a call record, in characters. Longer ids are truncated.
+const MAX_REQUEST_ID_CHARS: usize = 256;
 
-impl Besides {
-    /// The id that the caller knows the request by, for its record: what was given, or `request_id` of `_meta`.
+impl CallContext {
+    /// The request id for the call record: `request_id` as given, else `request_id` of `_meta`.
     pub(super) fn request_id(&self) -> Option<Box<str>> {
-        let told = || self.meta()?.get("request_id")?.as_str().map(|id| id.into_owned());
-        let id = self.request_id.clone().or_else(told)?;
-        Some(match id.char_indices().nth(LONGEST_REQUEST_ID) {
+        let from_meta = || self.meta()?.get("request_id")?.as_str().map(|id| id.into_owned());
+        let id = self.request_id.clone().or_else(from_meta)?;
+        Some(match id.char_indices().nth(MAX_REQUEST_ID_CHARS) {
             Some((end, _)) => id.get(..end).unwrap_or_default().into(),
             None => id.into(),
         })
     }
 
-    /// What the server is told besides; nothing where that is no object.
+    /// `_meta` for the server, or `None` if it is not an object.
     pub(super) fn meta(&self) -> Option<Json<'_>> {
-        self.meta.as_ref().map(Raw::json).filter(|meta| meta.is_object())
+        self.meta.as_ref().map(RawJson::json).filter(|meta| meta.is_object())
     }
 
-    /// The params of a request, with what the server is told besides.
-    pub(super) fn told(&self, params: ObjectWriter) -> Raw {
+    /// Completes the params of a request with `_meta` and the extra params.
+    pub(super) fn build_params(&self, params: ObjectWriter) -> RawJson {
         let params = params.json_if("_meta", self.meta());
-        match &self.more {
-            Some(more) => params.members(more.json()).finish(),
+        match &self.extra_params {
+            Some(extra_params) => params.members(extra_params.json()).finish(),
             None => params.finish(),
         }
     }
 }
 
-/// A caller that is asked inside of an answer, and asks again with what it has to say to that. A server of the
-/// legacy era asks the dialog instead.
+/// Input of a multi-round-trip request: the result asks the caller for input, and the caller
+/// repeats the request with its responses. A server of the legacy era sends its requests to the
+/// dialog instead.
 #[derive(Clone, Debug)]
-pub struct Rounds {
-    /// What it can be asked.
+pub struct InputRounds {
+    /// The client features that the caller can answer.
     pub capabilities: ClientCapabilities,
-    /// The least severe log messages that it wants, if any.
+    /// Minimum severity of the log messages that the caller wants; `None` for no log messages.
     pub log_level: Option<LogLevel>,
-    /// What it says to the questions of the round before.
-    pub responses: Option<Raw>,
-    /// What the server gave it in the round before.
-    pub state: Option<Raw>,
+    /// The caller's responses to the requests of the previous round.
+    pub responses: Option<RawJson>,
+    /// The request state that the server returned in the previous round.
+    pub state: Option<RawJson>,
 }
 
-impl Rounds {
-    /// The first round has nothing to say yet.
+impl InputRounds {
+    /// Whether this is the first round, which carries no responses and no state.
     pub(super) fn is_first(&self) -> bool {
         self.responses.is_none() && self.state.is_none()
     }
 }
 
-/// What became of a call.
+/// The outcome of a call, with its facts.
 #[derive(Clone, Debug)]
 pub struct Execution {
     /// The call's number, by which events name it.
     pub call: u64,
-    pub facts: Facts,
+    /// Server, tool, duration and attempts of the call.
+    pub facts: CallFacts,
+    /// The result or the error.
     pub outcome: Result<CallToolResult, CallError>,
-    /// How the server's policy hands results on.
+    /// The server's policy for delivering results.
     pub results: Results,
-    /// The reminder of a lease that this call was the first to tell of; only where the caller asked for it.
+    /// The reminder of a lease, if this call is the first to report that lease and the caller asked
+    /// for reminders.
     pub reminder: Option<Box<Reminder>>,
 }
 
 impl CallRequest {
-    pub fn new(tool: impl Into<String>, arguments: Raw) -> Self {
+    /// A call with the default settings.
+    pub fn new(tool: impl Into<String>, arguments: RawJson) -> Self {
         let tool = tool.into();
-        CallRequest { tool, arguments, timeout: None, check: false, besides: Besides::default() }
+        CallRequest { tool, arguments, timeout: None, validate_arguments: false, context: CallContext::default() }
     }
 }
 
 impl Execution {
-    /// The result, whole. That a tool failed is a result, too.
-    pub fn result(self) -> Result<CallResult, CallError> {
+    /// The complete result. A result with `isError` is a result, too.
+    pub fn into_result(self) -> Result<CallResult, CallError> {
         let facts = self.facts;
         self.outcome.map(|result| CallResult { facts, result })
     }
 
-    /// The form that the server's policy asks for.
-    pub fn deliver(&self, audience: Audience) -> Result<Delivered, CallError> {
+    /// The result in the form that the server's policy asks for.
+    pub fn deliver(&self, audience: Audience) -> Result<DeliveredResult, CallError> {
         deliver(&self.facts, self.outcome.as_ref(), &self.results, audience)
     }
 
-    /// The JSON of the command line and the API.
-    pub fn report(&self) -> Raw {
-        report(&self.facts, self.outcome.as_ref(), self.results.error_message)
+    /// The result as JSON for the command line and the API.
+    pub fn report(&self) -> RawJson {
+        call_report(&self.facts, self.outcome.as_ref(), self.results.error_message)
     }
 }
 
 impl Turn {
-    /// One call. The tool is the one of this turn's snapshot.
+    /// Calls a tool of this turn's snapshot.
     pub async fn call(&self, request: CallRequest) -> Result<CallResult, CallError> {
-        self.execute(request).await.result()
+        self.execute(request).await.into_result()
     }
 
-    /// The same; whatever becomes of it is a value. Dropping the future cancels the call.
+    /// Calls a tool and returns errors inside the [`Execution`]. Dropping the future cancels the
+    /// call.
     pub async fn execute(&self, request: CallRequest) -> Execution {
-        self.execute_as(self.number_of(&request), &request).await
+        self.execute_numbered(self.call_number(&request), &request).await
     }
 
-    /// The number that a call is known by.
-    pub(super) fn number_of(&self, request: &CallRequest) -> u64 {
-        request.besides.call.unwrap_or_else(|| self.core().next_call())
+    /// The call's number: the one that the caller reserved, or a new one.
+    pub(super) fn call_number(&self, request: &CallRequest) -> u64 {
+        request.context.call.unwrap_or_else(|| self.core().next_call_number())
     }
 
-    pub(super) async fn execute_as(&self, call: u64, request: &CallRequest) -> Execution {
-        let mut note = Note::begin(self, call, request);
-        let outcome = self.perform(&mut note, request).await;
-        note.end(outcome)
+    pub(super) async fn execute_numbered(&self, call: u64, request: &CallRequest) -> Execution {
+        let mut recorder = CallRecorder::start(self, call, request);
+        let outcome = self.find_and_call(&mut recorder, request).await;
+        recorder.finish(outcome)
     }
 
-    async fn perform(
+    async fn find_and_call(
         &self,
-        note: &mut Note<'_>,
+        recorder: &mut CallRecorder<'_>,
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
         let is_permitted = |tool: &&Arc<Tool>| self.decide(tool) == Decision::Permitted;
         match self.view().tool(&request.tool).filter(is_permitted) {
             Some(tool) => {
-                note.is_of(self, tool);
-                self.perform_with(note, tool, request).await
+                recorder.set_tool(self, tool);
+                self.call_tool(recorder, tool, request).await
             }
             // Boxed, so that the common future stays small.
-            None => Box::pin(self.perform_after_restart(note, request)).await,
+            None => Box::pin(self.call_after_restart(recorder, request)).await,
         }
     }
 
-    /// The call of a tool that cannot be used now; where its server only died, that is started again first.
-    async fn perform_after_restart(
+    /// Calls a tool that is not permitted now. If only the server's connection is down, the server
+    /// is restarted first.
+    async fn call_after_restart(
         &self,
-        note: &mut Note<'_>,
+        recorder: &mut CallRecorder<'_>,
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
-        let Some(restarted) = self.restart_for(note, request).await else {
-            let tool = self.permitted(note, &request.tool)?;
-            return self.perform_with(note, tool, request).await;
+        let Some(restarted) = self.restart_server_for_call(recorder, request).await else {
+            let tool = self.find_permitted_tool(recorder, &request.tool)?;
+            return self.call_tool(recorder, tool, request).await;
         };
-        let Restarted { turn, timeout } = restarted?;
+        let RestartedTurn { turn, timeout } = restarted?;
         let request = CallRequest { timeout, ..request.clone() };
-        let tool = turn.permitted(note, &request.tool)?;
-        turn.perform_with(note, tool, &request).await
+        let tool = turn.find_permitted_tool(recorder, &request.tool)?;
+        turn.call_tool(recorder, tool, &request).await
     }
 
-    async fn perform_with(
+    async fn call_tool(
         &self,
-        note: &mut Note<'_>,
+        recorder: &mut CallRecorder<'_>,
         tool: &Tool,
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
-        let arguments = object(tool, &request.arguments)?;
-        self.check_input(tool, &arguments, request.check)?;
+        let arguments = require_object(tool, &request.arguments)?;
+        self.check_input(tool, &arguments, request.validate_arguments)?;
         let result = match (tool.native(), tool.server()) {
-            (Some(native), _) => self.run(&**native, tool, arguments, request.timeout).await?,
+            (Some(native), _) => self.call_native(&**native, tool, arguments, request.timeout).await?,
             (None, Some(server)) => {
-                let sent = self.send(note, tool, server, &arguments, request).await;
-                self.tell_of_login(tool, server, sent.as_ref().err());
+                let sent = self.send_tool_call(recorder, tool, server, &arguments, request).await;
+                self.report_login_problem(tool, server, sent.as_ref().err());
                 sent?
             }
             (None, None) => return Err(CallError::unknown_tool(&request.tool)),
@@ -228,45 +240,45 @@ impl Turn {
             return Ok(result);
         }
         self.check_output(tool, &result)?;
-        self.cut(note, tool, result)
+        self.truncate_result(recorder, tool, result)
     }
 
-    /// Whatever the agent may not use does not exist for it.
-    fn permitted(&self, note: &mut Note<'_>, name: &str) -> Result<&Tool, CallError> {
+    /// The tool with this name. A tool that the agent may not use is reported as unknown.
+    fn find_permitted_tool(&self, recorder: &mut CallRecorder<'_>, name: &str) -> Result<&Tool, CallError> {
         let tool = self.view().tool(name).ok_or_else(|| CallError::unknown_tool(name))?;
         match self.decide(tool) {
             Decision::Permitted => {
-                note.is_of(self, tool);
+                recorder.set_tool(self, tool);
                 Ok(tool)
             }
-            Decision::Away(verdict) => {
-                note.is_of(self, tool);
+            Decision::Unavailable(verdict) => {
+                recorder.set_tool(self, tool);
                 let server = tool.server().map_or("", |server| server.id());
-                tracing::debug!(tool = tool.name(), server, why = %verdict.rule, "a server is away");
+                tracing::debug!(tool = tool.name(), server, why = %verdict.rule, "server is away");
                 Err(CallError::not_connected(server))
             }
             Decision::Denied(verdict) => {
-                note.is_denied();
+                recorder.mark_denied();
                 tracing::info!(
                     tool = tool.name(),
-                    agent = %self.inner().agent,
+                    agent = %self.dialog_state().agent,
                     gate = %verdict.gate,
                     why = %verdict.rule,
-                    "a call was denied"
+                    "call denied"
                 );
                 Err(CallError::unknown_tool(name))
             }
         }
     }
 
-    fn check_input(&self, tool: &Tool, arguments: &Raw, always: bool) -> Result<(), CallError> {
+    fn check_input(&self, tool: &Tool, arguments: &RawJson, always: bool) -> Result<(), CallError> {
         let wanted = tool.server().is_some_and(|it| it.spec.policy.calls.validate_input);
         if !(wanted || always) {
             return Ok(());
         }
         let verdict = self.core().checker.check(tool.input_schema(), arguments);
-        let problem = judge_input(server_of(tool), tool.name(), verdict, Strictness::Strict)?;
-        self.tell("input", tool, problem);
+        let problem = apply_input_verdict(server_id(tool), tool.name(), verdict, Strictness::Strict)?;
+        self.report_tool_problem("input", tool, problem);
         Ok(())
     }
 
@@ -276,20 +288,20 @@ impl Turn {
         let strictness = if wanted { Strictness::Strict } else { Strictness::Relaxed };
         let verdict = check_output(&self.core().checker, Some(schema), result);
         let verdict = match verdict {
-            Verdict::Invalid(violations) => Verdict::Invalid(self.masked(tool, violations)),
+            Validity::Invalid(violations) => Validity::Invalid(self.mask_violations(tool, violations)),
             verdict => verdict,
         };
-        let problem = judge_output(server_of(tool), tool.name(), verdict, strictness)?;
-        self.tell("output", tool, problem);
+        let problem = apply_output_verdict(server_id(tool), tool.name(), verdict, strictness)?;
+        self.report_tool_problem("output", tool, problem);
         Ok(())
     }
 
-    /// The names of a result's members are text of the server.
-    fn masked(&self, tool: &Tool, violations: Vec<Violation>) -> Vec<Violation> {
-        let serving = tool.server().and_then(|server| self.serving(server));
-        let session = serving.and_then(|serving| serving.server.main().view().session);
+    /// Masks secrets in violations. The member names of a result are text of the server.
+    fn mask_violations(&self, tool: &Tool, violations: Vec<Violation>) -> Vec<Violation> {
+        let running = tool.server().and_then(|server| self.running_server(server));
+        let session = running.and_then(|running| running.server.main().view().session);
         let Some(session) = session else { return violations };
-        let mask = &session.peer().facts().mask;
+        let mask = &session.peer().link_info().mask;
         let masked = violations.into_iter().map(|Violation { pointer, expected }| Violation {
             pointer: mask.mask_text(pointer),
             expected: mask.mask_text(expected),
@@ -297,40 +309,41 @@ impl Turn {
         masked.collect()
     }
 
-    /// A problem of a tool is there until a call shows that it is not.
-    fn tell(&self, matter: &str, tool: &Tool, problem: Option<Problem>) {
+    /// Reports or clears a tool's problem. A problem persists until a call shows that it is gone.
+    fn report_tool_problem(&self, problem_group: &str, tool: &Tool, problem: Option<Problem>) {
         if problem.is_none() && self.core().problems.is_empty() {
             return;
         }
-        let of = tool.server().map_or(TOOLS.to_owned(), |server| slot::matter(&server.key));
-        let matter = format!("{of} {matter} {}", tool.name());
-        self.core().tell_problems(&matter, problem.into_iter().collect());
+        let server_group = tool.server().map_or(NATIVE_TOOLS.to_owned(), |server| slot::problem_group(&server.key));
+        let problem_group = format!("{server_group} {problem_group} {}", tool.name());
+        self.core().set_problems(&problem_group, problem.into_iter().collect());
     }
 
-    /// What only a person can give to a server that serves otherwise: everybody, or this agent.
-    fn tell_of_login(&self, tool: &Tool, server: &Server, error: Option<&CallError>) {
-        let (agent, spec) = (&*self.inner().agent, &server.spec);
-        let own = spec.own_auth(agent);
-        if !Protected::is_possible(spec, own.unwrap_or(&spec.policy.auth)) {
+    /// Reports that a login is needed for a server that otherwise works. The login belongs to all
+    /// agents, or to this agent alone.
+    fn report_login_problem(&self, tool: &Tool, server: &RegisteredServer, error: Option<&CallError>) {
+        let (agent, spec) = (&*self.dialog_state().agent, &server.spec);
+        let own = spec.agent_auth(agent);
+        if !ProtectedServer::may_need_token(spec, own.unwrap_or(&spec.policy.auth)) {
             return;
         }
-        let whose = own.map(|_| agent);
+        let agent_account = own.map(|_| agent);
         let error = error.filter(|error| error.code() == LOGIN_REQUIRED);
-        let problem = error.map(|error| login(server, whose, error));
-        match whose {
-            Some(agent) => self.tell(&format!("login of {agent}"), tool, problem),
-            None => self.tell("login", tool, problem),
+        let problem = error.map(|error| login_problem(server, agent_account, error));
+        match agent_account {
+            Some(agent) => self.report_tool_problem(&format!("login of {agent}"), tool, problem),
+            None => self.report_tool_problem("login", tool, problem),
         }
     }
 
-    async fn run(
+    async fn call_native(
         &self,
         native: &dyn NativeTool,
         tool: &Tool,
-        arguments: Raw,
+        arguments: RawJson,
         limit: Option<Duration>,
     ) -> Result<CallToolResult, CallError> {
-        let inner = self.inner();
+        let inner = self.dialog_state();
         let call = NativeCall {
             arguments,
             agent: Some(inner.agent.to_string()),
@@ -339,86 +352,86 @@ impl Turn {
         };
         let answer = native.call(call);
         let answer = match limit {
-            Some(limit) => timeout(limit, answer).await.map_err(|_| too_late(limit))?,
+            Some(limit) => timeout(limit, answer).await.map_err(|_| timeout_error(limit))?,
             None => answer.await,
         };
         let answer = answer.map_err(|error| CallError::new(ErrorKind::Tool, error.0))?;
-        read(answer).map_err(|error| error.with_tool(tool.name()))
+        parse_call_result(answer).map_err(|error| error.with_tool(tool.name()))
     }
 
-    /// Within the server's size; what had to go can be read later.
-    fn cut(
+    /// Truncates a result to the server's size limit. The full result stays readable by its URI.
+    fn truncate_result(
         &self,
-        note: &Note<'_>,
+        recorder: &CallRecorder<'_>,
         tool: &Tool,
         result: CallToolResult,
     ) -> Result<CallToolResult, CallError> {
         let Some(server) = tool.server() else { return Ok(result) };
         let max = server.spec.policy.results.max_bytes;
-        let cut = cut(&result, max, || format!("{}-{}", self.inner().id, note.call()));
-        match cut.kept {
+        let truncated = truncate_result(&result, max, || format!("{}-{}", self.dialog_state().id, recorder.call()));
+        match truncated.stored {
             None => Ok(result),
-            Some(kept) => {
-                self.core().whole.keep(&self.inner().id, kept.uri, kept.whole);
-                read(cut.handed_on)
+            Some(stored) => {
+                self.core().full_results.insert(&self.dialog_state().id, stored.uri, stored.full_result);
+                parse_call_result(truncated.delivered)
             }
         }
     }
 }
 
-/// How long a call may take: until it is given up without a sign of progress, and in all.
-pub(super) fn patience(given: Option<Duration>, timeouts: &Timeouts) -> Patience {
+/// The time limits of a call: without progress, and in total.
+pub(super) fn request_limits(given: Option<Duration>, timeouts: &Timeouts) -> CallTimeouts {
     let limit = |time: Duration| Some(time).filter(|time| !time.is_zero());
     let request = given.or_else(|| limit(timeouts.request.0));
     let max = limit(timeouts.request_max.0).map(|max| request.map_or(max, |it| it.max(max)));
-    Patience { request, max }
+    CallTimeouts { request, max }
 }
 
-/// How long a call may wait for a session to be made on.
-pub(super) fn longest_wait(patience: Patience) -> Duration {
-    /// Whoever sets no limit waits for long, but not for ever.
+/// The maximum time that a call waits for a session.
+pub(super) fn session_wait_limit(timeouts: CallTimeouts) -> Duration {
+    /// Upper bound for calls without a limit, so that no call waits forever.
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    patience.request.or(patience.max).unwrap_or(LONGEST).min(LONGEST)
+    timeouts.request.or(timeouts.max).unwrap_or(LONGEST).min(LONGEST)
 }
 
-pub(super) fn read(answer: Raw) -> Result<CallToolResult, CallError> {
-    CallToolResult::read(answer).map_err(unusable)
+pub(super) fn parse_call_result(answer: RawJson) -> Result<CallToolResult, CallError> {
+    CallToolResult::read(answer).map_err(malformed_result)
 }
 
-pub(super) fn unusable(flaw: Flaw) -> CallError {
-    CallError::new(ErrorKind::Protocol, "the result cannot be used")
+pub(super) fn malformed_result(flaw: FieldError) -> CallError {
+    CallError::new(ErrorKind::Protocol, "the result is malformed")
         .with_code("result.malformed")
         .with_cause(flaw)
 }
 
-fn object(tool: &Tool, arguments: &Raw) -> Result<Raw, CallError> {
+fn require_object(tool: &Tool, arguments: &RawJson) -> Result<RawJson, CallError> {
     match arguments.json().kind() {
-        Kind::Object => Ok(arguments.clone()),
-        Kind::Null => Ok(ObjectWriter::new().finish()),
+        JsonKind::Object => Ok(arguments.clone()),
+        JsonKind::Null => Ok(ObjectWriter::new().finish()),
         kind => {
             let text =
-                format!("the arguments of `{}` must be an object, this is {kind}", tool.name());
+                format!("the arguments of `{}` must be an object, found {kind}", tool.name());
             Err(CallError::new(ErrorKind::InvalidArguments, text))
         }
     }
 }
 
-fn server_of(tool: &Tool) -> &str {
+fn server_id(tool: &Tool) -> &str {
     tool.server().map_or("", |server| server.id())
 }
 
-fn too_late(limit: Duration) -> CallError {
+fn timeout_error(limit: Duration) -> CallError {
     CallError::new(ErrorKind::Timeout, format!("no answer within {limit:?}"))
 }
 
-/// What a request for something with a name and arguments tells.
-pub(super) fn params(name: &str, arguments: &Raw, besides: &Besides) -> Raw {
+/// The params of a request that has a name and arguments.
+pub(super) fn named_params(name: &str, arguments: &RawJson, context: &CallContext) -> RawJson {
     let named = ObjectWriter::new().string("name", name).json("arguments", arguments.json());
-    besides.told(named)
+    context.build_params(named)
 }
 
-fn login(server: &Server, agent: Option<&str>, error: &CallError) -> Problem {
-    let account = words(server.id(), agent);
+fn login_problem(server: &RegisteredServer, agent: Option<&str>, error: &CallError) -> Problem {
+    let account = login_args(server.id(), agent);
     let mut problem = Problem::error(LOGIN_REQUIRED, error.to_string()).server(server.id());
     problem.id = format!("{LOGIN_REQUIRED}:{account}");
     let problem = problem.fix(format!("run `toolcrib login {account}`"));
@@ -430,23 +443,23 @@ fn login(server: &Server, agent: Option<&str>, error: &CallError) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_wire::Limits;
+    use toolcrib_wire::MessageLimits;
 
     use super::*;
 
-    fn besides(meta: &str, given: Option<&str>) -> Option<Box<str>> {
-        let meta = Some(Raw::parse(meta, &Limits::default()).unwrap());
+    fn context(meta: &str, given: Option<&str>) -> Option<Box<str>> {
+        let meta = Some(RawJson::parse(meta, &MessageLimits::default()).unwrap());
         let request_id = given.map(str::to_owned);
-        Besides { meta, request_id, ..Besides::default() }.request_id()
+        CallContext { meta, request_id, ..CallContext::default() }.request_id()
     }
 
     #[test]
-    fn min_83_a_request_is_known_by_what_its_caller_says() {
-        assert_eq!(besides(r#"{"request_id":"r1"}"#, None).as_deref(), Some("r1"));
-        assert_eq!(besides(r#"{"request_id":"r1"}"#, Some("r2")).as_deref(), Some("r2"));
-        assert_eq!(besides(r#"{"request_id":7}"#, None), None);
-        assert_eq!(Besides::default().request_id(), None);
-        let long = besides("{}", Some(&"ä".repeat(1000))).unwrap();
-        assert_eq!(long.chars().count(), LONGEST_REQUEST_ID);
+    fn min_83_request_id_comes_from_the_caller_or_its_meta() {
+        assert_eq!(context(r#"{"request_id":"r1"}"#, None).as_deref(), Some("r1"));
+        assert_eq!(context(r#"{"request_id":"r1"}"#, Some("r2")).as_deref(), Some("r2"));
+        assert_eq!(context(r#"{"request_id":7}"#, None), None);
+        assert_eq!(CallContext::default().request_id(), None);
+        let long = context("{}", Some(&"ä".repeat(1000))).unwrap();
+        assert_eq!(long.chars().count(), MAX_REQUEST_ID_CHARS);
     }
 }

@@ -1,4 +1,4 @@
-//! What all parts of a host share.
+//! The state that all parts of a host share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -12,137 +12,138 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::{Config, Problem, Severity, Workspace};
-use toolcrib_upstream::conn::World;
-use toolcrib_upstream::schema::Checker;
+use toolcrib_upstream::conn::ConnContext;
+use toolcrib_upstream::schema::SchemaValidator;
 use toolcrib_upstream::supervise::{Server, Supervisor};
 use toolcrib_upstream::transport::Permissions;
 
-use super::answers::Answers;
-use super::desk::Desk;
-use super::dialogs::Dialogs;
-use super::ears::Ears;
-use super::events::{Event, Events};
-use super::memory::Whole;
-use super::meters::Meter;
-use super::problems::{Changed, Problems};
-use super::published::{Ground, Published, Servers, planned};
+use super::client_capabilities::DialogCapabilities;
+use super::server_requests::ServerRequestRouter;
+use super::dialog_table::DialogTable;
+use super::connection_events::ConnectionEvents;
+use super::events::{HostEvent, EventBus};
+use super::result_cache::FullResults;
+use super::call_metrics::CallMetrics;
+use super::problems::{ProblemChanges, ProblemTable};
+use super::host_snapshot::{SnapshotInput, HostSnapshot, RunningServers, plan_registry};
 use super::reload::Reload;
-use super::serving::Serving;
-use super::slot::Slot;
-use super::steward::Order;
-use super::tally::Tally;
+use super::running_server::RunningServer;
+use super::slot::ServerSlot;
+use super::reconciler::ReconcilerCommand;
+use super::tool_counters::ToolCounters;
 use super::trust::Trust;
-use super::turns::{Reading, Turns};
-use crate::access::{Attached, Grants, Reach};
+use super::snapshot_readers::{SnapshotReader, SnapshotReaders};
+use crate::access::{Attachments, Grants, NativeReach};
 use crate::registry::NativeToolset;
-use crate::store::{Override, Store};
+use crate::store::{ServerOverride, Store};
 
-/// How long a removed server waits for turns that have seen it and call nothing, where it has no limit of its own.
-const LONGEST_TURN: Duration = Duration::from_secs(30);
+/// Maximum time that a removed server waits for turns that still read it, if `drain_kill` is not
+/// set.
+const TURN_DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Core {
     pub(super) workspace: Workspace,
     pub(super) trust: Trust,
-    pub(super) world: Arc<World>,
+    pub(super) conn_context: Arc<ConnContext>,
     pub(super) supervisor: Supervisor,
     pub(super) store: Store,
-    pub(super) native: Vec<NativeToolset>,
-    /// Who has each native toolset, by its name.
-    pub(super) reach: HashMap<String, Reach>,
-    pub(super) answers: Answers,
-    /// Whether records of calls hold their arguments.
-    pub(super) keeps_arguments: bool,
-    pub(super) published: ArcSwap<Published>,
-    /// The newest snapshot's number, for whoever waits for another.
+    pub(super) native_toolsets: Vec<NativeToolset>,
+    /// The agents that may use each native toolset, by the toolset's name.
+    pub(super) native_reach: HashMap<String, NativeReach>,
+    pub(super) capabilities: DialogCapabilities,
+    /// Whether call records contain the arguments.
+    pub(super) records_arguments: bool,
+    pub(super) published: ArcSwap<HostSnapshot>,
+    /// The number of the newest snapshot, for waiting for a newer one.
     pub(super) version: watch::Sender<u64>,
-    /// What the newest reload did; nothing before the first.
+    /// The report of the newest reload; `None` before the first reload.
     pub(super) last_reload: ArcSwapOption<Reload>,
-    pub(super) turns: Turns,
-    pub(super) dialogs: Dialogs,
-    pub(super) attached: ArcSwap<Attached>,
-    pub(super) overrides: ArcSwap<BTreeMap<String, Override>>,
-    pub(super) problems: Problems,
-    pub(super) events: Events,
-    pub(super) ears: Arc<Ears>,
-    /// The calls of native tools.
-    pub(super) meter: Arc<Meter>,
-    pub(super) tally: Tally,
+    pub(super) readers: SnapshotReaders,
+    pub(super) dialogs: DialogTable,
+    pub(super) attached: ArcSwap<Attachments>,
+    pub(super) overrides: ArcSwap<BTreeMap<String, ServerOverride>>,
+    pub(super) problems: ProblemTable,
+    pub(super) events: EventBus,
+    pub(super) connection_events: Arc<ConnectionEvents>,
+    /// The metrics of native tools.
+    pub(super) native_metrics: Arc<CallMetrics>,
+    pub(super) tool_counters: ToolCounters,
     pub(super) reloads: AtomicU64,
-    pub(super) whole: Whole,
-    pub(super) checker: Checker,
-    pub(super) orders: mpsc::Sender<Order>,
-    /// Whether the first configuration has been taken up.
+    pub(super) full_results: FullResults,
+    pub(super) checker: SchemaValidator,
+    pub(super) commands: mpsc::Sender<ReconcilerCommand>,
+    /// Whether the first configuration has been loaded.
     pub(super) first_load: watch::Sender<bool>,
     pub(super) started: Instant,
-    /// What goes on beside: clerks of leases, and servers that wait for their end.
+    /// Background tasks: lease workers, and servers that wait for their end.
     pub(super) tasks: Mutex<JoinSet<()>>,
-    /// Folders that dialogs have left; the steward has not heard of it yet.
-    left: Mutex<Vec<PathBuf>>,
+    /// Folders that dialogs have left and that the reconciler has not handled yet.
+    left_folders: Mutex<Vec<PathBuf>>,
     last_version: AtomicU64,
     last_call: AtomicU64,
 }
 
-/// What a core is made of.
-pub(super) struct Parts {
+/// The parts that a [`Core`] is built from.
+pub(super) struct CoreParts {
     pub(super) workspace: Workspace,
     pub(super) trust: Trust,
-    pub(super) world: Arc<World>,
+    pub(super) conn_context: Arc<ConnContext>,
     pub(super) store: Store,
-    pub(super) native: Vec<(NativeToolset, Reach)>,
-    pub(super) answers: Answers,
-    pub(super) keeps_arguments: bool,
-    pub(super) overrides: BTreeMap<String, Override>,
-    pub(super) orders: mpsc::Sender<Order>,
+    pub(super) native: Vec<(NativeToolset, NativeReach)>,
+    pub(super) capabilities: DialogCapabilities,
+    pub(super) records_arguments: bool,
+    pub(super) overrides: BTreeMap<String, ServerOverride>,
+    pub(super) commands: mpsc::Sender<ReconcilerCommand>,
 }
 
 impl Core {
-    pub(super) fn new(parts: Parts) -> Self {
-        let events = Events::default();
-        let ears = Arc::new(Ears::new(events.clone()));
-        let supervisor = Supervisor::new(Arc::clone(&parts.world), Arc::clone(&ears) as _);
+    pub(super) fn new(parts: CoreParts) -> Self {
+        let events = EventBus::default();
+        let connection_events = Arc::new(ConnectionEvents::new(events.clone()));
+        let supervisor = Supervisor::new(Arc::clone(&parts.conn_context), Arc::clone(&connection_events) as _);
         let reach = parts.native.iter().map(|(toolset, to)| (toolset.name().to_owned(), *to));
-        // Nothing is in it, but it can be read.
-        let turns = Turns::default();
-        let newest = turns.begin(0);
-        let first = Published { reading: Arc::downgrade(&newest), ..Published::default() };
-        turns.keep(newest);
+        // The first snapshot is empty, but readable.
+        let readers = SnapshotReaders::default();
+        let newest = readers.register(0);
+        let first = HostSnapshot { reader: Arc::downgrade(&newest), ..HostSnapshot::default() };
+        readers.set_newest(newest);
         Core {
-            reach: reach.collect(),
-            native: parts.native.into_iter().map(|(toolset, _)| toolset).collect(),
+            native_reach: reach.collect(),
+            native_toolsets: parts.native.into_iter().map(|(toolset, _)| toolset).collect(),
             workspace: parts.workspace,
             trust: parts.trust,
-            world: parts.world,
+            conn_context: parts.conn_context,
             supervisor,
             store: parts.store,
-            answers: parts.answers,
-            keeps_arguments: parts.keeps_arguments,
+            capabilities: parts.capabilities,
+            records_arguments: parts.records_arguments,
             published: ArcSwap::from_pointee(first),
             version: watch::Sender::new(0),
             last_reload: ArcSwapOption::default(),
-            turns,
-            dialogs: Dialogs::default(),
+            readers,
+            dialogs: DialogTable::default(),
             attached: ArcSwap::default(),
             overrides: ArcSwap::from_pointee(parts.overrides),
-            problems: Problems::default(),
+            problems: ProblemTable::default(),
             events,
-            ears,
-            meter: Arc::default(),
-            tally: Tally::default(),
+            connection_events,
+            native_metrics: Arc::default(),
+            tool_counters: ToolCounters::default(),
             reloads: AtomicU64::new(0),
-            whole: Whole::default(),
-            checker: Checker::new(),
-            orders: parts.orders,
+            full_results: FullResults::default(),
+            checker: SchemaValidator::new(),
+            commands: parts.commands,
             first_load: watch::Sender::new(false),
             started: Instant::now(),
             tasks: Mutex::default(),
-            left: Mutex::default(),
+            left_folders: Mutex::default(),
             last_version: AtomicU64::new(0),
             last_call: AtomicU64::new(0),
         }
     }
 
-    /// A number that no other call of this host has.
-    pub(super) fn next_call(&self) -> u64 {
+    /// Returns a call number that is unique in this host.
+    pub(super) fn next_call_number(&self) -> u64 {
         self.last_call.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -150,165 +151,169 @@ impl Core {
         self.workspace.root.clone()
     }
 
-    /// What is started from now on may do this, and has its secrets from there.
-    pub(super) fn settle(&self, config: &Config) {
+    /// Applies the host's permissions, limits and secret sources to connections that start from now
+    /// on.
+    pub(super) fn apply_host_settings(&self, config: &Config) {
         let host = &config.host;
-        let toolcrib_config::model::host::Permissions { spawn, network, docker } = host.permissions;
-        self.world.permissions.set(Permissions { spawn, network, docker });
-        self.world.connections.set_max(host.max_servers);
-        self.world.sources.configure(config);
-        self.world.sources.keep().choose(host.credentials.into());
+        let toolcrib_config::model::host::HostPermissions { spawn, network, docker } = host.permissions;
+        self.conn_context.permissions.set(Permissions { spawn, network, docker });
+        self.conn_context.server_limit.set_max(host.max_servers);
+        self.conn_context.sources.configure(config);
+        self.conn_context.sources.credentials().set_storage(host.credentials.into());
     }
 
-    /// Publishes a snapshot of how things are, if it would differ from the newest, or in any case. The newest
-    /// one's number.
-    pub(super) fn publish(
+    /// Publishes a snapshot if it would differ from the newest one, or if `in_any_case` is set.
+    /// Returns the number of the newest snapshot.
+    pub(super) fn publish_snapshot(
         &self,
-        slots: &mut [&mut Slot],
+        slots: &mut [&mut ServerSlot],
         config: &Arc<Config>,
         in_any_case: bool,
     ) -> u64 {
         let now = Instant::now();
-        let grounds = slots.iter_mut().map(|slot| {
-            let standing = slot.standing(now);
-            Ground::of(slot, standing)
+        let inputs = slots.iter_mut().map(|slot| {
+            let state = slot.update_state(now);
+            SnapshotInput::from_slot(slot, state)
         });
-        let grounds: Vec<Ground> = grounds.collect();
+        let inputs: Vec<SnapshotInput> = inputs.collect();
         let newest = self.last_version.load(Ordering::SeqCst);
-        // The first one is published whatever is in it: native tools need no server.
+        // The first snapshot is always published: native tools need no server.
         let before = self.published.load_full();
         let is_as_before = before.config.host == config.host
             && before.config.gateway == config.gateway
             && before.config.security == config.security
-            && *before.grounds == grounds;
+            && *before.inputs == inputs;
         if !in_any_case && newest > 0 && is_as_before {
             return newest;
         }
         let version = self.last_version.fetch_add(1, Ordering::SeqCst) + 1;
-        let (snapshot, problems) = planned(version, &self.native, config, &grounds);
-        let grants = Arc::new(Grants::of(config));
-        // Reserved toolsets belong to another program: they exist, although nothing here offers them.
+        let (registry, problems) = plan_registry(version, &self.native_toolsets, config, &inputs);
+        let grants = Arc::new(Grants::from_config(config));
+        // Reserved toolsets belong to another program. They exist, although this host does not
+        // offer them.
         let is_reserved = |name: &str| config.host.reserved_toolsets.iter().any(|it| it == name);
-        let exists = |name: &str| snapshot.has_toolset(name) || is_reserved(name);
+        let exists = |name: &str| registry.has_toolset(name) || is_reserved(name);
         let missing = grants.problems(exists);
-        let mut servers = Servers::new();
+        let mut servers = RunningServers::new();
         for slot in slots.iter() {
-            let serving = Arc::clone(&slot.serving);
-            servers.entry(slot.scope.clone()).or_default().insert(Arc::clone(&slot.key), serving);
+            let running = Arc::clone(&slot.running);
+            servers.entry(slot.scope.clone()).or_default().insert(Arc::clone(&slot.key), running);
         }
-        let (config, servers, grounds) = (Arc::clone(config), Arc::new(servers), Arc::new(grounds));
-        let newest = self.turns.begin(version);
-        let reading = Arc::downgrade(&newest);
-        let published = Published { snapshot, config, grants, servers, grounds, reading };
+        let (config, servers, inputs) = (Arc::clone(config), Arc::new(servers), Arc::new(inputs));
+        let newest = self.readers.register(version);
+        let reader = Arc::downgrade(&newest);
+        let published = HostSnapshot { registry, config, grants, servers, inputs, reader };
         self.published.store(Arc::new(published));
-        self.turns.keep(newest);
-        self.tell_problems("plan", problems);
-        self.tell_problems("grants", missing);
+        self.readers.set_newest(newest);
+        self.set_problems("plan", problems);
+        self.set_problems("grants", missing);
         self.version.send_replace(version);
-        self.events.tell(Event::Published { version });
+        self.events.publish(HostEvent::SnapshotPublished { version });
         version
     }
 
-    /// A server that was just taken in begins to serve.
-    pub(super) fn take_in(
+    /// Creates the running server for a supervised server.
+    pub(super) fn create_running_server(
         self: &Arc<Self>,
         server: Arc<Server>,
-        desk: Arc<Desk>,
-        meter: Arc<Meter>,
-    ) -> Arc<Serving> {
-        self.ears.learn(server.number(), server.spec().key().into(), &server.main().view());
-        let (serving, clerks) = Serving::new(self, server, desk, meter);
-        clerks.into_iter().for_each(|clerk| self.beside(clerk));
-        for changes in serving.lease_changes() {
-            self.beside(tell_leases(
-                Arc::clone(&self.ears),
+        router: Arc<ServerRequestRouter>,
+        metrics: Arc<CallMetrics>,
+    ) -> Arc<RunningServer> {
+        self.connection_events.add_server(server.number(), server.spec().key().into(), &server.main().view());
+        let (running, lease_workers) = RunningServer::new(self, server, router, metrics);
+        lease_workers.into_iter().for_each(|lease_worker| self.spawn_task(lease_worker));
+        for changes in running.lease_changes() {
+            self.spawn_task(publish_lease_changes(
+                Arc::clone(&self.connection_events),
                 self.events.clone(),
-                &serving,
+                &running,
                 changes,
             ));
         }
-        serving
+        running
     }
 
-    /// Ends a server that no snapshot from this one on names: when turns that began before have ended, or its time
-    /// to drain is over. Calls in flight have that time once more, or their own deadlines where there is none.
-    pub(super) fn retire(&self, serving: Arc<Serving>, version: u64) {
-        let (turns, supervisor) = (self.turns.clone(), self.supervisor.clone());
-        let ears = Arc::clone(&self.ears);
-        self.beside(async move {
-            let limit = serving.server.main().setup().settings.drain_kill.unwrap_or(LONGEST_TURN);
-            turns.over_before(version, limit).await;
-            serving.retire_leases();
-            supervisor.retire(&serving.server);
-            ears.forget(serving.server.number());
+    /// Ends a server that snapshots from `version` on do not contain: after all older turns have
+    /// ended, or after the server's drain time. Calls in flight then get the drain time once more,
+    /// or keep their own deadlines if there is none.
+    pub(super) fn retire_server(&self, running: Arc<RunningServer>, version: u64) {
+        let (readers, supervisor) = (self.readers.clone(), self.supervisor.clone());
+        let connection_events = Arc::clone(&self.connection_events);
+        self.spawn_task(async move {
+            let limit = running.server.main().setup().settings.drain_kill.unwrap_or(TURN_DRAIN_TIMEOUT);
+            readers.wait_for_older(version, limit).await;
+            running.retire_leases();
+            supervisor.retire(&running.server);
+            connection_events.remove_server(running.server.number());
         });
     }
 
-    /// Waits until what servers have listed by now is published.
-    pub(super) async fn listed(&self) {
+    /// Waits until all lists that servers have delivered so far are published.
+    pub(super) async fn publish_pending_lists(&self) {
         let (reply, done) = oneshot::channel();
-        if self.orders.send(Order::Look(reply)).await.is_ok() {
-            // An error means that the host is ending.
+        if self.commands.send(ReconcilerCommand::Reconcile(reply)).await.is_ok() {
+            // An error means that the host is closing.
             let _ = done.await;
         }
     }
 
-    /// All that is wrong in one matter now. A problem is logged once while it stays the same, wherever it moves to in
-    /// its file.
-    pub(super) fn tell_problems(&self, matter: &str, problems: Vec<Problem>) {
-        let come = self.tell_changed_problems(matter, problems);
-        come.iter().for_each(log_problem);
+    /// Replaces the problems of one group. A problem is logged once while it stays the same, even
+    /// if its location in the file changes.
+    pub(super) fn set_problems(&self, problem_group: &str, problems: Vec<Problem>) {
+        let added = self.update_problems(problem_group, problems);
+        added.iter().for_each(log_problem);
     }
 
-    /// The same for what a reload found. Errors are logged each time, since a reload that fails as the one before it did
-    /// is a failure of its own. Returns what the reload has to log.
-    pub(super) fn tell_reload_problems(&self, matter: &str, problems: &[Problem]) -> Vec<Problem> {
-        let come = self.tell_changed_problems(matter, problems.to_vec());
-        let is_logged = |problem: &&Problem| problem.is_error() || come.contains(problem);
+    /// Replaces the problems of one group with those of a reload. Errors are logged by every
+    /// reload, because a reload that fails like the one before is a new failure. Returns the
+    /// problems that the reload has to log.
+    pub(super) fn set_reload_problems(&self, problem_group: &str, problems: &[Problem]) -> Vec<Problem> {
+        let added = self.update_problems(problem_group, problems.to_vec());
+        let is_logged = |problem: &&Problem| problem.is_error() || added.contains(problem);
         problems.iter().filter(is_logged).cloned().collect()
     }
 
-    /// Tells listeners what has changed. Returns what is new.
-    fn tell_changed_problems(&self, matter: &str, problems: Vec<Problem>) -> Vec<Problem> {
-        let Changed { come, moved, gone } = self.problems.set(matter, problems);
-        self.solved(gone);
-        let changed = come.iter().chain(&moved);
-        changed.for_each(|problem| self.events.tell(Event::Problem(problem.clone())));
-        come
+    /// Publishes the changes of a group's problems. Returns the new problems.
+    fn update_problems(&self, problem_group: &str, problems: Vec<Problem>) -> Vec<Problem> {
+        let ProblemChanges { added, moved, removed } = self.problems.set(problem_group, problems);
+        self.publish_solved(removed);
+        let changed = added.iter().chain(&moved);
+        changed.for_each(|problem| self.events.publish(HostEvent::Problem(problem.clone())));
+        added
     }
 
-    /// A matter is closed, with all that is part of it.
-    pub(super) fn forget_problems(&self, matter: &str) {
-        self.solved(self.problems.forget(matter));
+    /// Removes a problem group and all groups with this prefix.
+    pub(super) fn clear_problems(&self, problem_group: &str) {
+        self.publish_solved(self.problems.remove_group(problem_group));
     }
 
-    fn solved(&self, ids: Vec<String>) {
-        ids.into_iter().for_each(|id| self.events.tell(Event::Solved(id)));
+    fn publish_solved(&self, ids: Vec<String>) {
+        ids.into_iter().for_each(|id| self.events.publish(HostEvent::ProblemSolved(id)));
     }
 
-    /// A dialog has left its folder.
-    pub(super) fn leave(&self, folder: PathBuf) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
-        self.ears.news.notify_one();
+    /// Tells the reconciler that a dialog has left its folder.
+    pub(super) fn queue_left_folder(&self, folder: PathBuf) {
+        self.left_folders.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
+        self.connection_events.wakeup.notify_one();
     }
 
-    pub(super) fn take_left(&self) -> Vec<PathBuf> {
-        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_left_folders(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.left_folders.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The newest snapshot, and that it is being read. One that was replaced before that was known may have lost servers
-    /// already, so then it is another one's turn.
-    pub(super) fn read_newest(&self) -> (Arc<Published>, Arc<Reading>) {
+    /// The newest snapshot, with a reader. A snapshot without readers may have lost its servers, so
+    /// the loop then takes a newer one.
+    pub(super) fn acquire_newest(&self) -> (Arc<HostSnapshot>, Arc<SnapshotReader>) {
         loop {
             let published = self.published.load_full();
-            if let Some(reading) = published.reading.upgrade() {
-                return (published, reading);
+            if let Some(reader) = published.reader.upgrade() {
+                return (published, reader);
             }
         }
     }
 
-    /// Does something beside, for as long as the host lives.
-    pub(super) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Spawns a background task that ends with the host.
+    pub(super) fn spawn_task(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(work);
@@ -317,7 +322,7 @@ impl Core {
 
 /// Logs a problem at the level of its severity.
 pub(super) fn log_problem(problem: &Problem) {
-    let (code, line) = (&problem.code, problem.line());
+    let (code, line) = (&problem.code, problem.to_line());
     match problem.severity {
         Severity::Error => tracing::error!(%code, "{line}"),
         Severity::Warning => tracing::warn!(%code, "{line}"),
@@ -325,22 +330,23 @@ pub(super) fn log_problem(problem: &Problem) {
     }
 }
 
-/// Tells who holds leases of a server whenever that changes, for as long as it serves.
-fn tell_leases(
-    ears: Arc<Ears>,
-    events: Events,
-    serving: &Arc<Serving>,
+/// Publishes the leases of a server whenever they change, until the server is dropped.
+fn publish_lease_changes(
+    connection_events: Arc<ConnectionEvents>,
+    events: EventBus,
+    running: &Arc<RunningServer>,
     mut changes: watch::Receiver<u64>,
 ) -> impl Future<Output = ()> + Send + 'static + use<> {
-    let serving = Arc::downgrade(serving);
+    let running = Arc::downgrade(running);
     async move {
         while changes.changed().await.is_ok() {
-            let Some(serving) = serving.upgrade() else { return };
-            let (server, leases) = (Arc::clone(&serving.key), serving.leases());
-            events.tell(Event::Leases { server, leases });
-            if serving.spec().policy.session.scope == SessionScope::PerConversation {
-                // Whoever has a session sees what is listed there, and who has lost it what everybody sees.
-                ears.news.notify_one();
+            let Some(running) = running.upgrade() else { return };
+            let (server, leases) = (Arc::clone(&running.key), running.leases());
+            events.publish(HostEvent::LeasesChanged { server, leases });
+            if running.spec().policy.session.scope == SessionScope::PerConversation {
+                // A dialog with a session of its own sees that session's lists, and the shared
+                // lists after losing the session.
+                connection_events.wakeup.notify_one();
             }
         }
     }

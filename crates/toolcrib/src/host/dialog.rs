@@ -1,4 +1,4 @@
-//! One conversation of one agent: what it may use, what it holds, and what it is asked.
+//! One conversation of one agent: its tools, leases and pending requests.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,151 +7,161 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use toolcrib_config::model::policy::Roots;
 use toolcrib_wire::view::LogLevel;
-use toolcrib_wire::{Era, Raw, RpcError, method};
+use toolcrib_wire::{Era, RawJson, RpcError, method};
 
-use super::answers::{Answers, Declared};
-use super::background::Jobs;
+use super::client_capabilities::{DialogCapabilities, DeclaredCapabilities};
+use super::background_calls::BackgroundCalls;
 use super::call::{CallRequest, Execution};
-use super::events::Events;
-use super::handle::{Host, Waits};
-use super::own::Own;
-use super::questions::{Away, Question, Questions};
-use super::serving::Serving;
+use super::events::EventBus;
+use super::handle::{Host, ListWait};
+use super::dialog_lists::DialogLists;
+use super::pending_requests::{UnattendedCall, PendingRequest, PendingRequests};
+use super::running_server::RunningServer;
 use super::turn::Turn;
 use crate::access::Switches;
-use crate::lease::{Lease, Reminder, reminder};
-use crate::registry::Server;
-use crate::shape::{CallError, CallResult};
+use crate::lease::{Lease, Reminder, reminder_for_lease};
+use crate::registry::RegisteredServer;
+use crate::results::{CallError, CallResult};
 use crate::store::StoreError;
 
-/// What a dialog is made of.
+/// The settings of a [`Dialog`].
 #[derive(Clone, Debug, Default)]
 pub struct DialogRequest {
-    /// A dialog that has this id is taken up again, with its switches; without one it gets an id of its own.
+    /// The dialog's id. An existing dialog with this id is resumed, with its switches. `None`
+    /// creates a new id.
     pub id: Option<String>,
-    /// Who asks; `default` where nothing is said.
+    /// The agent. The default is `default`.
     pub agent: Option<String>,
-    /// Whose it is, in the words of whoever lets people in: to everybody else the id is taken.
+    /// The principal that owns the dialog. To all other principals the id is taken.
     pub principal: Option<String>,
-    /// The folder that it works in; the host's root where nothing is said.
+    /// The dialog's working folder. The default is the host's root.
     pub cwd: Option<PathBuf>,
-    /// The era that whoever is behind it speaks, where that matters to servers.
+    /// The protocol era of the dialog's client, if it matters to servers.
     pub era: Option<Era>,
-    /// What servers may ask of whoever is behind it; what the host was built with where nothing is said.
-    pub answers: Option<Answers>,
+    /// The client features that the dialog can answer. The default is set by
+    /// [`HostBuilder::capabilities`](super::HostBuilder::capabilities).
+    pub capabilities: Option<DialogCapabilities>,
 }
 
-/// A dialog. Clones are the same one; it lasts until it is ended or the host is.
+/// A dialog. Clones refer to the same dialog, which lasts until it or the host is closed.
 #[derive(Clone, Debug)]
 pub struct Dialog {
     pub(super) host: Host,
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<DialogState>,
 }
 
-/// What a dialog is to the host's parts.
+/// The state of a dialog.
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct DialogState {
     pub(super) id: Arc<str>,
     pub(super) agent: Arc<str>,
     pub(super) principal: Option<String>,
     pub(super) cwd: PathBuf,
     pub(super) era: Option<Era>,
-    pub(super) answers: Declared,
+    pub(super) capabilities: DeclaredCapabilities,
     pub(super) switches: Mutex<Arc<Switches>>,
-    pub(super) own: Own,
-    pub(super) questions: Questions,
-    pub(super) jobs: Jobs,
-    pub(super) events: Events,
-    pub(super) ended: AtomicBool,
+    pub(super) lists: DialogLists,
+    pub(super) requests: PendingRequests,
+    pub(super) background_calls: BackgroundCalls,
+    pub(super) events: EventBus,
+    pub(super) closed: AtomicBool,
     pub(super) log_level: Mutex<Option<LogLevel>>,
 }
 
-/// A server that a dialog cannot switch, because there is none.
+/// Why a server could not be switched on or off for a dialog.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
+    /// The dialog has no server with this id or key.
     #[error("there is no server `{0}` in this dialog")]
     NoServer(String),
-    #[error("the switch cannot be kept")]
+    /// The switch could not be stored.
+    #[error("cannot store the switch")]
     Store(#[source] StoreError),
 }
 
 impl Dialog {
+    /// The dialog's id.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
+    /// The dialog's agent.
     pub fn agent(&self) -> &str {
         &self.inner.agent
     }
 
-    /// Whose it is, where that was said.
+    /// The principal that owns the dialog, if there is one.
     pub fn principal(&self) -> Option<&str> {
         self.inner.principal.as_deref()
     }
 
-    /// Whether it was ended, by whomever.
-    pub fn has_ended(&self) -> bool {
-        self.inner.has_ended()
+    /// Whether the dialog was closed, by any of its clones or by the host.
+    pub fn is_closed(&self) -> bool {
+        self.inner.is_closed()
     }
 
+    /// The dialog's working folder.
     pub fn cwd(&self) -> &std::path::Path {
         &self.inner.cwd
     }
 
+    /// The host of the dialog.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Begins a turn: one snapshot from beginning to end. Waits for servers whose first list is still to come.
+    /// Starts a turn, which sees a single snapshot. Waits for the first lists of starting servers.
     pub async fn turn(&self) -> Turn {
-        self.host.catch_up(&self.inner, Waits::ForLists).await;
+        self.host.wait_for_lists(&self.inner, ListWait::FirstList).await;
         self.turn_now()
     }
 
-    /// A turn of what is known now; nothing is started or waited for.
+    /// Starts a turn with the newest snapshot, without starting or waiting for any server.
     pub fn turn_now(&self) -> Turn {
         Turn::new(self.clone())
     }
 
-    /// One call, on the newest snapshot.
+    /// Calls a tool of the newest snapshot.
     pub async fn call(&self, request: CallRequest) -> Result<CallResult, CallError> {
-        self.execute(request).await.result()
+        self.execute(request).await.into_result()
     }
 
-    /// One call, on the newest snapshot; whatever becomes of it is a value.
+    /// Calls a tool of the newest snapshot and returns errors inside the [`Execution`].
     pub async fn execute(&self, request: CallRequest) -> Execution {
-        let turn = self.turn_for(&request.tool).await;
-        turn.execute_as(turn.number_of(&request), &request).await
+        let turn = self.turn_with_tool(&request.tool).await;
+        turn.execute_numbered(turn.call_number(&request), &request).await
     }
 
-    /// A tool that is not known may be one of a server that has never been asked.
-    pub(super) async fn turn_for(&self, tool: &str) -> Turn {
+    /// A turn for a call of this tool. An unknown tool may belong to a server that has not been
+    /// listed yet, so the turn then waits for the lists.
+    pub(super) async fn turn_with_tool(&self, tool: &str) -> Turn {
         let turn = self.turn_now();
-        match turn.knows(tool) {
+        match turn.has_tool(tool) {
             true => turn,
             false => {
-                Box::pin(self.host.catch_up(&self.inner, Waits::ForAll)).await;
+                Box::pin(self.host.wait_for_lists(&self.inner, ListWait::All)).await;
                 self.turn_now()
             }
         }
     }
 
-    /// A turn for the call of a tool: where the tool's server died, it is started again and waited for.
-    pub async fn turn_with(&self, tool: &str) -> Turn {
-        self.turn_for(tool).await.with_restarted(tool).await
+    /// A turn for a call of this tool. If the tool's server died, the server is restarted and
+    /// waited for.
+    pub async fn turn_with_running_server(&self, tool: &str) -> Turn {
+        self.turn_with_tool(tool).await.into_restarted_turn(tool).await
     }
 
-    /// The servers that the dialog could have tools of, and whether it has them switched on.
-    pub fn switches(&self) -> Vec<(Arc<Server>, bool)> {
+    /// The servers that the dialog could use, with their switches.
+    pub fn switches(&self) -> Vec<(Arc<RegisteredServer>, bool)> {
         let published = self.host.core().published.load_full();
         let switches = self.inner.switches();
-        let servers = published.snapshot.view(Some(&self.inner.cwd)).servers();
+        let servers = published.registry.view(Some(&self.inner.cwd)).servers();
         servers.map(|server| (Arc::clone(server), switches.is_on(&server.key))).collect()
     }
 
-    /// Switches a server on or off for this dialog alone. The switch is kept for as long as the dialog.
-    pub async fn switch(&self, server: &str, on: bool) -> Result<(), SwitchError> {
-        let key = self.key_of(server).ok_or_else(|| SwitchError::NoServer(server.to_owned()))?;
+    /// Switches a server on or off for this dialog only. The switch is kept as long as the dialog.
+    pub async fn set_switch(&self, server: &str, on: bool) -> Result<(), SwitchError> {
+        let key = self.resolve_server_key(server).ok_or_else(|| SwitchError::NoServer(server.to_owned()))?;
         let kept = self.host.core().store.set_switch(&self.inner.id, &key, on).await;
         kept.map_err(SwitchError::Store)?;
         let mut switches = self.inner.switches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,150 +171,153 @@ impl Dialog {
         Ok(())
     }
 
-    /// The key of the server that the dialog means by an id or a key.
-    pub(super) fn key_of(&self, server: &str) -> Option<Arc<str>> {
+    /// The key of a server, by an id or key as this dialog's folder resolves it.
+    pub(super) fn resolve_server_key(&self, server: &str) -> Option<Arc<str>> {
         let published = self.host.core().published.load();
-        let found = published.snapshot.view(Some(&self.inner.cwd)).server(server);
+        let found = published.registry.view(Some(&self.inner.cwd)).server(server);
         found.map(|server| Arc::clone(&server.key))
     }
 
-    /// The leases that the dialog holds, server by server.
+    /// The leases of the dialog, oldest first.
     pub fn leases(&self) -> Vec<Lease> {
         let held = |lease: &Lease| lease.dialog == self.inner.id;
         let published = self.host.core().published.load_full();
         let mut leases: Vec<Lease> =
-            published.all_serving().flat_map(|serving| serving.leases()).filter(held).collect();
+            published.running_servers().flat_map(|running| running.leases()).filter(held).collect();
         leases.sort_by_key(|lease| lease.since);
         leases
     }
 
-    /// Whether it has any lease. Asked for every list of every client, so all leases of all are not looked through.
+    /// Whether the dialog has a lease. Every list of every client asks this, so it does not collect
+    /// the leases.
     pub(super) fn has_lease(&self) -> bool {
         let published = self.host.core().published.load_full();
-        published.all_serving().any(|serving| serving.has_lease(&self.inner.id))
+        published.running_servers().any(|running| running.has_lease(&self.inner.id))
     }
 
-    /// Gives a lease back, by the server's id or key. False where the dialog has none.
-    pub fn release(&self, server: &str) -> bool {
+    /// Releases a lease, by the server's id or key. Returns false if the dialog has none.
+    pub fn release_lease(&self, server: &str) -> bool {
         let published = self.host.core().published.load_full();
-        let found = published.snapshot.view(Some(&self.inner.cwd)).server(server);
-        let serving = found.and_then(|server| published.serving(server));
-        serving.is_some_and(|serving| serving.release(&self.inner.id))
+        let found = published.registry.view(Some(&self.inner.cwd)).server(server);
+        let running = found.and_then(|server| published.running_server(server));
+        running.is_some_and(|running| running.release_lease(&self.inner.id))
     }
 
-    /// What the agent is to be reminded of: one note for each lease, as long as there is the lease.
+    /// The reminders for the agent: one per lease, as long as the lease exists.
     pub fn reminders(&self) -> Vec<Reminder> {
         let published = self.host.core().published.load_full();
         let mut reminders: Vec<Reminder> = published
-            .all_serving()
-            .flat_map(|serving| {
-                let held = serving.leases().into_iter().filter(|it| it.dialog == self.inner.id);
-                let session = serving.spec().policy.session.clone();
-                held.filter_map(move |lease| reminder(&lease, &session)).collect::<Vec<_>>()
+            .running_servers()
+            .flat_map(|running| {
+                let held = running.leases().into_iter().filter(|it| it.dialog == self.inner.id);
+                let session = running.spec().policy.session.clone();
+                held.filter_map(move |lease| reminder_for_lease(&lease, &session)).collect::<Vec<_>>()
             })
             .collect();
         reminders.sort_by(|a, b| a.server.cmp(&b.server));
         reminders
     }
 
-    /// What servers want to know of whoever is behind the dialog.
-    pub fn questions(&self) -> Vec<Question> {
-        self.inner.questions.waiting()
+    /// The requests of servers that wait for the client's answer.
+    pub fn pending_requests(&self) -> Vec<PendingRequest> {
+        self.inner.requests.list()
     }
 
-    /// Whether this question still waits for its answer.
-    pub fn is_asked(&self, question: u64) -> bool {
-        self.inner.questions.is_open(question)
+    /// Whether this request still waits for its answer.
+    pub fn is_request_pending(&self, request: u64) -> bool {
+        self.inner.requests.is_pending(request)
     }
 
-    /// The client of this call cannot be asked: another call carries the question. False where no other can.
-    pub fn pass_over(&self, question: u64, call: u64) -> bool {
-        self.inner.questions.pass_over(question, call, self.inner.answers.get())
+    /// Routes a request to another call's client, because this call's client cannot be asked.
+    /// Returns false if there is no other call.
+    pub fn reroute_request(&self, request: u64, call: u64) -> bool {
+        self.inner.requests.reroute(request, call, self.inner.capabilities.get())
     }
 
-    /// Answers a question; a refusal is an error. True if the answer reaches the server's request, false if nobody
-    /// waits for it any more.
-    pub fn answer(&self, question: u64, answer: Result<Raw, RpcError>) -> bool {
-        self.inner.questions.answer(question, answer)
+    /// Answers a request; an error refuses it. Returns true if the answer reaches the server, false
+    /// if the server no longer waits.
+    pub fn answer_request(&self, request: u64, answer: Result<RawJson, RpcError>) -> bool {
+        self.inner.requests.answer(request, answer)
     }
 
-    /// A request says that this can be asked, too: sessions that are opened from now on are told so.
-    pub fn declare(&self, answers: Answers) {
-        self.inner.answers.add(answers);
+    /// Adds capabilities of a request. Sessions that open from now on declare them.
+    pub fn declare_capabilities(&self, capabilities: DialogCapabilities) {
+        self.inner.capabilities.add(capabilities);
     }
 
-    /// The folders of whoever is behind the dialog are others now: servers are told that were told of such changes.
-    pub fn roots_changed(&self, params: Option<&Raw>) {
-        if !self.inner.answers.get().roots_changes {
+    /// Announces that the client's roots have changed, to the servers that were told of root
+    /// changes.
+    pub fn notify_roots_changed(&self, params: Option<&RawJson>) {
+        if !self.inner.capabilities.get().roots_changes {
             return;
         }
         let published = self.host.core().published.load_full();
-        let asks = |serving: &Serving| serving.spec().policy.client.roots == Roots::Cwd;
-        for serving in published.all_serving().filter(|serving| asks(serving)) {
-            serving.tell(&self.inner.id, method::ROOTS_CHANGED, params);
+        let asks = |running: &RunningServer| running.spec().policy.client.roots == Roots::Cwd;
+        for running in published.running_servers().filter(|running| asks(running)) {
+            running.notify_dialog_session(&self.inner.id, method::ROOTS_CHANGED, params);
         }
     }
 
-    /// Nobody attends to this call for a while.
-    pub fn away(&self, call: u64) -> Away {
-        Away::new(&self.inner, call)
+    /// Marks a call as unattended until the returned guard is dropped.
+    pub fn mark_call_unattended(&self, call: u64) -> UnattendedCall {
+        UnattendedCall::new(&self.inner, call)
     }
 
-    /// Sees a change whenever a question begins, ends or changes its carrier.
-    pub fn asked(&self) -> watch::Receiver<u64> {
-        self.inner.questions.watch()
+    /// A channel that changes whenever a request starts, ends or changes its carrier.
+    pub fn watch_requests(&self) -> watch::Receiver<u64> {
+        self.inner.requests.watch()
     }
 
-    /// The least severe log messages that servers are to send in this dialog; what the configuration says until
-    /// then.
+    /// Sets the minimum severity of log messages that servers send to this dialog. The default
+    /// comes from the configuration.
     pub fn set_log_level(&self, level: LogLevel) {
         *self.inner.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// A number for a call that is still to be made.
-    pub fn number(&self) -> u64 {
-        self.host.core().next_call()
+    /// Reserves a number for a call.
+    pub fn next_call_number(&self) -> u64 {
+        self.host.core().next_call_number()
     }
 
-    /// Starts a call and returns its number at once.
-    pub fn start(&self, request: CallRequest) -> Result<u64, CallError> {
-        self.inner.jobs.start(self.clone(), request)
+    /// Starts a background call and returns its number immediately.
+    pub fn start_call(&self, request: CallRequest) -> Result<u64, CallError> {
+        self.inner.background_calls.start(self.clone(), request)
     }
 
-    /// How a call that was started ended; nothing while it goes on or if there is no such call.
-    pub fn poll(&self, call: u64) -> Option<Execution> {
-        self.inner.jobs.poll(call)
+    /// The outcome of a background call; `None` if the call is running or does not exist.
+    pub fn poll_call(&self, call: u64) -> Option<Execution> {
+        self.inner.background_calls.poll(call)
     }
 
-    /// Whether this call, which was started, goes on.
-    pub fn is_underway(&self, call: u64) -> bool {
-        self.inner.jobs.is_underway(call)
+    /// Whether this background call is running.
+    pub fn is_call_running(&self, call: u64) -> bool {
+        self.inner.background_calls.is_running(call)
     }
 
-    /// Whether any call that was started goes on.
-    pub fn is_busy(&self) -> bool {
-        self.inner.jobs.is_busy()
+    /// Whether any background call is running.
+    pub fn has_running_calls(&self) -> bool {
+        self.inner.background_calls.has_running()
     }
 
-    /// How a call that was started ended, and waits for the end. Nothing if there is no such call.
-    pub async fn wait(&self, call: u64) -> Option<Execution> {
-        self.inner.jobs.wait(call).await
+    /// Waits for the outcome of a background call. Returns `None` if there is no such call.
+    pub async fn wait_for_call(&self, call: u64) -> Option<Execution> {
+        self.inner.background_calls.wait(call).await
     }
 
-    /// Cancels a call that was started. False if it has ended or there is none.
-    pub fn cancel(&self, call: u64) -> bool {
-        self.inner.jobs.cancel(call)
+    /// Cancels a background call. Returns false if the call has ended or does not exist.
+    pub fn cancel_call(&self, call: u64) -> bool {
+        self.inner.background_calls.cancel(call)
     }
 
-    /// Ends the dialog with all that it holds; its switches are forgotten.
-    pub async fn end(&self) {
-        self.host.end_dialog(&self.inner.id).await;
+    /// Closes the dialog, releases its leases and forgets its switches.
+    pub async fn close(&self) {
+        self.host.close_dialog(&self.inner.id).await;
     }
 }
 
-impl Inner {
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst)
+impl DialogState {
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     pub(super) fn log_level(&self) -> Option<LogLevel> {

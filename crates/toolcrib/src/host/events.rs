@@ -1,138 +1,164 @@
-//! Everything that changes, for whoever wants to know it. A listener that is too slow is dropped.
+//! Host events and their listeners. A listener that is too slow is disconnected.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 use toolcrib_config::Problem;
-use toolcrib_upstream::conn::{Change, State};
-use toolcrib_wire::Raw;
+use toolcrib_upstream::conn::{CatalogChange, ServerState};
+use toolcrib_wire::RawJson;
 
-use super::questions::Question;
+use super::pending_requests::PendingRequest;
 use super::reload::Reload;
 use crate::lease::Lease;
 use crate::store::CallRecord;
 
-/// Events that wait for a listener; one that has more to catch up with is dropped.
-const BEHIND: usize = 1024;
+/// Maximum number of events that wait for a listener. A listener that falls further behind is
+/// disconnected.
+const EVENT_BUFFER: usize = 1024;
 
-/// Something that changed.
+/// A change in the host.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum HostEvent {
+    /// A reload has finished.
     Reloaded(Arc<Reload>),
-    /// A server's state.
-    State {
+    /// A server's state changed.
+    StateChanged {
+        /// Key of the server.
         server: Arc<str>,
-        state: State,
+        /// The new state.
+        state: ServerState,
+        /// The last error of the connection.
         error: Option<String>,
     },
-    /// A server's connection was lost or begun anew.
+    /// A server's connection was lost or restarted.
     Restarted {
+        /// Key of the server.
         server: Arc<str>,
+        /// Number of reconnects so far.
         restarts: u32,
     },
-    /// What a server offers.
-    Listed {
+    /// A server's lists changed.
+    ListsChanged {
+        /// Key of the server.
         server: Arc<str>,
-        changes: Vec<Change>,
+        /// The changed items.
+        changes: Vec<CatalogChange>,
     },
-    /// Tools of a server that offered others before: they are known from now on.
-    Pinned {
+    /// New tools of a server were pinned. Not published for the first list of a server.
+    ToolsPinned {
+        /// Key of the server.
         server: Arc<str>,
+        /// Original names of the new tools.
         tools: Vec<String>,
     },
     /// A snapshot was published.
-    Published {
+    SnapshotPublished {
+        /// Number of the snapshot.
         version: u64,
     },
-    /// What one dialog is offered, because its own session with a server lists something else.
-    Offered {
+    /// The lists of one dialog changed, because its own session with a server lists other items.
+    DialogListsChanged {
+        /// Id of the dialog.
         dialog: Arc<str>,
     },
-    /// Who holds leases of a server.
-    Leases {
+    /// The leases of a server changed.
+    LeasesChanged {
+        /// Key of the server.
         server: Arc<str>,
+        /// The current leases of the server.
         leases: Vec<Lease>,
     },
-    /// A call came further.
-    Progress {
+    /// A call made progress.
+    CallProgress {
+        /// Id of the dialog.
         dialog: Arc<str>,
+        /// Number of the call.
         call: u64,
-        params: Raw,
+        /// Params of the progress notification.
+        params: RawJson,
     },
     /// A call ended.
-    Called {
+    CallEnded {
+        /// Number of the call.
         call: u64,
+        /// The record of the call.
         record: Arc<CallRecord>,
     },
-    /// A server wants to know something of whoever is behind a dialog.
-    Asked {
+    /// A server sent a request to the client of a dialog.
+    ClientRequest {
+        /// Id of the dialog.
         dialog: Arc<str>,
-        question: Question,
+        /// The pending request.
+        request: PendingRequest,
     },
-    /// A server wrote a log message, or any other notification.
-    Told {
+    /// A server sent a log message or another notification.
+    ServerNotification {
+        /// Key of the server.
         server: Arc<str>,
-        /// Whose session it was told in; nobody's where all share it.
+        /// The dialog of the session that received the notification; `None` for a shared session.
         dialog: Option<Arc<str>>,
+        /// Method of the notification.
         method: String,
-        params: Option<Raw>,
-        /// Whether whoever made a call heard it as part of that.
+        /// Params of the notification.
+        params: Option<RawJson>,
+        /// Whether the caller received the notification as part of its call.
         in_call: bool,
     },
+    /// A problem is new or has changed.
     Problem(Problem),
-    /// A problem that is no more, by its id.
-    Solved(String),
+    /// A problem no longer exists; the value is its id.
+    ProblemSolved(String),
 }
 
-/// Where events are told; nowhere once the host has ended.
+/// Publishes events. After [`EventBus::close`] events are discarded.
 #[derive(Clone, Debug)]
-pub(super) struct Events(Arc<Mutex<Option<broadcast::Sender<Arc<Event>>>>>);
+pub(super) struct EventBus(Arc<Mutex<Option<broadcast::Sender<Arc<HostEvent>>>>>);
 
-/// A listener. It hears what happens from when it was made.
+/// Receives the events that are published after its creation.
 #[derive(Debug)]
-pub struct Listening(Option<broadcast::Receiver<Arc<Event>>>);
+pub struct EventListener(Option<broadcast::Receiver<Arc<HostEvent>>>);
 
-impl Default for Events {
+impl Default for EventBus {
     fn default() -> Self {
-        Events(Arc::new(Mutex::new(Some(broadcast::channel(BEHIND).0))))
+        EventBus(Arc::new(Mutex::new(Some(broadcast::channel(EVENT_BUFFER).0))))
     }
 }
 
-impl Events {
-    pub(super) fn tell(&self, event: Event) {
-        if let Some(all) = &*self.open() {
-            // Nobody may be listening.
+impl EventBus {
+    pub(super) fn publish(&self, event: HostEvent) {
+        if let Some(all) = &*self.lock() {
+            // An error means that there is no listener.
             let _ = all.send(Arc::new(event));
         }
     }
 
-    /// Whether anybody would hear of it.
-    pub(super) fn are_heard(&self) -> bool {
-        self.open().as_ref().is_some_and(|all| all.receiver_count() > 0)
+    /// Whether there is a listener.
+    pub(super) fn has_listeners(&self) -> bool {
+        self.lock().as_ref().is_some_and(|all| all.receiver_count() > 0)
     }
 
-    /// Whoever listens hears what was told, and then the end.
+    /// Closes the bus. Listeners receive the remaining events, and then the end.
     pub(super) fn close(&self) {
-        drop(self.open().take());
+        drop(self.lock().take());
     }
 
-    pub(super) fn listen(&self) -> Listening {
-        Listening(self.open().as_ref().map(broadcast::Sender::subscribe))
+    pub(super) fn subscribe(&self) -> EventListener {
+        EventListener(self.lock().as_ref().map(broadcast::Sender::subscribe))
     }
 
-    fn open(&self) -> MutexGuard<'_, Option<broadcast::Sender<Arc<Event>>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<broadcast::Sender<Arc<HostEvent>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listening {
-    /// Whether there is nothing to hear any more: the host has ended, or this listener was too slow.
-    pub fn is_over(&self) -> bool {
+impl EventListener {
+    /// Whether no more events follow: the host was closed, or this listener was too slow.
+    pub fn is_closed(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The next event; none when the host has ended, or when this listener was too slow to hear all.
-    pub async fn next(&mut self) -> Option<Arc<Event>> {
+    /// The next event. Returns `None` after the host was closed, or if this listener was too slow.
+    pub async fn next(&mut self) -> Option<Arc<HostEvent>> {
         let heard = self.0.as_mut()?.recv().await;
         if heard.is_err() {
             self.0 = None;
@@ -141,24 +167,24 @@ impl Listening {
     }
 }
 
-impl Event {
-    /// Stable, for machines.
+impl HostEvent {
+    /// The event's kind, a stable name for machines.
     pub fn kind(&self) -> &'static str {
         match self {
-            Event::Reloaded(_) => "reload",
-            Event::State { .. } => "state",
-            Event::Restarted { .. } => "restart",
-            Event::Listed { .. } => "tools",
-            Event::Pinned { .. } => "pinned",
-            Event::Published { .. } => "published",
-            Event::Offered { .. } => "offered",
-            Event::Leases { .. } => "lease",
-            Event::Progress { .. } => "progress",
-            Event::Called { .. } => "call",
-            Event::Asked { .. } => "request",
-            Event::Told { .. } => "log",
-            Event::Problem(_) => "problem",
-            Event::Solved(_) => "solved",
+            HostEvent::Reloaded(_) => "reload",
+            HostEvent::StateChanged { .. } => "state",
+            HostEvent::Restarted { .. } => "restart",
+            HostEvent::ListsChanged { .. } => "tools",
+            HostEvent::ToolsPinned { .. } => "pinned",
+            HostEvent::SnapshotPublished { .. } => "published",
+            HostEvent::DialogListsChanged { .. } => "offered",
+            HostEvent::LeasesChanged { .. } => "lease",
+            HostEvent::CallProgress { .. } => "progress",
+            HostEvent::CallEnded { .. } => "call",
+            HostEvent::ClientRequest { .. } => "request",
+            HostEvent::ServerNotification { .. } => "log",
+            HostEvent::Problem(_) => "problem",
+            HostEvent::ProblemSolved(_) => "solved",
         }
     }
 }

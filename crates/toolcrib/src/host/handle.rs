@@ -1,4 +1,4 @@
-//! The host as a program uses it.
+//! The handle to a running host.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,82 +9,87 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use toolcrib_config::model::policy::{Connect, Reload as Taking};
+use toolcrib_config::model::policy::{Connect, ReloadTrigger};
 use toolcrib_config::{Config, Problem};
-use toolcrib_upstream::conn::{Event, Want};
+use toolcrib_upstream::conn::{ConnEvent, Demand};
 
-use super::answers::Declared;
-use super::background::Jobs;
+use super::client_capabilities::DeclaredCapabilities;
+use super::background_calls::BackgroundCalls;
 use super::builder::HostBuilder;
 use super::core::Core;
-use super::dialog::{Dialog, DialogRequest, Inner};
-use super::events::Listening;
-use super::own::Own;
-use super::questions::Questions;
+use super::dialog::{Dialog, DialogRequest, DialogState};
+use super::events::EventListener;
+use super::dialog_lists::DialogLists;
+use super::pending_requests::PendingRequests;
 use super::reload::Reload;
-use super::serving::Serving;
-use super::slot::{is_away, patience};
-use super::status::{ServerStatus, Status, server_status};
-use super::steward::Order;
-use super::tally::Tallied;
+use super::running_server::RunningServer;
+use super::slot::{is_away, startup_timeout};
+use super::status::{ServerStatus, HostStats, server_status};
+use super::reconciler::ReconcilerCommand;
+use super::tool_counters::ToolCount;
 use super::visibility::Visibility;
-use crate::access::{DEFAULT_AGENT, Pass, Toolset};
+use crate::access::{DEFAULT_AGENT, ToolsetPermissions, ToolsetRef};
 use crate::store::{Store, StoreError};
 
-/// What is left to write is written within this time when the host ends.
-const LAST_WRITES: Duration = Duration::from_secs(5);
+/// Time limit for pending writes when the host closes.
+const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A token that an issuer is about to give may be the only one of its kind, so it is waited for and kept.
-const LAST_TOKENS: Duration = Duration::from_secs(10);
+/// Time limit for token renewals when the host closes. A renewed refresh token may be the only
+/// valid one, so the host waits for it and stores it.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running host. Clones are the same one; when the last one is dropped, everything ends at once.
-/// [`Host::close`] ends it in good order.
+/// A running host. Clones refer to the same host. Dropping the last clone ends everything
+/// immediately; [`Host::close`] ends it in good order.
 #[derive(Clone, Debug)]
-pub struct Host(Arc<Shell>);
+pub struct Host(Arc<HostInner>);
 
 #[derive(Debug)]
-pub(super) struct Shell {
+pub(super) struct HostInner {
     core: Arc<Core>,
-    steward: Mutex<JoinSet<()>>,
+    reconciler: Mutex<JoinSet<()>>,
 }
 
-/// Whom somebody waits for who wants to know what there is.
+/// The servers that a list waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
-    /// Those that start with a list.
-    ForLists,
-    /// Those that come up beside, too: the tool that is wanted may be theirs.
-    ForAll,
+pub(super) enum ListWait {
+    /// Servers that start with the first list.
+    FirstList,
+    /// Servers that start in the background, too: they may own the requested tool.
+    All,
 }
 
-/// Why there is no such dialog.
+/// Why a dialog could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DialogError {
+    /// The working folder does not exist.
     #[error("`{}` is not a folder", .0.display())]
     NoFolder(PathBuf),
-    #[error("the dialog's switches cannot be read")]
+    /// The dialog's switches could not be read.
+    #[error("cannot read the dialog's switches")]
     Store(#[source] StoreError),
-    #[error("a dialog of that id is somebody else's")]
-    Taken,
-    #[error("the host is ending")]
-    Ending,
+    /// The dialog belongs to another agent or principal.
+    #[error("the dialog id belongs to another agent or principal")]
+    OwnedByAnother,
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    Closing,
 }
 
 impl Host {
-    /// A host for a workspace, which keeps its state in a folder of its own.
+    /// Configures a host for a workspace. The host keeps its state in the folder `state`.
     pub fn builder(root: impl Into<PathBuf>, state: impl Into<PathBuf>) -> HostBuilder {
         HostBuilder::new(root, state)
     }
 
-    pub(super) fn new(core: Arc<Core>, steward: JoinSet<()>) -> Self {
-        Host(Arc::new(Shell { core, steward: Mutex::new(steward) }))
+    pub(super) fn new(core: Arc<Core>, reconciler: JoinSet<()>) -> Self {
+        Host(Arc::new(HostInner { core, reconciler: Mutex::new(reconciler) }))
     }
 
-    pub(super) fn of(shell: Arc<Shell>) -> Self {
-        Host(shell)
+    pub(super) fn from_inner(inner: Arc<HostInner>) -> Self {
+        Host(inner)
     }
 
-    pub(super) fn shell(&self) -> &Arc<Shell> {
+    pub(super) fn inner(&self) -> &Arc<HostInner> {
         &self.0
     }
 
@@ -92,56 +97,57 @@ impl Host {
         &self.0.core
     }
 
-    /// Waits until the first configuration is taken up: every eager server is ready or has failed.
-    pub async fn ready(&self) {
+    /// Waits until the first configuration is loaded: every eager server is ready or has failed.
+    pub async fn wait_until_ready(&self) {
         let mut loaded = self.core().first_load.subscribe();
-        // An error means that the host has ended, and then there is nothing to wait for.
+        // An error means that the host was closed, so there is nothing to wait for.
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
-    /// Waits until the configuration was read once: before that nobody knows what it says.
-    pub async fn configured(&self) {
+    /// Waits until the configuration was read once. Before that, its content is unknown.
+    pub async fn wait_until_configured(&self) {
         let core = self.core();
         let (mut version, mut loaded) = (core.version.subscribe(), core.first_load.subscribe());
         tokio::select! {
             _ = version.wait_for(|version| *version > 0) => {}
-            // Where it could not be read at all, or the host has ended.
+            // The first load also ends if the configuration could not be read or the host was
+            // closed.
             _ = loaded.wait_for(|loaded| *loaded) => {}
         }
     }
 
-    /// Whether the first configuration is taken up.
+    /// Whether the first configuration is loaded.
     pub fn is_ready(&self) -> bool {
         *self.core().first_load.borrow()
     }
 
-    /// Waits until every server that is starting is up or has failed, or its time is over, and what they offer is
-    /// published.
-    pub async fn settled(&self) {
-        self.ready().await;
+    /// Waits until every starting server is ready, has failed or has timed out, and until the lists
+    /// are published.
+    pub async fn wait_until_settled(&self) {
+        self.wait_until_ready().await;
         let published = self.core().published.load_full();
-        join_all(published.all_serving().map(|serving| serving.settled())).await;
-        self.core().listed().await;
+        join_all(published.running_servers().map(|running| running.wait_until_settled())).await;
+        self.core().publish_pending_lists().await;
     }
 
-    /// Reads the configuration anew and takes up what changed. The answer comes when what was started is up or
-    /// has failed; nothing if the host is ending.
+    /// Reloads the configuration. Returns after the started servers are ready or have failed;
+    /// `None` if the host is closing.
     pub async fn reload(&self) -> Option<Arc<Reload>> {
-        self.order(Order::Reload).await
+        self.send_command(ReconcilerCommand::Reload).await
     }
 
-    /// What the newest reload did. Starting is one, too, and its end is waited for; nothing if the host ends
-    /// before.
+    /// The report of the newest reload. The start of the host is a reload, too, and is waited for.
+    /// Returns `None` if the host closes before.
     pub async fn last_reload(&self) -> Option<Arc<Reload>> {
-        let mut events = self.listen();
+        let mut events = self.subscribe();
         loop {
             if let Some(reload) = self.core().last_reload.load_full() {
                 return Some(reload);
             }
             if events.next().await.is_none() {
-                // Too slow to hear all, or the host has ended.
-                events = self.listen();
-                if events.is_over() {
+                // The listener was too slow, or the host was closed.
+                events = self.subscribe();
+                if events.is_closed() {
                     return None;
                 }
             }
@@ -149,160 +155,163 @@ impl Host {
     }
 
     /// The number of the newest snapshot.
-    pub fn version(&self) -> u64 {
+    pub fn snapshot_version(&self) -> u64 {
         *self.core().version.borrow()
     }
 
-    /// The configuration that the newest snapshot is of.
+    /// The configuration of the newest snapshot.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.core().published.load().config)
     }
 
-    /// A dialog: a new one, or the one of that id.
-    pub async fn dialog(&self, request: DialogRequest) -> Result<Dialog, DialogError> {
+    /// Opens a dialog: a new one, or the existing one with the requested id.
+    pub async fn open_dialog(&self, request: DialogRequest) -> Result<Dialog, DialogError> {
         let core = self.core();
-        let id: Arc<str> = request.id.unwrap_or_else(fresh_id).into();
+        let id: Arc<str> = request.id.unwrap_or_else(generate_dialog_id).into();
         let agent: Arc<str> = request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into();
         let principal = request.principal;
-        let own = |inner: Arc<Inner>| match inner.agent == agent && inner.principal == principal {
+        let check_owner = |inner: Arc<DialogState>| match inner.agent == agent && inner.principal == principal {
             true => Ok(Dialog { host: self.clone(), inner }),
-            false => Err(DialogError::Taken),
+            false => Err(DialogError::OwnedByAnother),
         };
         if let Some(inner) = core.dialogs.get(&id) {
-            return own(inner);
+            return check_owner(inner);
         }
-        let cwd = self.folder(request.cwd)?;
+        let cwd = self.resolve_folder(request.cwd)?;
         let switches = core.store.switches(&id).await.map_err(DialogError::Store)?;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(DialogState {
             agent: Arc::clone(&agent),
             principal: principal.clone(),
             era: request.era,
-            answers: Declared::new(request.answers.unwrap_or(core.answers)),
+            capabilities: DeclaredCapabilities::new(request.capabilities.unwrap_or(core.capabilities)),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
-            own: Own::default(),
-            questions: Questions::default(),
-            jobs: Jobs::default(),
+            lists: DialogLists::default(),
+            requests: PendingRequests::default(),
+            background_calls: BackgroundCalls::default(),
             events: core.events.clone(),
-            ended: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             log_level: Mutex::default(),
             cwd,
             id,
         });
-        own(self.enter(inner).await?)
+        check_owner(self.enter_folder(inner).await?)
     }
 
-    /// A folder other than the root has a configuration of its own.
-    async fn enter(&self, new: Arc<Inner>) -> Result<Arc<Inner>, DialogError> {
+    /// Enters the dialog's folder. A folder other than the root has its own configuration.
+    async fn enter_folder(&self, new: Arc<DialogState>) -> Result<Arc<DialogState>, DialogError> {
         let core = self.core();
         if new.cwd != core.workspace.root {
-            let entered = self.order(|reply| Order::Enter(new.cwd.clone(), reply)).await;
-            entered.ok_or(DialogError::Ending)?;
+            let entered = self.send_command(|reply| ReconcilerCommand::EnterFolder(new.cwd.clone(), reply)).await;
+            entered.ok_or(DialogError::Closing)?;
         }
-        let inner = core.dialogs.get_or_add(Arc::clone(&new));
+        let inner = core.dialogs.get_or_insert(Arc::clone(&new));
         if !Arc::ptr_eq(&inner, &new) {
-            self.leave(&new);
+            self.leave_folder(&new);
         }
         Ok(inner)
     }
 
-    fn leave(&self, inner: &Inner) {
+    fn leave_folder(&self, inner: &DialogState) {
         if inner.cwd != self.core().workspace.root {
-            self.core().leave(inner.cwd.clone());
+            self.core().queue_left_folder(inner.cwd.clone());
         }
     }
 
-    /// The dialog of that id, if there is one.
-    pub fn dialog_of(&self, id: &str) -> Option<Dialog> {
+    /// The dialog with this id.
+    pub fn find_dialog(&self, id: &str) -> Option<Dialog> {
         self.core().dialogs.get(id).map(|inner| Dialog { host: self.clone(), inner })
     }
 
+    /// All open dialogs, ordered by id.
     pub fn dialogs(&self) -> Vec<Dialog> {
         let all = self.core().dialogs.list().into_iter();
         all.map(|inner| Dialog { host: self.clone(), inner }).collect()
     }
 
-    pub(super) async fn end_dialog(&self, id: &str) {
+    pub(super) async fn close_dialog(&self, id: &str) {
         let core = self.core();
         let Some(inner) = core.dialogs.remove(id) else { return };
-        // First: whoever takes a lease after the leases have ended sees it.
-        inner.ended.store(true, Ordering::SeqCst);
-        inner.jobs.close();
-        inner.questions.close();
-        core.whole.forget(id);
-        for serving in core.published.load().all_serving() {
-            serving.dialog_ended(&inner.id);
+        // First: an acquisition that finishes after the release of the leases must see that the
+        // dialog is closed.
+        inner.closed.store(true, Ordering::SeqCst);
+        inner.background_calls.close();
+        inner.requests.close();
+        core.full_results.remove_dialog(id);
+        for running in core.published.load().running_servers() {
+            running.close_dialog(&inner.id);
         }
-        self.leave(&inner);
-        // Last: whoever asked for the end may not wait for this.
+        self.leave_folder(&inner);
+        // Last: a caller that was cancelled must not prevent the steps above.
         if let Err(error) = core.store.forget_dialog(id).await {
-            tracing::warn!(dialog = id, %error, "a dialog's switches are still there");
+            tracing::warn!(dialog = id, %error, "cannot delete the dialog's switches");
         }
     }
 
     /// Every server, in the order of the files.
     pub fn servers(&self) -> Vec<ServerStatus> {
         let published = self.core().published.load_full();
-        let all = published.snapshot.servers();
+        let all = published.registry.servers();
         all.filter_map(|server| server_status(&published, server)).collect()
     }
 
     /// One server, by its id or key.
-    pub fn server(&self, name: &str) -> Result<ServerStatus, super::ops::OpError> {
-        let key = Arc::clone(&self.find(name)?.key);
-        let gone = || super::ops::OpError::NoServer { name: name.to_owned(), known: Vec::new() };
+    pub fn server(&self, name: &str) -> Result<ServerStatus, super::server_operations::ServerOperationError> {
+        let key = Arc::clone(&self.find_server(name)?.key);
+        let gone = || super::server_operations::ServerOperationError::NoServer { name: name.to_owned(), known: Vec::new() };
         self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
     }
 
-    /// The servers that an agent may know of; with no agent, those that the owner may know of.
+    /// The servers that an agent may see; without an agent, those that the owner may see.
     pub fn visibility(&self, agent: Option<&str>) -> Visibility {
         let core = self.core();
         Visibility::new(core.published.load_full(), core.attached.load_full(), agent)
     }
 
-    /// Whether there is one server of that id or key.
+    /// Whether exactly one server has this id or key.
     pub fn has_server(&self, name: &str) -> bool {
-        self.find(name).is_ok()
+        self.find_server(name).is_ok()
     }
 
     /// Whether an agent may use anything of any server.
     pub fn has_grants(&self, agent: &str) -> bool {
         let (published, attached) = (self.core().published.load(), self.core().attached.load());
-        published.snapshot.servers().any(|server| {
-            let toolset = Toolset::Server(&server.spec);
-            !Pass::of(&published.grants, agent, &attached, toolset).is_empty()
+        published.registry.servers().any(|server| {
+            let toolset = ToolsetRef::Server(&server.spec);
+            !ToolsetPermissions::new(&published.grants, agent, &attached, toolset).is_empty()
         })
     }
 
-    /// The folder that the host is of.
+    /// The root folder of the host's workspace.
     pub fn root(&self) -> &std::path::Path {
         &self.core().workspace.root
     }
 
-    /// Everything that is wrong now.
+    /// All current problems.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.core().problems.all();
         problems.extend(self.core().store.problems());
-        problems.extend(self.core().world.sources.keep().problem());
+        problems.extend(self.core().conn_context.sources.credentials().problem());
         problems
     }
 
-    /// Hears everything that changes from now on.
-    pub fn listen(&self) -> Listening {
-        self.core().events.listen()
+    /// Subscribes to the events that are published from now on.
+    pub fn subscribe(&self) -> EventListener {
+        self.core().events.subscribe()
     }
 
-    pub fn status(&self) -> Status {
+    /// The current figures of the host.
+    pub fn status(&self) -> HostStats {
         let core = self.core();
         let published = core.published.load_full();
-        let serving = || published.all_serving();
-        Status {
-            version: published.snapshot.version(),
+        let running = || published.running_servers();
+        HostStats {
+            version: published.registry.version(),
             uptime: core.started.elapsed(),
-            servers: serving().count(),
-            ready: serving().filter(|it| it.is_ready()).count(),
-            tools: published.snapshot.tool_count(),
+            servers: running().count(),
+            ready: running().filter(|it| it.is_ready()).count(),
+            tools: published.registry.tool_count(),
             dialogs: core.dialogs.count(),
-            leases: serving().map(|it| it.leases().len()).sum(),
+            leases: running().map(|it| it.leases().len()).sum(),
             problems: self.problems().len(),
             draining: core.supervisor.draining(),
             reloads: core.reloads.load(Ordering::Relaxed),
@@ -310,166 +319,167 @@ impl Host {
         }
     }
 
-    /// How calls ended since the host began, tool by tool.
-    pub fn tally(&self) -> Vec<Tallied> {
-        self.core().tally.read()
+    /// The number of calls per tool and outcome since the host started.
+    pub fn tool_counts(&self) -> Vec<ToolCount> {
+        self.core().tool_counters.read()
     }
 
-    /// What the host remembers: records of calls among other things.
+    /// The store, with the call records.
     pub fn store(&self) -> &Store {
         &self.core().store
     }
 
-    /// Lets an agent use a server whose access is by attachment. False where it is attached already, or where
-    /// there is no such server.
-    pub fn attach(&self, agent: &str, server: &str) -> bool {
-        self.attachment(server, |attached, key| attached.attach(agent, key))
+    /// Lets an agent use a server that requires attachment. Returns false if the server is attached
+    /// already or does not exist.
+    pub fn attach_server(&self, agent: &str, server: &str) -> bool {
+        self.change_attachment(server, |attached, key| attached.attach(agent, key))
     }
 
-    /// Takes that back. False where it was not attached.
-    pub fn detach(&self, agent: &str, server: &str) -> bool {
-        self.attachment(server, |attached, key| attached.detach(agent, key))
+    /// Revokes an attachment. Returns false if the server was not attached.
+    pub fn detach_server(&self, agent: &str, server: &str) -> bool {
+        self.change_attachment(server, |attached, key| attached.detach(agent, key))
     }
 
-    fn attachment(
+    fn change_attachment(
         &self,
         server: &str,
-        change: impl Fn(&mut crate::access::Attached, &str) -> bool,
+        change: impl Fn(&mut crate::access::Attachments, &str) -> bool,
     ) -> bool {
-        let Ok(serving) = self.find(server) else { return false };
+        let Ok(running) = self.find_server(server) else { return false };
         let mut changed = false;
         self.core().attached.rcu(|attached| {
-            let mut attached = crate::access::Attached::clone(attached);
-            changed = change(&mut attached, &serving.key);
+            let mut attached = crate::access::Attachments::clone(attached);
+            changed = change(&mut attached, &running.key);
             attached
         });
         changed
     }
 
-    /// Ends everything in good order: dialogs, servers and their processes, and what is left to write.
+    /// Closes the host in good order: dialogs, servers with their processes, and pending writes.
     pub async fn close(&self) {
         let core = self.core();
-        // Nobody needs to wait for what will not come any more.
+        // The first load will not happen any more, so its waiters are released.
         core.first_load.send_replace(true);
         for dialog in core.dialogs.list() {
-            dialog.ended.store(true, Ordering::SeqCst);
-            dialog.jobs.close();
-            dialog.questions.close();
+            dialog.closed.store(true, Ordering::SeqCst);
+            dialog.background_calls.close();
+            dialog.requests.close();
             core.dialogs.remove(&dialog.id);
         }
-        let mut steward =
-            std::mem::take(&mut *self.0.steward.lock().unwrap_or_else(PoisonError::into_inner));
-        steward.shutdown().await;
-        core.published.load().all_serving().for_each(|serving| serving.end_leases());
+        let mut reconciler =
+            std::mem::take(&mut *self.0.reconciler.lock().unwrap_or_else(PoisonError::into_inner));
+        reconciler.shutdown().await;
+        core.published.load().running_servers().for_each(|running| running.end_leases());
         let limit = core.published.load().config.host.reload.shutdown_limit();
         core.supervisor.close(limit).await;
         let mut tasks =
             std::mem::take(&mut *core.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
-        core.world.accounts.settled(LAST_TOKENS).await;
-        core.world.instance.close().await;
-        core.store.close(LAST_WRITES).await;
+        core.conn_context.accounts.wait_for_renewals(TOKEN_TIMEOUT).await;
+        core.conn_context.instance.close().await;
+        core.store.close(STORE_CLOSE_TIMEOUT).await;
         core.events.close();
     }
 
-    /// What a list waits for: the first load, a file that changed, servers that start with the first list. A server
-    /// that died is started again and not waited for (DOM-94, DIS-32).
-    pub(super) async fn catch_up(&self, dialog: &Inner, waits: Waits) {
-        self.ready().await;
-        if self.is_per_turn(dialog) {
-            // Nothing comes where nothing has changed.
-            let _ = self.order(Order::Recheck).await;
+    /// Waits for what a list depends on: the first load, changed files, and servers that start with
+    /// the first list. A server that died is restarted without waiting (DOM-94, DIS-32).
+    pub(super) async fn wait_for_lists(&self, dialog: &DialogState, waits: ListWait) {
+        self.wait_until_ready().await;
+        if self.reloads_per_turn(dialog) {
+            // The reply is dropped if no file has changed.
+            let _ = self.send_command(ReconcilerCommand::ReloadIfChanged).await;
         }
-        let (unlisted, away) = self.unlisted(dialog, waits);
-        for serving in away {
-            // A full inbox is harmless: the next list wants it again.
-            serving.server.main().nudge(Event::Wanted(Want::List));
+        let (unlisted, away) = self.servers_to_list(dialog, waits);
+        for running in away {
+            // A full inbox is harmless: the next list asks again.
+            running.server.main().try_send_event(ConnEvent::Demanded(Demand::List));
         }
-        let starts = unlisted.iter().map(|serving| async move {
-            let ready = serving.server.main().first_try(Want::List);
-            // A server that fails does not keep the others from being listed.
-            let _ = timeout(patience(serving.spec()), ready).await;
+        let starts = unlisted.iter().map(|running| async move {
+            let ready = running.server.main().acquire_without_retry(Demand::List);
+            // A failing server does not prevent the other servers from being listed.
+            let _ = timeout(startup_timeout(running.spec()), ready).await;
         });
         join_all(starts).await;
         if !unlisted.is_empty() {
-            self.core().listed().await;
+            self.core().publish_pending_lists().await;
         }
     }
 
-    /// The servers whose lists are read now, because nobody knows them yet or they may be old; and those that are
-    /// away.
-    fn unlisted(&self, dialog: &Inner, waits: Waits) -> (Vec<Arc<Serving>>, Vec<Arc<Serving>>) {
+    /// The servers to list now, because their lists are unknown or may be outdated; and the servers
+    /// that are away.
+    fn servers_to_list(&self, dialog: &DialogState, waits: ListWait) -> (Vec<Arc<RunningServer>>, Vec<Arc<RunningServer>>) {
         let published = self.core().published.load_full();
         let switches = dialog.switches();
-        let seen = published.snapshot.view(Some(&dialog.cwd)).servers();
+        let seen = published.registry.view(Some(&dialog.cwd)).servers();
         let (mut wanted, mut away) = (Vec::new(), Vec::new());
         for server in seen.filter(|server| switches.is_on(&server.key)) {
-            let Some(serving) = published.serving(server) else { continue };
-            if is_away(serving.state()) {
-                // A dialog that has the connection for itself starts it again by its next call.
-                let is_shared = !serving.server.is_lent();
-                away.extend(is_shared.then(|| Arc::clone(serving)));
+            let Some(running) = published.running_server(server) else { continue };
+            if is_away(running.state()) {
+                // A dialog that leases the connection restarts the server with its next call.
+                let is_shared = !running.server.is_lent();
+                away.extend(is_shared.then(|| Arc::clone(running)));
                 continue;
             }
             let is_wanted = match server.spec.policy.lifecycle.connect {
                 Connect::OnFirstList | Connect::OnFirstCall => !server.is_discovered,
-                Connect::Background => !server.is_discovered && waits == Waits::ForAll,
+                Connect::Background => !server.is_discovered && waits == ListWait::All,
                 Connect::Eager => false,
             };
             let may_be_old = !server.spec.policy.discovery.ttl.0.is_zero();
-            wanted.extend((is_wanted || may_be_old).then(|| Arc::clone(serving)));
+            wanted.extend((is_wanted || may_be_old).then(|| Arc::clone(running)));
         }
         (wanted, away)
     }
 
-    /// Whether files are looked at before each turn.
-    fn is_per_turn(&self, dialog: &Inner) -> bool {
+    /// Whether files are checked before each turn.
+    fn reloads_per_turn(&self, dialog: &DialogState) -> bool {
         let published = self.core().published.load();
-        let mut seen = published.snapshot.view(Some(&dialog.cwd)).servers();
-        published.config.host.reload.mode == Taking::PerTurn
-            || seen.any(|server| server.spec.policy.reload == Taking::PerTurn)
+        let mut seen = published.registry.view(Some(&dialog.cwd)).servers();
+        published.config.host.reload.mode == ReloadTrigger::PerTurn
+            || seen.any(|server| server.spec.policy.reload == ReloadTrigger::PerTurn)
     }
 
-    /// A server by its id or key, whoever sees it.
-    pub(super) fn find(&self, name: &str) -> Result<Arc<Serving>, super::ops::OpError> {
+    /// Finds a server by its id or key, in all folders.
+    pub(super) fn find_server(&self, name: &str) -> Result<Arc<RunningServer>, super::server_operations::ServerOperationError> {
         let published = self.core().published.load_full();
-        let mut found = published.snapshot.servers().filter(|server| server.is_called(name));
+        let mut found = published.registry.servers().filter(|server| server.matches_name(name));
         match (found.next(), found.next()) {
-            (Some(server), None) => published.serving(server).cloned(),
-            (Some(first), Some(_)) if &*first.key == name => published.serving(first).cloned(),
+            (Some(server), None) => published.running_server(server).cloned(),
+            (Some(first), Some(_)) if &*first.key == name => published.running_server(first).cloned(),
             _ => None,
         }
         .ok_or_else(|| {
-            let known = published.snapshot.servers().map(|server| server.id().to_owned());
-            super::ops::OpError::NoServer { name: name.to_owned(), known: known.collect() }
+            let known = published.registry.servers().map(|server| server.id().to_owned());
+            super::server_operations::ServerOperationError::NoServer { name: name.to_owned(), known: known.collect() }
         })
     }
 
-    /// Asks the steward for something and waits for the answer; nothing if the host is ending.
-    pub(super) async fn order<T>(
+    /// Sends a command to the reconciler and waits for the reply. Returns `None` if the host is
+    /// closing.
+    pub(super) async fn send_command<T>(
         &self,
-        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+        command: impl FnOnce(oneshot::Sender<T>) -> ReconcilerCommand,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.core().orders.send(order(reply)).await.ok()?;
+        self.core().commands.send(command(reply)).await.ok()?;
         answer.await.ok()
     }
 }
 
-fn fresh_id() -> String {
-    // Without chance there is still the time.
+fn generate_dialog_id() -> String {
+    // Without randomness the id still contains the time.
     let chance = getrandom::u64().unwrap_or_default();
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{:012x}{chance:016x}", time.as_micros())
 }
 
 impl Host {
-    fn folder(&self, cwd: Option<PathBuf>) -> Result<PathBuf, DialogError> {
+    fn resolve_folder(&self, cwd: Option<PathBuf>) -> Result<PathBuf, DialogError> {
         let root = &self.core().workspace.root;
         let Some(cwd) = cwd else { return Ok(root.clone()) };
         let real = cwd.canonicalize().ok().filter(|folder| folder.is_dir());
         let real = real.ok_or(DialogError::NoFolder(cwd))?;
-        // The root is known by the name that it was given.
+        // The root keeps the name that the host was created with.
         let is_root = root.canonicalize().is_ok_and(|root| root == real);
         Ok(if is_root { root.clone() } else { real })
     }

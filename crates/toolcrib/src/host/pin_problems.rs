@@ -1,80 +1,80 @@
-//! What is wrong with definitions of tools, as it is told to people.
+//! Builds the problems about pinned tool definitions.
 
 use toolcrib_config::{Problem, ServerSpec, clip};
 
 use super::pinning::ChangedDefinition;
-use super::slot::placed;
+use super::slot::with_location;
 
-const CODE: &str = "definition.changed";
+const CHANGED: &str = "definition.changed";
 const UNREADABLE: &str = "pins.unreadable";
 const UNWRITTEN: &str = "pins.unwritten";
 const FULL: &str = "pins.full";
 
-const SEE_TO_IT: &str = "see to the store in the state folder; it is tried again";
+const STORE_FIX: &str = "check the store in the state folder; the host retries by itself";
 
-pub(super) fn problem(
+pub(super) fn changed_definition(
     spec: &ServerSpec,
     changed: &ChangedDefinition,
     is_enforced: bool,
 ) -> Problem {
     let (name, server) = (clip(&changed.tool), &spec.id);
-    let what = if is_enforced { ", so it is withheld" } else { "" };
+    let consequence = if is_enforced { ", so the tool is withheld" } else { "" };
     let text = format!(
-        "tool `{name}` of `{server}` is not what it was when it was first seen{what}:\n{}",
+        "the definition of tool `{name}` of `{server}` has changed{consequence}:\n{}",
         changed.difference
     );
     let problem = match is_enforced {
-        true => Problem::error(CODE, text),
-        false => Problem::warning(CODE, text),
+        true => Problem::error(CHANGED, text),
+        false => Problem::warning(CHANGED, text),
     };
-    let fix = format!("if the change is right, accept it: `toolcrib accept {}`", changed.name);
-    placed(problem, spec).tool(&changed.tool).fix(fix)
+    let fix = format!("if the change is intended, accept it: `toolcrib accept {}`", changed.name);
+    with_location(problem, spec).tool(&changed.tool).fix(fix)
 }
 
-pub(super) fn and_more(spec: &ServerSpec, more: usize) -> Problem {
-    let text = format!("{more} more tools of `{}` are not what they were", spec.id);
-    let mut problem = placed(Problem::warning(CODE, text), spec).fix("see `toolcrib accept`");
+pub(super) fn more_changed_definitions(spec: &ServerSpec, more: usize) -> Problem {
+    let text = format!("the definitions of {more} more tools of `{}` have changed", spec.id);
+    let mut problem = with_location(Problem::warning(CHANGED, text), spec).fix("see `toolcrib accept`");
     problem.id += ":more";
     problem
 }
 
-pub(super) fn unreadable(spec: &ServerSpec, why: &str, is_enforced: bool) -> Problem {
+pub(super) fn unreadable_pins(spec: &ServerSpec, why: &str, is_enforced: bool) -> Problem {
     let server = &spec.id;
     let problem = match is_enforced {
         true => Problem::error(
             UNREADABLE,
             format!(
-                "nobody can tell whether the tools of `{server}` changed, so they are withheld: {why}"
+                "cannot check the tools of `{server}` for changes, so they are withheld: {why}"
             ),
         ),
         false => Problem::warning(
             UNREADABLE,
-            format!("nobody can tell whether the tools of `{server}` changed: {why}"),
+            format!("cannot check the tools of `{server}` for changes: {why}"),
         ),
     };
-    placed(problem, spec).fix(SEE_TO_IT)
+    with_location(problem, spec).fix(STORE_FIX)
 }
 
-pub(super) fn unwritten(spec: &ServerSpec, why: &str) -> Problem {
+pub(super) fn unwritten_pins(spec: &ServerSpec, why: &str) -> Problem {
     let text = format!(
-        "how the tools of `{}` are could not be written, so that another host will not know what changes: {why}",
+        "cannot store the tool definitions of `{}`, so another host will not detect changes: {why}",
         spec.id
     );
-    placed(Problem::warning(UNWRITTEN, text), spec).fix(SEE_TO_IT)
+    with_location(Problem::warning(UNWRITTEN, text), spec).fix(STORE_FIX)
 }
 
-pub(super) fn too_many(spec: &ServerSpec, excess: usize, is_enforced: bool) -> Problem {
+pub(super) fn too_many_tools(spec: &ServerSpec, excess: usize, is_enforced: bool) -> Problem {
     let limit = spec.policy.limits.pins;
     let text = format!(
-        "`{}` has shown {limit} tools by now: {excess} of its tools are not remembered, so that nobody can tell \
-         when they change",
+        "`{}` has reached its limit of {limit} pinned tools (`limits.pins`): {excess} of its tools are not \
+         pinned, so changes of their definitions are not detected",
         spec.id
     );
     let problem = match is_enforced {
         true => Problem::error(FULL, format!("{text}; they are withheld")),
         false => Problem::warning(FULL, text),
     };
-    placed(problem, spec).fix(
-        "see whether the server gives its tools new names all the time; if not, raise its `limits.pins`",
+    with_location(problem, spec).fix(
+        "check whether the server keeps renaming its tools; if not, raise `limits.pins`",
     )
 }

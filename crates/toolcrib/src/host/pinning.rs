@@ -1,5 +1,5 @@
-//! Tools held against the definitions that they were first seen with: what became another is told, and withheld
-//! where that is wanted, until somebody accepts it.
+//! Pins tool definitions: a tool with a definition that differs from its pin is reported, and with
+//! `pins: enforce` withheld, until the new definition is accepted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,189 +10,197 @@ use toolcrib_config::ServerSpec;
 use toolcrib_config::model::host::Pins;
 use toolcrib_upstream::conn::Catalog;
 use toolcrib_upstream::signals::chain;
-use toolcrib_wire::view::Tool;
+use toolcrib_wire::view::ToolView;
 
 use super::core::Core;
-use super::events::Event;
-use super::pin_problems::{and_more, problem, too_many, unreadable, unwritten};
-use super::published::Judged;
-use super::slot::Slot;
-use super::steward::{Steward, slots, slots_mut};
-use crate::registry::{Compared, Print, compare, definition, difference};
+use super::events::HostEvent;
+use super::pin_problems::{
+    changed_definition, more_changed_definitions, too_many_tools, unreadable_pins, unwritten_pins,
+};
+use super::host_snapshot::CheckedCatalog;
+use super::slot::ServerSlot;
+use super::reconciler::{Reconciler, slots, slots_mut};
+use crate::registry::{PinComparison, ToolFingerprint, compare_definitions, canonical_definition, definition_diff};
 use crate::store::{Pin, PinnedServer, StoreError};
 
-/// Of so many tools is told how they changed; a server that changed all of thousands is told of by their number.
-const TOLD: usize = 100;
+/// Maximum number of changed tools per server that are reported with their difference. Further
+/// changes are only counted.
+const MAX_DESCRIBED: usize = 100;
 
-/// What could not be written is tried again after this time, or with the next list.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Delay before pins that could not be saved are saved again. A new list saves them earlier.
+const SAVE_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// A tool that is not what it was when it was first seen, or last accepted.
+/// A tool that has changed since its definition was first seen or last accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedDefinition {
     /// The server's key.
     pub server: Arc<str>,
-    /// The server's own name for it.
+    /// The tool's name at the server.
     pub tool: String,
-    /// The name that it is offered by.
+    /// The tool's name in the registry.
     pub name: String,
-    /// What went and what came, in lines that begin with `-` and `+`. What would command a terminal is written out.
+    /// Removed and added lines, marked with `-` and `+`. Terminal control characters are escaped.
     pub difference: String,
 }
 
-/// How the tools of a slot are known.
+/// The pinned definitions of a slot's tools.
 #[derive(Default)]
-pub(super) struct Pinned {
-    /// Nothing until the store was asked.
-    known: Option<HashMap<String, Print>>,
-    /// The list that was last looked at, and by which rule.
-    judged: Option<(Judged, Pins)>,
-    /// Why nobody knows how the tools were, as long as nobody does.
-    unread: Option<String>,
-    unkept: Arc<Mutex<Unkept>>,
+pub(super) struct SlotPins {
+    /// Fingerprints by tool name; `None` until they are loaded.
+    known: Option<HashMap<String, ToolFingerprint>>,
+    /// The catalog that was last checked, with the pin mode of that check.
+    checked: Option<(CheckedCatalog, Pins)>,
+    /// Why the pins could not be loaded, as long as they are unknown.
+    load_error: Option<String>,
+    unsaved: Arc<Mutex<UnsavedPins>>,
 }
 
-/// What another host would not know, because it is not written yet.
+/// Pins that are not saved yet, so that another host would not know them.
 #[derive(Default)]
-struct Unkept {
+struct UnsavedPins {
     pins: Vec<Arc<[Pin]>>,
-    /// Why the last try to write some of it failed, and when that was.
+    /// Why and when the last attempt to save failed.
     failed: Option<(String, Instant)>,
 }
 
-/// What looking at a list found out.
-struct Found {
-    known: HashMap<String, Print>,
+/// The result of scanning a list.
+struct PinScan {
+    known: HashMap<String, ToolFingerprint>,
     pins: Vec<Pin>,
     new: Vec<String>,
-    /// The new ones that there was no room for.
+    /// New tools above the limit `limits.pins`.
     unpinned: HashSet<String>,
-    /// The names and definitions of what changed.
+    /// Name and canonical definition of each changed tool.
     changed: Vec<(String, Option<String>)>,
 }
 
-/// The tools of a list that are not as they were accepted, and those that cannot be remembered.
+/// The changed tools of a list, and the tools that exceed `limits.pins`.
 #[derive(Default)]
-pub(super) struct Comparison {
+pub(super) struct PinCheck {
     pub(super) changed: Arc<Vec<ChangedDefinition>>,
     pub(super) unpinned: Arc<HashSet<String>>,
 }
 
-impl Unkept {
-    /// Whether it is worth another try, although there is nothing new.
+impl UnsavedPins {
+    /// Whether failed pins are due to be saved again, although there are no new ones.
     fn is_due(&self) -> bool {
-        self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= AGAIN)
+        self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= SAVE_RETRY_DELAY)
     }
 }
 
-impl Pinned {
-    /// The list that everybody may be offered.
-    pub(super) fn judged(&self) -> Option<Judged> {
-        self.judged.as_ref().map(|(judged, _)| judged.clone())
+impl SlotPins {
+    /// The catalog that may be offered to every dialog.
+    pub(super) fn checked(&self) -> Option<CheckedCatalog> {
+        self.checked.as_ref().map(|(checked, _)| checked.clone())
     }
 
-    /// Another server is in the slot; its tools are known by what those of the one before were.
-    pub(super) fn forget_list(&mut self) {
-        self.judged = None;
+    /// Forgets the catalog of a replaced server. The pins stay valid for its successor.
+    pub(super) fn clear_list(&mut self) {
+        self.checked = None;
     }
 
-    /// What could not be read is read again whenever there is an occasion.
-    fn is_judged(&self, catalog: &Arc<Catalog>, pins: Pins) -> bool {
-        let known = self.judged.as_ref().filter(|(_, by)| *by == pins && self.unread.is_none());
-        known.is_some_and(|(judged, _)| Arc::ptr_eq(&judged.catalog, catalog))
+    /// Whether this catalog was checked in this mode. Pins that could not be loaded are loaded
+    /// again at every opportunity.
+    fn is_checked(&self, catalog: &Arc<Catalog>, pins: Pins) -> bool {
+        let known = self.checked.as_ref().filter(|(_, by)| *by == pins && self.load_error.is_none());
+        known.is_some_and(|(checked, _)| Arc::ptr_eq(&checked.catalog, catalog))
     }
 
-    /// A list that says the same as the one before needs no further look.
-    fn is_alike(&self, catalog: &Catalog) -> bool {
-        let known = self.judged.as_ref().filter(|it| it.1 != Pins::Off && self.unread.is_none());
-        known.is_some_and(|(judged, _)| judged.catalog.has_same_tools(catalog))
+    /// Whether the tools equal those of the last checked catalog, so that no new check is needed.
+    fn has_same_tools_as(&self, catalog: &Catalog) -> bool {
+        let known = self.checked.as_ref().filter(|it| it.1 != Pins::Off && self.load_error.is_none());
+        known.is_some_and(|(checked, _)| checked.catalog.has_same_tools(catalog))
     }
 
-    fn learn(&mut self, pins: Vec<Pin>) {
-        self.known = Some(pins.into_iter().map(|pin| (pin.tool.clone(), print(&pin))).collect());
+    fn set_known(&mut self, pins: Vec<Pin>) {
+        self.known = Some(pins.into_iter().map(|pin| (pin.tool.clone(), pin_fingerprint(&pin))).collect());
     }
 
-    /// What is to be written. What was tried before may be of a definition that another was accepted for since.
-    fn take_unkept(&self) -> Vec<Arc<[Pin]>> {
-        let mut unkept = self.unkept();
-        let pins = std::mem::take(&mut unkept.pins);
-        if unkept.failed.is_none() {
+    /// Takes the pins to save. After a failed attempt, pins that were accepted with another
+    /// definition in the meantime are left out.
+    fn take_unsaved(&self) -> Vec<Arc<[Pin]>> {
+        let mut unsaved = self.lock_unsaved();
+        let pins = std::mem::take(&mut unsaved.pins);
+        if unsaved.failed.is_none() {
             return pins;
         }
         let known = |tool: &str| self.known.as_ref()?.get(tool);
-        let is_newest = |pin: &&Pin| known(&pin.tool) == Some(&print(pin));
+        let is_newest = |pin: &&Pin| known(&pin.tool) == Some(&pin_fingerprint(pin));
         pins.iter().map(|some| some.iter().filter(is_newest).cloned().collect()).collect()
     }
 
-    fn unkept(&self) -> MutexGuard<'_, Unkept> {
-        locked(&self.unkept)
+    fn lock_unsaved(&self) -> MutexGuard<'_, UnsavedPins> {
+        lock(&self.unsaved)
     }
 }
 
-impl Steward {
-    /// Looks at every list that came since it last did.
-    pub(super) async fn judge(&mut self) {
-        let pins = self.root().config.host.pins;
+impl Reconciler {
+    /// Checks all catalogs that were delivered since the last check.
+    pub(super) async fn check_definitions(&mut self) {
+        let pins = self.root_folder().config.host.pins;
         if pins != Pins::Off {
-            self.recall().await;
+            self.load_pins().await;
         }
         let core = Arc::clone(&self.core);
         for slot in slots_mut(&mut self.folders, &mut self.added) {
             let Some(catalog) = slot.catalog() else {
-                slot.pinned.forget_list();
+                slot.pins.clear_list();
                 continue;
             };
-            if slot.pinned.is_judged(&catalog, pins) {
-                if slot.pinned.unkept().is_due() {
-                    keep(&core, slot);
+            if slot.pins.is_checked(&catalog, pins) {
+                if slot.pins.lock_unsaved().is_due() {
+                    save_pins(&core, slot);
                 }
                 continue;
             }
-            let looked = match pins {
-                Pins::Off => Ok(Comparison::default()),
-                _ if slot.pinned.is_alike(&catalog) => {
-                    Ok(slot.pinned.judged().map(Comparison::from).unwrap_or_default())
+            let result = match pins {
+                Pins::Off => Ok(PinCheck::default()),
+                _ if slot.pins.has_same_tools_as(&catalog) => {
+                    Ok(slot.pins.checked().map(PinCheck::from).unwrap_or_default())
                 }
-                _ => look(&core, slot, &catalog).await,
+                _ => check_catalog(&core, slot, &catalog).await,
             };
-            keep(&core, slot);
-            slot.pinned.unread = looked.as_ref().err().cloned();
-            slot.pinned.judged = match looked {
-                // Nobody can tell what has changed, so that nothing of it is offered.
+            save_pins(&core, slot);
+            slot.pins.load_error = result.as_ref().err().cloned();
+            slot.pins.checked = match result {
+                // Without pins the changes are unknown, so that enforcement withholds the whole
+                // catalog.
                 Err(_) if pins == Pins::Enforce => None,
-                looked => Some((looked.unwrap_or_default().of(catalog), pins)),
+                result => Some((result.unwrap_or_default().with_catalog(catalog), pins)),
             };
         }
     }
 
-    /// Reads how the tools of all servers were, together: one after the other they would wait for what is written of
-    /// those that were first. Where that fails it is done one by one, so that one server's do not stand for all.
-    async fn recall(&mut self) {
+    /// Loads the pins of all servers in one query, because single queries would wait for the writes
+    /// of the servers before them. If the query fails, the servers are loaded one by one, so that
+    /// one damaged server does not affect the others.
+    async fn load_pins(&mut self) {
         let all = slots_mut(&mut self.folders, &mut self.added);
-        let unknown: Vec<&mut Slot> = all.filter(|slot| slot.pinned.known.is_none()).collect();
+        let unknown: Vec<&mut ServerSlot> = all.filter(|slot| slot.pins.known.is_none()).collect();
         if unknown.is_empty() {
             return;
         }
-        let server = |slot: &Slot| pinned_server(&self.core, &slot.key);
+        let server = |slot: &ServerSlot| pinned_server(&self.core, &slot.key);
         let servers = unknown.iter().map(|slot| server(slot)).collect();
         if let Ok(pins) = self.core.store.pins(servers).await {
-            return unknown.into_iter().zip(pins).for_each(|(slot, pins)| slot.pinned.learn(pins));
+            return unknown.into_iter().zip(pins).for_each(|(slot, pins)| slot.pins.set_known(pins));
         }
         for slot in unknown {
             match self.core.store.pins(vec![server(slot)]).await {
-                Ok(pins) => slot.pinned.learn(pins.into_iter().flatten().collect()),
-                Err(error) => slot.pinned.unread = Some(chain(&error)),
+                Ok(pins) => slot.pins.set_known(pins.into_iter().flatten().collect()),
+                Err(error) => slot.pins.load_error = Some(chain(&error)),
             }
         }
     }
 
     pub(super) fn changed_definitions(&self) -> Vec<ChangedDefinition> {
         let all = slots(&self.folders, &self.added);
-        all.flat_map(Slot::changed).map(|(changed, _)| changed).collect()
+        all.flat_map(ServerSlot::changed_definitions).map(|(changed, _)| changed).collect()
     }
 
-    /// Accepts what is called so, or all; what was accepted.
-    pub(super) async fn accept(
+    /// Accepts the changed definitions of tools with this name, or of all tools. Returns the
+    /// accepted ones.
+    pub(super) async fn accept_definitions(
         &mut self,
         tool: Option<&str>,
     ) -> Result<Vec<ChangedDefinition>, StoreError> {
@@ -201,115 +209,116 @@ impl Steward {
         for slot in slots_mut(&mut self.folders, &mut self.added) {
             let is_meant =
                 |it: &ChangedDefinition| tool.is_none_or(|name| it.name == name || it.tool == name);
-            let meant: Vec<_> = slot.changed().filter(|(changed, _)| is_meant(changed)).collect();
+            let meant: Vec<_> = slot.changed_definitions().filter(|(changed, _)| is_meant(changed)).collect();
             if meant.is_empty() {
                 continue;
             }
             let (meant, pins): (Vec<_>, Vec<Pin>) =
-                meant.into_iter().map(|(changed, tool)| (changed, pin(&tool))).unzip();
-            let prints = pins.iter().map(|pin| (pin.tool.clone(), print(pin))).collect::<Vec<_>>();
+                meant.into_iter().map(|(changed, tool)| (changed, tool_pin(&tool))).unzip();
+            let prints = pins.iter().map(|pin| (pin.tool.clone(), pin_fingerprint(pin))).collect::<Vec<_>>();
             let (server, limit) = (pinned_server(&core, &slot.key), pin_limit(&slot.spec));
             core.store.set_pins(&server, pins.into(), limit).await?;
-            if let Some((judged, _)) = &mut slot.pinned.judged {
-                let rest = judged.changed.iter().filter(|it| !is_meant(it)).cloned();
-                judged.changed = Arc::new(rest.collect());
+            if let Some((checked, _)) = &mut slot.pins.checked {
+                let rest = checked.changed.iter().filter(|it| !is_meant(it)).cloned();
+                checked.changed = Arc::new(rest.collect());
             }
-            slot.own.look_again();
-            slot.pinned.known.get_or_insert_default().extend(prints);
+            slot.session_lists.clear();
+            slot.pins.known.get_or_insert_default().extend(prints);
             accepted.extend(meant);
         }
         Ok(accepted)
     }
 
-    pub(super) fn tell_changed(&self) {
-        let pins = self.root().config.host.pins;
+    pub(super) fn report_changed_definitions(&self) {
+        let pins = self.root_folder().config.host.pins;
         let is_enforced = pins == Pins::Enforce;
         for slot in slots(&self.folders, &self.added) {
-            let changed: Vec<_> = slot.changed().map(|(changed, _)| changed).collect();
-            let told = changed.iter().take(TOLD).map(|it| problem(&slot.spec, it, is_enforced));
-            let more = changed.len().saturating_sub(TOLD);
-            let rest = (more > 0).then(|| and_more(&slot.spec, more));
-            let unread = slot.pinned.unread.as_ref();
-            let unread = unread.map(|why| unreadable(&slot.spec, why, is_enforced));
-            let unkept = slot.pinned.unkept().failed.clone().filter(|_| pins != Pins::Off);
-            let unkept = unkept.map(|(why, _)| unwritten(&slot.spec, &why));
-            let excess = Some(slot.unpinned()).filter(|it| *it > 0 && pins != Pins::Off);
-            let full = excess.map(|count| too_many(&slot.spec, count, is_enforced));
-            let all = told.chain(rest).chain(unread).chain(unkept).chain(full).collect();
-            self.core.tell_problems(&format!("{} pins", slot.matter()), all);
+            let changed: Vec<_> = slot.changed_definitions().map(|(changed, _)| changed).collect();
+            let described = changed.iter().take(MAX_DESCRIBED).map(|it| changed_definition(&slot.spec, it, is_enforced));
+            let more = changed.len().saturating_sub(MAX_DESCRIBED);
+            let rest = (more > 0).then(|| more_changed_definitions(&slot.spec, more));
+            let load_error = slot.pins.load_error.as_ref();
+            let load_error = load_error.map(|why| unreadable_pins(&slot.spec, why, is_enforced));
+            let unsaved = slot.pins.lock_unsaved().failed.clone().filter(|_| pins != Pins::Off);
+            let unsaved = unsaved.map(|(why, _)| unwritten_pins(&slot.spec, &why));
+            let excess = Some(slot.unpinned_count()).filter(|it| *it > 0 && pins != Pins::Off);
+            let full = excess.map(|count| too_many_tools(&slot.spec, count, is_enforced));
+            let all = described.chain(rest).chain(load_error).chain(unsaved).chain(full).collect();
+            self.core.set_problems(&format!("{} pins", slot.problem_group()), all);
         }
     }
 }
 
-/// Holds a list against what is known; what is new is known from now on. An error where nobody can tell.
-pub(super) async fn look(
+/// Compares a catalog with the pins and pins new tools. Returns an error if the pins are unknown.
+pub(super) async fn check_catalog(
     core: &Arc<Core>,
-    slot: &mut Slot,
+    slot: &mut ServerSlot,
     catalog: &Arc<Catalog>,
-) -> Result<Comparison, String> {
+) -> Result<PinCheck, String> {
     let server = pinned_server(core, &slot.key);
-    let unread =
-        || slot.pinned.unread.clone().unwrap_or_else(|| "nobody has looked yet".to_owned());
-    let known = slot.pinned.known.take().ok_or_else(unread)?;
+    let load_error =
+        || slot.pins.load_error.clone().unwrap_or_else(|| "the pins are not loaded yet".to_owned());
+    let known = slot.pins.known.take().ok_or_else(load_error)?;
     let (was_known, list) = (!known.is_empty(), Arc::clone(catalog));
     let limit = pin_limit(&slot.spec);
-    let found = tokio::task::spawn_blocking(move || find(known, &list.tools, limit)).await;
-    // It does not panic; if it did, the store would be asked again.
+    let found = tokio::task::spawn_blocking(move || scan_tools(known, &list.tools, limit)).await;
+    // The task does not panic. If it did, the pins would be loaded from the store again.
     let found = found.map_err(|error| error.to_string())?;
-    let Found { known, pins, new, unpinned, changed } = found;
-    slot.pinned.known = Some(known);
+    let PinScan { known, pins, new, unpinned, changed } = found;
+    slot.pins.known = Some(known);
     if was_known && !new.is_empty() {
         let server = Arc::clone(&slot.key);
-        core.events.tell(Event::Pinned { server, tools: new });
+        core.events.publish(HostEvent::ToolsPinned { server, tools: new });
     }
     if !pins.is_empty() {
-        slot.pinned.unkept().pins.push(pins.into());
+        slot.pins.lock_unsaved().pins.push(pins.into());
     }
-    let changed = told(core, slot, &server, changed).await;
-    Ok(Comparison { changed: Arc::new(changed), unpinned: Arc::new(unpinned) })
+    let changed = describe_changes(core, slot, &server, changed).await;
+    Ok(PinCheck { changed: Arc::new(changed), unpinned: Arc::new(unpinned) })
 }
 
-/// Writes what is not written yet, beside.
-fn keep(core: &Core, slot: &Slot) {
-    let pins = slot.pinned.take_unkept();
+/// Saves unsaved pins in the background.
+fn save_pins(core: &Core, slot: &ServerSlot) {
+    let pins = slot.pins.take_unsaved();
     if pins.is_empty() {
         return;
     }
     let (store, server) = (core.store.clone(), pinned_server(core, &slot.key));
     let limit = pin_limit(&slot.spec);
-    let (unkept, ears) = (Arc::clone(&slot.pinned.unkept), Arc::clone(&core.ears));
-    core.beside(async move {
+    let (unsaved, connection_events) = (Arc::clone(&slot.pins.unsaved), Arc::clone(&core.connection_events));
+    core.spawn_task(async move {
         for some in pins {
             let kept = store.set_pins(&server, Arc::clone(&some), limit).await;
-            let mut unkept = locked(&unkept);
+            let mut unsaved = lock(&unsaved);
             match kept {
                 Err(error) => {
-                    unkept.pins.push(some);
-                    unkept.failed = Some((chain(&error), Instant::now()));
+                    unsaved.pins.push(some);
+                    unsaved.failed = Some((chain(&error), Instant::now()));
                 }
-                Ok(()) if unkept.pins.is_empty() => unkept.failed = None,
+                Ok(()) if unsaved.pins.is_empty() => unsaved.failed = None,
                 Ok(()) => {}
             }
         }
-        // What has changed of it is told there.
-        ears.news.notify_one();
+        // The reconciler reports changed save errors.
+        connection_events.wakeup.notify_one();
     });
 }
 
-fn locked(unkept: &Mutex<Unkept>) -> MutexGuard<'_, Unkept> {
-    unkept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(unsaved: &Mutex<UnsavedPins>) -> MutexGuard<'_, UnsavedPins> {
+    unsaved.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pure, and long where a server has thousands of tools.
-fn find(mut known: HashMap<String, Print>, tools: &[Tool], limit: usize) -> Found {
-    let Compared { changed, mut new, reworded } = compare(&known, tools);
+/// Compares the tools with the pins. Pure, but slow for servers with thousands of tools, so it runs
+/// in a blocking task.
+fn scan_tools(mut known: HashMap<String, ToolFingerprint>, tools: &[ToolView], limit: usize) -> PinScan {
+    let PinComparison { changed, mut new, reworded } = compare_definitions(&known, tools);
     let unpinned = new.split_off(new.len().min(limit.saturating_sub(known.len())));
-    let at = |place: &usize| tools.get(*place);
-    let name_of = |tool: &Tool| tool.name().to_owned();
-    let pins: Vec<Pin> = new.iter().chain(&reworded).filter_map(at).map(pin).collect();
-    known.extend(pins.iter().map(|pin| (pin.tool.clone(), print(pin))));
-    let definition_of = |tool: &Tool| (tool.name().to_owned(), definition(tool));
-    Found {
+    let at = |index: &usize| tools.get(*index);
+    let name_of = |tool: &ToolView| tool.name().to_owned();
+    let pins: Vec<Pin> = new.iter().chain(&reworded).filter_map(at).map(tool_pin).collect();
+    known.extend(pins.iter().map(|pin| (pin.tool.clone(), pin_fingerprint(pin))));
+    let definition_of = |tool: &ToolView| (tool.name().to_owned(), canonical_definition(tool));
+    PinScan {
         known,
         pins,
         new: new.iter().filter_map(at).map(name_of).collect(),
@@ -318,40 +327,40 @@ fn find(mut known: HashMap<String, Print>, tools: &[Tool], limit: usize) -> Foun
     }
 }
 
-/// How each of them changed, as far as somebody would read it.
-async fn told(
+/// Describes the changes, up to [`MAX_DESCRIBED`] tools with their difference.
+async fn describe_changes(
     core: &Core,
-    slot: &Slot,
+    slot: &ServerSlot,
     server: &PinnedServer,
     changed: Vec<(String, Option<String>)>,
 ) -> Vec<ChangedDefinition> {
-    let names = changed.iter().take(TOLD).map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let names = changed.iter().take(MAX_DESCRIBED).map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let before = match names.is_empty() {
         true => HashMap::new(),
         false => core.store.pinned_definitions(server, names).await.unwrap_or_default(),
     };
     let spec = &slot.spec;
-    let tell = |(place, (tool, now)): (usize, (String, Option<String>))| ChangedDefinition {
+    let tell = |(index, (tool, now)): (usize, (String, Option<String>))| ChangedDefinition {
         server: Arc::clone(&slot.key),
         name: spec.policy.naming.names(&spec.id, &tool).map_or_else(|_| tool.clone(), |it| it.id),
-        difference: match place < TOLD {
-            true => difference(before.get(&tool).map(String::as_str), now.as_deref()),
-            false => "too many tools changed at once to tell how".to_owned(),
+        difference: match index < MAX_DESCRIBED {
+            true => definition_diff(before.get(&tool).map(String::as_str), now.as_deref()),
+            false => "too many tools have changed to show each difference".to_owned(),
         },
         tool,
     };
     changed.into_iter().enumerate().map(tell).collect()
 }
 
-impl Comparison {
-    pub(super) fn of(self, catalog: Arc<Catalog>) -> Judged {
-        Judged { catalog, changed: self.changed, unpinned: self.unpinned }
+impl PinCheck {
+    pub(super) fn with_catalog(self, catalog: Arc<Catalog>) -> CheckedCatalog {
+        CheckedCatalog { catalog, changed: self.changed, unpinned: self.unpinned }
     }
 }
 
-impl From<Judged> for Comparison {
-    fn from(judged: Judged) -> Self {
-        Comparison { changed: judged.changed, unpinned: judged.unpinned }
+impl From<CheckedCatalog> for PinCheck {
+    fn from(checked: CheckedCatalog) -> Self {
+        PinCheck { changed: checked.changed, unpinned: checked.unpinned }
     }
 }
 
@@ -364,11 +373,11 @@ fn pinned_server(core: &Core, key: &str) -> PinnedServer {
     PinnedServer { root: root.display().to_string(), key: key.to_owned() }
 }
 
-fn pin(tool: &Tool) -> Pin {
-    let Print { text, meaning } = Print::of(tool);
-    Pin { tool: tool.name().to_owned(), text, meaning, definition: definition(tool) }
+fn tool_pin(tool: &ToolView) -> Pin {
+    let ToolFingerprint { text, meaning } = ToolFingerprint::new(tool);
+    Pin { tool: tool.name().to_owned(), text, meaning, definition: canonical_definition(tool) }
 }
 
-fn print(pin: &Pin) -> Print {
-    Print { text: pin.text, meaning: pin.meaning }
+fn pin_fingerprint(pin: &Pin) -> ToolFingerprint {
+    ToolFingerprint { text: pin.text, meaning: pin.meaning }
 }

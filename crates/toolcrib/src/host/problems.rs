@@ -1,68 +1,68 @@
-//! What is wrong now: told when it comes, taken back when its cause is gone.
+//! The current problems of a host, in groups that are replaced together.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use toolcrib_config::Problem;
 
-/// All problems, by the matter that they belong to.
+/// All problems by group.
 #[derive(Debug, Default)]
-pub(super) struct Problems(Mutex<BTreeMap<String, Vec<Problem>>>);
+pub(super) struct ProblemTable(Mutex<BTreeMap<String, Vec<Problem>>>);
 
-/// What became of the problems of a matter.
+/// The changes of a problem group.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Changed {
-    /// New, or with another text.
-    pub(super) come: Vec<Problem>,
-    /// Known, at another place of the file.
+pub(super) struct ProblemChanges {
+    /// New problems, and problems with a new text.
+    pub(super) added: Vec<Problem>,
+    /// Known problems at a new location in the file.
     pub(super) moved: Vec<Problem>,
-    /// Their ids.
-    pub(super) gone: Vec<String>,
+    /// Ids of the problems that no longer exist.
+    pub(super) removed: Vec<String>,
 }
 
-impl Problems {
-    /// All that is wrong in one matter: what was there before and is no more is taken back.
-    pub(super) fn set(&self, matter: &str, now: Vec<Problem>) -> Changed {
-        let mut all = self.all_mut();
+impl ProblemTable {
+    /// Replaces the problems of a group and returns the changes.
+    pub(super) fn set(&self, problem_group: &str, now: Vec<Problem>) -> ProblemChanges {
+        let mut all = self.lock();
         let before = match now.is_empty() {
-            true => all.remove(matter),
-            false => all.insert(matter.to_owned(), now.clone()),
+            true => all.remove(problem_group),
+            false => all.insert(problem_group.to_owned(), now.clone()),
         };
         drop(all);
         let before = before.unwrap_or_default();
-        let gone = before.iter().filter(|old| now.iter().all(|new| new.id != old.id));
-        let gone = gone.map(|old| old.id.clone()).collect();
+        let removed = before.iter().filter(|old| now.iter().all(|new| new.id != old.id));
+        let removed = removed.map(|old| old.id.clone()).collect();
         let changed = now.into_iter().filter(|new| !before.contains(new));
-        let (moved, come) = changed.partition(|new| before.iter().any(|old| is_same(old, new)));
-        Changed { come, moved, gone }
+        let (moved, added) = changed.partition(|new| before.iter().any(|old| differs_only_in_location(old, new)));
+        ProblemChanges { added, moved, removed }
     }
 
-    /// A matter and all that is part of it are closed. The ids of what was wrong in them.
-    pub(super) fn forget(&self, matter: &str) -> Vec<String> {
-        let mut all = self.all_mut();
-        let (gone, left) = std::mem::take(&mut *all)
+    /// Removes a group and all groups with this prefix. Returns the ids of the removed problems.
+    pub(super) fn remove_group(&self, problem_group: &str) -> Vec<String> {
+        let mut all = self.lock();
+        let (removed, left) = std::mem::take(&mut *all)
             .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(known, _)| known.starts_with(matter));
+            .partition::<BTreeMap<_, _>, _>(|(known, _)| known.starts_with(problem_group));
         *all = left;
-        gone.into_values().flatten().map(|problem| problem.id).collect()
+        removed.into_values().flatten().map(|problem| problem.id).collect()
     }
 
-    /// Whether nothing is wrong anywhere.
+    /// Whether there are no problems.
     pub(super) fn is_empty(&self) -> bool {
-        self.all_mut().is_empty()
+        self.lock().is_empty()
     }
 
     pub(super) fn all(&self) -> Vec<Problem> {
-        self.all_mut().values().flatten().cloned().collect()
+        self.lock().values().flatten().cloned().collect()
     }
 
-    fn all_mut(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Problem>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Problem>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether two problems differ at most in their places.
-fn is_same(old: &Problem, new: &Problem) -> bool {
+/// Whether two problems differ at most in their location.
+fn differs_only_in_location(old: &Problem, new: &Problem) -> bool {
     old.id == new.id && old.severity == new.severity && old.text == new.text
 }
 
@@ -77,24 +77,24 @@ mod tests {
     }
 
     #[test]
-    fn dom_92_a_problem_goes_with_its_cause() {
-        let problems = Problems::default();
+    fn dom_92_problem_ends_with_its_cause() {
+        let problems = ProblemTable::default();
         let (a, b) = (problem("a", "x"), problem("b", "y"));
         let changed = problems.set("config", vec![a.clone(), b.clone()]);
-        assert_eq!((changed.come.len(), changed.gone.len()), (2, 0));
+        assert_eq!((changed.added.len(), changed.removed.len()), (2, 0));
         problems.set("server", vec![problem("c", "z")]);
-        // The same again is no news.
-        assert_eq!(problems.set("config", vec![a.clone(), b]), Changed::default());
+        // Equal problems are no change.
+        assert_eq!(problems.set("config", vec![a.clone(), b]), ProblemChanges::default());
         let changed = problems.set("config", vec![problem("a", "worse")]);
-        let (come, gone) = (vec![problem("a", "worse")], vec!["b".into()]);
-        assert_eq!(changed, Changed { come, moved: Vec::new(), gone });
+        let (added, removed) = (vec![problem("a", "worse")], vec!["b".into()]);
+        assert_eq!(changed, ProblemChanges { added, moved: Vec::new(), removed });
         let elsewhere = Problem { line: Some(7), ..problem("a", "worse") };
         let changed = problems.set("config", vec![elsewhere.clone()]);
-        assert_eq!(changed, Changed { moved: vec![elsewhere], ..Changed::default() });
+        assert_eq!(changed, ProblemChanges { moved: vec![elsewhere], ..ProblemChanges::default() });
         problems.set("config", Vec::new());
         assert_eq!(problems.all(), [problem("c", "z")]);
         problems.set("server output t", vec![problem("d", "z")]);
-        assert_eq!(problems.forget("server"), ["c", "d"]);
+        assert_eq!(problems.remove_group("server"), ["c", "d"]);
         assert_eq!(problems.all(), []);
     }
 }

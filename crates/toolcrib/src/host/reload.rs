@@ -1,54 +1,60 @@
-//! What a reload did: a value that is logged, told as an event and handed to whoever asked for it.
+//! The report of a reload, which is logged, published as an event and returned to the caller.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolcrib_config::{Action, Problem};
+use toolcrib_config::{ChangeAction, Problem};
 
-/// The outcome of a reload. Starting is a reload from nothing.
+/// The report of a reload. The start of a host is a reload from nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reload {
-    /// The number of the snapshot that was published with it.
+    /// The number of the snapshot that the reload published.
     pub version: u64,
-    /// What was to be done, server by server.
-    pub steps: Vec<Step>,
-    /// Everything that is wrong with the configuration.
+    /// The steps of the reload, one per server.
+    pub steps: Vec<ReloadedServer>,
+    /// All problems of the configuration.
     pub problems: Vec<Problem>,
+    /// Duration of the reload.
     pub took: Duration,
 }
 
-/// What became of one server.
+/// The step of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ReloadedServer {
     /// `<source>#<id>`.
     pub server: Arc<str>,
-    pub action: Action,
-    pub outcome: Outcome,
+    /// The planned change.
+    pub action: ChangeAction,
+    /// The result of the change.
+    pub outcome: ReloadOutcome,
 }
 
+/// The result of a change of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReloadOutcome {
+    /// The change is complete.
     Done,
-    /// It comes up beside, or when it is wanted.
+    /// The server starts in the background or on demand.
     Coming,
-    /// It did not start; for this reason. What served before goes on, and it is tried again by its policy.
+    /// The server did not start, for this reason. Its predecessor keeps running, and the start is
+    /// retried by the server's policy.
     Failed(String),
 }
 
 impl Reload {
-    /// Whether nothing had to be done.
+    /// Whether the reload changed nothing.
     pub fn is_empty(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step.action, Action::Keep | Action::KeepLastGood))
+        self.steps.iter().all(|step| matches!(step.action, ChangeAction::Keep | ChangeAction::KeepLastGood))
     }
 }
 
-impl Outcome {
-    /// Stable, for machines.
+impl ReloadOutcome {
+    /// A stable name for machines.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Outcome::Done => "done",
-            Outcome::Coming => "coming",
-            Outcome::Failed(_) => "failed",
+            ReloadOutcome::Done => "done",
+            ReloadOutcome::Coming => "coming",
+            ReloadOutcome::Failed(_) => "failed",
         }
     }
 }

@@ -1,83 +1,103 @@
-//! How servers and the host are, for people and programs.
+//! The status of servers and of the host.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use toolcrib_config::{Dialect, ServerSpec};
-use toolcrib_upstream::conn::{CacheState, FailureKind, Moment, State, View, Words};
+use toolcrib_upstream::conn::{CacheState, FailureKind, MonotonicTime, ServerState, ConnView, StateVocabulary};
 use toolcrib_upstream::supervise::missing_capabilities;
 
-use super::meters::{CallFailure, Counts};
-use super::published::Published;
-use super::serving::Serving;
+use super::call_metrics::{CallFailure, CallCounts};
+use super::host_snapshot::HostSnapshot;
+use super::running_server::RunningServer;
 use crate::registry::{self, Scope};
 
-/// One server as it is now.
+/// The current status of one server.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
+    /// The server's definition.
     pub spec: Arc<ServerSpec>,
+    /// The server's key.
     pub key: Arc<str>,
+    /// The scope of the server: all folders, or one folder.
     pub scope: Scope,
-    pub state: State,
-    /// The state in the words of the file's design.
+    /// The state of the main connection.
+    pub state: ServerState,
+    /// The state in the terms of the file's dialect.
     pub dialect_state: &'static str,
-    /// How the registry has it, in one word.
-    pub registered: registry::Status,
-    /// Tools that are offered.
+    /// The server's status in the registry.
+    pub registered: registry::RegistrationStatus,
+    /// Number of offered tools.
     pub tools: usize,
+    /// Process id of the server, if it runs as a child process.
     pub pid: Option<u32>,
-    /// Sessions that are up or coming, leased ones too.
+    /// Number of open and opening sessions, including leased ones.
     pub sessions: usize,
+    /// Number of leases.
     pub leases: usize,
-    pub calls: Counts,
+    /// The metrics of the server's calls.
+    pub calls: CallCounts,
+    /// Number of reconnects of the main connection.
     pub restarts: u32,
-    /// Tries of the connect that goes on now.
+    /// Attempts of the current connect.
     pub attempts: u32,
+    /// When the main connection was last established.
     pub last_connected: Option<SystemTime>,
-    /// Of its connection or of a call, whichever is newer.
+    /// The last error of the connection or of a call, whichever is newer.
     pub last_error: Option<String>,
-    /// Of its connection's last error.
+    /// Kind of the connection's last error.
     pub last_error_kind: Option<FailureKind>,
+    /// When the last error happened.
     pub last_error_time: Option<SystemTime>,
+    /// When the next connection attempt starts.
     pub next_retry: Option<SystemTime>,
+    /// The state of the server's lists.
     pub cache: CacheState,
-    /// Capabilities that its configuration expects and that it does not have.
+    /// Capabilities that the configuration expects and the server lacks.
     pub missing_capabilities: Vec<String>,
+    /// The negotiated protocol version.
     pub protocol_version: Option<String>,
-    /// The end of what it wrote to its stderr.
+    /// The end of the server's stderr.
     pub stderr: Option<String>,
 }
 
-/// The host as it is now.
+/// The current figures of the host.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct HostStats {
     /// The number of the newest snapshot.
     pub version: u64,
+    /// Time since the host started.
     pub uptime: Duration,
+    /// Number of running servers.
     pub servers: usize,
+    /// Number of servers that are ready.
     pub ready: usize,
+    /// Number of offered tools.
     pub tools: usize,
+    /// Number of open dialogs.
     pub dialogs: usize,
+    /// Number of leases.
     pub leases: usize,
+    /// Number of problems.
     pub problems: usize,
-    /// Servers that were removed or replaced and still have something to end.
+    /// Number of removed or replaced servers that have not ended yet.
     pub draining: usize,
-    /// Configurations that were taken up, the first one too.
+    /// Number of loaded configurations, including the first.
     pub reloads: u64,
-    /// Records of calls that were dropped because they came too fast.
+    /// Number of call records that were dropped because of overload.
     pub dropped_records: u64,
 }
 
 pub(super) fn server_status(
-    published: &Published,
-    server: &registry::Server,
+    published: &HostSnapshot,
+    server: &registry::RegisteredServer,
 ) -> Option<ServerStatus> {
-    let serving = published.serving(server)?;
-    let view = serving.server.main().view();
-    let life = &view.life;
+    let running = published.running_server(server)?;
+    let view = running.server.main().view();
+    let life = &view.lifecycle;
     let error = life.last_error();
-    let (last_error, last_error_time) = last_error(&view, serving.meter.last_failure()).unzip();
+    let (last_error, last_error_time) = last_error(&view, running.metrics.last_failure()).unzip();
     let session = view.session.as_ref();
     let cwd = match &server.scope {
         Scope::Cwd(path) => Some(path.as_path()),
@@ -88,47 +108,47 @@ pub(super) fn server_status(
         key: Arc::clone(&server.key),
         scope: server.scope.clone(),
         state: life.state(),
-        dialect_state: life.word(words(server.spec.dialect)),
+        dialect_state: life.state_label(state_label(server.spec.dialect)),
         registered: server.status(),
-        tools: published.snapshot.view(cwd).tools_of(&server.key).count(),
-        pid: session.and_then(|session| session.peer().facts().pid),
-        sessions: serving.server.sessions(),
-        leases: serving.leases().len(),
-        calls: serving.meter.read(),
+        tools: published.registry.view(cwd).tools_of(&server.key).count(),
+        pid: session.and_then(|session| session.peer().link_info().pid),
+        sessions: running.server.sessions(),
+        leases: running.leases().len(),
+        calls: running.metrics.read(),
         restarts: life.restarts(),
         attempts: life.attempts(),
-        last_connected: life.last_connected().map(|at| time(&view, at)),
+        last_connected: life.last_connected().map(|at| to_system_time(&view, at)),
         last_error,
         last_error_kind: error.map(|(_, failure)| failure.kind),
         last_error_time,
-        next_retry: life.next_retry().map(|at| time(&view, at)),
+        next_retry: life.next_retry().map(|at| to_system_time(&view, at)),
         cache: match life.cache() {
-            // Its list was read, and is not offered yet.
+            // The list was read, but is not published yet.
             CacheState::Ready if !server.is_discovered => CacheState::Populating,
             cache => cache,
         },
-        missing_capabilities: missing(serving, &view),
+        missing_capabilities: missing_server_capabilities(running, &view),
         protocol_version: session.map(|session| session.agreed().version.as_str().to_owned()),
         stderr: view.stderr.as_ref().map(|stderr| stderr.text()),
     })
 }
 
-/// The newest of what went wrong with the connection and with calls, and when that was.
-fn last_error(view: &View, call: Option<CallFailure>) -> Option<(String, SystemTime)> {
-    let down = view.life.last_error();
-    let down = down.map(|(at, failure)| (failure.message.clone(), time(view, at)));
+/// The newest error of the connection and of calls, with its time.
+fn last_error(view: &ConnView, call: Option<CallFailure>) -> Option<(String, SystemTime)> {
+    let down = view.lifecycle.last_error();
+    let down = down.map(|(at, failure)| (failure.message.clone(), to_system_time(view, at)));
     let call = call.map(|failure| (failure.text, failure.at));
     [down, call].into_iter().flatten().max_by_key(|(_, at)| *at)
 }
 
-fn missing(serving: &Serving, view: &View) -> Vec<String> {
+fn missing_server_capabilities(running: &RunningServer, view: &ConnView) -> Vec<String> {
     let Some(session) = &view.session else { return Vec::new() };
-    missing_capabilities(serving.spec(), &session.agreed().capabilities)
+    missing_capabilities(running.spec(), &session.agreed().capabilities)
 }
 
-/// A moment of a connection's life on the clock on the wall.
-fn time(view: &View, at: Moment) -> SystemTime {
-    let (now, then) = (Instant::now(), view.began + at.0);
+/// Converts a time of a connection to wall-clock time.
+fn to_system_time(view: &ConnView, at: MonotonicTime) -> SystemTime {
+    let (now, then) = (Instant::now(), view.started_at + at.0);
     let wall = SystemTime::now();
     match then.checked_duration_since(now) {
         Some(ahead) => wall + ahead,
@@ -136,11 +156,11 @@ fn time(view: &View, at: Moment) -> SystemTime {
     }
 }
 
-/// Only what is shown differs by design; nothing is decided by it.
-fn words(dialect: Dialect) -> Words {
+/// The dialect changes only the shown state and decides nothing.
+fn state_label(dialect: Dialect) -> StateVocabulary {
     match dialect {
-        Dialect::Dispatch => Words::Dispatch,
-        Dialect::Minion => Words::Minion,
-        _ => Words::Plain,
+        Dialect::Dispatch => StateVocabulary::Dispatch,
+        Dialect::Minion => StateVocabulary::Minion,
+        _ => StateVocabulary::Plain,
     }
 }

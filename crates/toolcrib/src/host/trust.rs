@@ -1,106 +1,107 @@
-//! Whose configuration may start something: folders that were named, and those that were trusted.
+//! Trust in folders. Only trusted configuration may start programs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use toolcrib_config::{Config, Hash, Problem, Trusted};
+use toolcrib_config::{Config, ConfigHash, Problem, TrustedLaunches};
 use toolcrib_upstream::signals::chain;
 
 use crate::store::{TrustError, TrustFile};
 
-/// Which folders' configuration a host goes by. By default only its root's, which whoever made the host named: a
-/// dialog in another folder does not start what is configured there.
+/// The folders with configuration that may start programs. By default this is only the host's root,
+/// because the creator of the host named it; configuration in another dialog's folder starts
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Trust {
-    named: Folders,
-    /// What was trusted of the root for the length of this host.
-    once: BTreeSet<Hash>,
-    kept: Option<TrustFile>,
+    folders: TrustedFolders,
+    /// Trusted definitions of the root, for the lifetime of this host.
+    hashes: BTreeSet<ConfigHash>,
+    file: Option<TrustFile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Folders {
+enum TrustedFolders {
     All,
     Root,
     None,
 }
 
 impl Trust {
-    /// The root was named; other folders need trust.
-    pub fn of_root() -> Self {
-        Trust { named: Folders::Root, once: BTreeSet::new(), kept: None }
+    /// Trusts the root. Other folders need trust.
+    pub fn root_only() -> Self {
+        Trust { folders: TrustedFolders::Root, hashes: BTreeSet::new(), file: None }
     }
 
-    /// No folder was named: the root, too, is only where somebody happened to be.
-    pub fn of_nothing() -> Self {
-        Trust { named: Folders::None, ..Self::of_root() }
+    /// Trusts no folder, not even the root. For programs that use the current folder as root.
+    pub fn no_folder() -> Self {
+        Trust { folders: TrustedFolders::None, ..Self::root_only() }
     }
 
-    /// For programs that name each folder that a dialog is in.
-    pub fn of_everything() -> Self {
-        Trust { named: Folders::All, ..Self::of_root() }
+    /// Trusts all folders. For programs that choose the folder of each dialog.
+    pub fn all_folders() -> Self {
+        Trust { folders: TrustedFolders::All, ..Self::root_only() }
     }
 
-    /// What is trusted is kept in this file, which is read whenever configuration is.
+    /// Reads trusted definitions from this file, whenever the configuration is read.
     #[must_use]
-    pub fn kept_in(mut self, file: impl Into<PathBuf>) -> Self {
-        self.kept = Some(TrustFile::new(file));
+    pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(TrustFile::new(file));
         self
     }
 
-    /// This is trusted of the root as well, for the length of the host.
+    /// Also trusts these definitions of the root, for the lifetime of the host.
     #[must_use]
-    pub fn once(mut self, hashes: impl IntoIterator<Item = Hash>) -> Self {
-        self.once.extend(hashes);
+    pub fn with_hashes(mut self, hashes: impl IntoIterator<Item = ConfigHash>) -> Self {
+        self.hashes.extend(hashes);
         self
     }
 
-    /// What of a folder's configuration may start something. Blocks.
-    pub fn of(&self, folder: &Path, root: &Path) -> Result<Trusted, TrustError> {
-        let is_root = is_same(folder, root);
-        match self.named {
-            Folders::All => return Ok(Trusted::Everything),
-            Folders::Root if is_root => return Ok(Trusted::Everything),
-            Folders::Root | Folders::None => {}
+    /// The trusted definitions of a folder's configuration. Blocks.
+    pub fn trusted_content(&self, folder: &Path, root: &Path) -> Result<TrustedLaunches, TrustError> {
+        let is_root = is_same_path(folder, root);
+        match self.folders {
+            TrustedFolders::All => return Ok(TrustedLaunches::All),
+            TrustedFolders::Root if is_root => return Ok(TrustedLaunches::All),
+            TrustedFolders::Root | TrustedFolders::None => {}
         }
-        let kept = self.kept.as_ref().map(|file| file.of(folder)).transpose()?.flatten();
-        let once = Some(&self.once).filter(|once| is_root && !once.is_empty()).cloned();
+        let kept = self.file.as_ref().map(|file| file.trusted_hashes(folder)).transpose()?.flatten();
+        let once = Some(&self.hashes).filter(|once| is_root && !once.is_empty()).cloned();
         Ok(match (kept, once) {
-            (None, None) => Trusted::Nothing,
-            (kept, once) => Trusted::These(kept.into_iter().chain(once).flatten().collect()),
+            (None, None) => TrustedLaunches::None,
+            (kept, once) => TrustedLaunches::Only(kept.into_iter().chain(once).flatten().collect()),
         })
     }
 
-    /// Leaves out what is not trusted of a folder's configuration, as this was found by [`Trust::of`]. `before` is
-    /// what is used of it now.
+    /// Withholds untrusted definitions of a folder's configuration. `trusted` is the result of
+    /// [`Trust::trusted_content`], `before` is the configuration in use.
     pub fn apply(
-        trusted: Result<Trusted, TrustError>,
+        trusted: Result<TrustedLaunches, TrustError>,
         folder: &Path,
         config: &mut Config,
         before: &Config,
     ) {
-        // Nothing new is started while nobody can tell what is trusted, but that ends nothing.
+        // An unreadable trust file starts nothing new, but stops nothing.
         let trusted = trusted.unwrap_or_else(|error| {
-            let text = format!("nothing that is found is trusted: {}", chain(&error));
+            let text = format!("no new configuration is trusted: {}", chain(&error));
             config.problems.push(Problem::error("trust.unreadable", text));
-            Trusted::These(BTreeSet::new())
+            TrustedLaunches::Only(BTreeSet::new())
         });
-        let fix = format!("see what it runs, and trust it: `toolcrib trust {}`", folder.display());
+        let fix = format!("check what the folder runs, and trust it: `toolcrib trust {}`", folder.display());
         config.withhold(before, &trusted, &fix);
     }
 
     pub(super) fn file(&self) -> Option<&Path> {
-        self.kept.as_ref().map(TrustFile::path)
+        self.file.as_ref().map(TrustFile::path)
     }
 }
 
 impl Default for Trust {
     fn default() -> Self {
-        Self::of_root()
+        Self::root_only()
     }
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
+fn is_same_path(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,

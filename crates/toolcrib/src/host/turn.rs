@@ -1,56 +1,56 @@
-//! One step of a dialog: everything in it is of one snapshot, whatever is published meanwhile.
+//! One step of a dialog, which sees a single snapshot.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use toolcrib_upstream::conn::State;
+use toolcrib_upstream::conn::ServerState;
 
-use super::admin;
+use super::admin_tools;
 use super::core::Core;
-use super::dialog::{Dialog, Inner};
-use super::published::Published;
+use super::dialog::{Dialog, DialogState};
+use super::host_snapshot::HostSnapshot;
 use super::resource_tools;
-use super::serving::Serving;
-use super::turns::Reading;
+use super::running_server::RunningServer;
+use super::snapshot_readers::SnapshotReader;
 use super::visibility::Visibility;
 use crate::access::{
-    Asked, Attached, Decision, Gate, Gates, Pass, Presence, Reach, Standing, Switches, Toolset,
+    ToolQuery, Attachments, Decision, Gate, GateReport, ToolsetPermissions, ServerAvailability, NativeReach, ToolVisibility, Switches, ToolsetRef,
     decide,
 };
-use crate::registry::{self, Snapshot, Tool, View};
-use crate::store::Override;
+use crate::registry::{self, Snapshot, Tool, SnapshotView};
+use crate::store::ServerOverride;
 
-/// A turn. While it lives, what it has seen answers, also if it is removed meanwhile.
+/// A turn. While it lives, its servers keep running, even if a reload removes them.
 #[derive(Debug)]
 pub struct Turn {
     pub(super) dialog: Dialog,
-    pub(super) published: Arc<Published>,
+    pub(super) published: Arc<HostSnapshot>,
     switches: Arc<Switches>,
-    attached: Arc<Attached>,
-    overrides: Arc<BTreeMap<String, Override>>,
-    _reading: Arc<Reading>,
+    attached: Arc<Attachments>,
+    overrides: Arc<BTreeMap<String, ServerOverride>>,
+    _reader: Arc<SnapshotReader>,
 }
 
-/// What the lists of a turn depend on.
+/// Everything that a turn's lists depend on. Equal keys mean equal lists.
 #[derive(Clone, Debug)]
-pub struct Sight {
-    published: Arc<Published>,
+pub struct ListKey {
+    published: Arc<HostSnapshot>,
     agent: Arc<str>,
     cwd: PathBuf,
     switches: Arc<Switches>,
-    attached: Arc<Attached>,
+    attached: Arc<Attachments>,
     holds_leases: bool,
 }
 
-impl Sight {
+impl ListKey {
     /// The number of the snapshot.
     pub fn version(&self) -> u64 {
-        self.published.snapshot.version()
+        self.published.registry.version()
     }
 }
 
-impl PartialEq for Sight {
+impl PartialEq for ListKey {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.published, &other.published)
             && self.holds_leases == other.holds_leases
@@ -61,95 +61,97 @@ impl PartialEq for Sight {
     }
 }
 
-/// Which gates a tool passes, for a person.
+/// An explanation why an agent can or cannot use a tool.
 #[derive(Clone, Debug)]
-pub struct Why {
-    /// The name in the registry, or the one that was asked for.
+pub struct ToolExplanation {
+    /// The name in the registry, or the requested name.
     pub name: String,
-    /// The key of its server, if it is of one.
+    /// The key of the tool's server, if it has one.
     pub server: Option<Arc<str>>,
-    /// What each gate says; nothing where nobody has a tool of that name.
-    pub gates: Option<Gates>,
-    /// Why it is not even registered, besides what the gates say.
-    pub left_out: Option<String>,
-    /// The key of the other server that `left_out` names.
-    left_out_for: Option<Arc<str>>,
+    /// The gates of the tool; `None` if there is no tool with this name.
+    pub gates: Option<GateReport>,
+    /// Why the tool is not registered, in addition to the gates.
+    pub dropped_reason: Option<String>,
+    /// The key of the server that owns the tool's name, if `dropped_reason` names that server.
+    name_holder: Option<Arc<str>>,
 }
 
-impl Why {
+impl ToolExplanation {
     fn unknown(name: &str) -> Self {
         let name = name.to_owned();
-        Why { name, server: None, gates: None, left_out: None, left_out_for: None }
+        ToolExplanation { name, server: None, gates: None, dropped_reason: None, name_holder: None }
     }
 
-    /// The answer for a principal that asked for `name`. A tool of a server looks unknown where the grant gate denies
-    /// it, and another server is named only to a principal that may know of it.
+    /// The explanation for a principal that asked for `name`. If the grant gate denies a server's
+    /// tool, the tool looks unknown. Another server is named only to a principal that may see it.
     #[must_use]
-    pub fn shown_to(self, viewer: &Visibility, name: &str) -> Self {
-        let is_granted = self.gates.as_ref().is_some_and(|gates| gates.pass(Gate::Grant));
+    pub fn for_viewer(self, viewer: &Visibility, name: &str) -> Self {
+        let is_granted = self.gates.as_ref().is_some_and(|gates| gates.passes(Gate::Grant));
         if self.server.is_some() && !is_granted && !viewer.is_owner() {
             return Self::unknown(name);
         }
-        let is_named = self.left_out_for.as_ref().is_some_and(|other| !viewer.includes(other));
+        let is_named = self.name_holder.as_ref().is_some_and(|other| !viewer.includes(other));
         match is_named {
-            true => Why { left_out: Some(TAKEN.to_owned()), left_out_for: None, ..self },
+            true => ToolExplanation { dropped_reason: Some(NAME_TAKEN.to_owned()), name_holder: None, ..self },
             false => self,
         }
     }
 }
 
-/// The reason why a tool is left out, where the server that has its name must not be named.
-const TAKEN: &str = "its name is taken";
+/// Replaces the reason that a tool is not registered, if the owner of its name must not be shown.
+const NAME_TAKEN: &str = "its name is taken";
 
 impl Turn {
     pub(super) fn new(dialog: Dialog) -> Self {
         let core = dialog.host.core();
-        let (published, reading) = core.read_newest();
+        let (published, reader) = core.acquire_newest();
         Turn {
             switches: dialog.inner.switches(),
             attached: core.attached.load_full(),
             overrides: core.overrides.load_full(),
-            published: dialog.inner.own.over(core, published),
-            _reading: reading,
+            published: dialog.inner.lists.apply_to(core, published),
+            _reader: reader,
             dialog,
         }
     }
 
     /// The number of the snapshot.
     pub fn version(&self) -> u64 {
-        self.published.snapshot.version()
+        self.published.registry.version()
     }
 
+    /// The registry snapshot of the turn, with the lists of the dialog's own sessions.
     pub fn snapshot(&self) -> &Snapshot {
-        &self.published.snapshot
+        &self.published.registry
     }
 
+    /// The dialog of the turn.
     pub fn dialog(&self) -> &Dialog {
         &self.dialog
     }
 
-    /// What the agent sees, in the order of the files.
+    /// The tools that the agent sees, in the order of the files.
     pub fn tools(&self) -> Vec<Arc<Tool>> {
         let mut tools = Vec::new();
         for toolset in self.view().toolsets() {
             if !self.is_offered(toolset.server.as_deref()) {
                 continue;
             }
-            let pass = self.pass(self.toolset(&toolset.name, toolset.server.as_deref(), ""));
+            let permissions = self.permissions(self.toolset(&toolset.name, toolset.server.as_deref(), ""));
             let may = |tool: &Tool| {
-                pass.permits(tool.original_name()) || self.may_release(tool.toolset(), tool.name())
+                permissions.permits(tool.original_name()) || self.can_release(tool.toolset(), tool.name())
             };
-            let listed = toolset.tools.iter().filter(|tool| tool.standing().is_listed());
+            let listed = toolset.tools.iter().filter(|tool| tool.availability().is_listed());
             tools.extend(listed.filter(|tool| may(tool)).cloned());
         }
         tools
     }
 
-    /// A tool that the agent sees, by either name.
+    /// A tool that the agent sees, by its id or model name.
     pub fn tool(&self, name: &str) -> Option<Arc<Tool>> {
         let tool = self.view().tool(name)?;
         match self.decide(tool) {
-            Decision::Permitted | Decision::Away(_) => Some(Arc::clone(tool)),
+            Decision::Permitted | Decision::Unavailable(_) => Some(Arc::clone(tool)),
             Decision::Denied(_) => None,
         }
     }
@@ -161,16 +163,16 @@ impl Turn {
         self.tools().into_iter().filter(is_of).collect()
     }
 
-    /// A tool that the agent sees, by its server's id or key and the name that it has there.
+    /// A tool that the agent sees, by its server's id or key and its original name.
     pub fn tool_of(&self, server: &str, original_name: &str) -> Option<Arc<Tool>> {
         let mut own = self.view().tools_of(server);
         let tool = own.find(|tool| tool.original_name() == original_name)?;
         self.tool(tool.name())
     }
 
-    /// What this turn's lists depend on: turns of equal sight list the same.
-    pub fn sight(&self) -> Sight {
-        Sight {
+    /// The key of this turn's lists.
+    pub fn list_key(&self) -> ListKey {
+        ListKey {
             published: Arc::clone(&self.published),
             agent: Arc::clone(&self.dialog.inner.agent),
             cwd: self.dialog.inner.cwd.clone(),
@@ -180,160 +182,162 @@ impl Turn {
         }
     }
 
-    /// Each gate that a tool passes or fails.
-    pub fn why(&self, name: &str) -> Why {
+    /// Explains each gate that a tool passes or fails.
+    pub fn explain_tool(&self, name: &str) -> ToolExplanation {
         let view = self.view();
         if let Some(tool) = view.tool(name) {
             let server = tool.server();
             let toolset = self.toolset(tool.toolset(), server.map(|it| &**it), tool.name());
             let gates =
-                Gates::of(&self.asked(toolset, server.map(|it| &**it), tool.original_name()));
+                GateReport::new(&self.tool_query(toolset, server.map(|it| &**it), tool.original_name()));
             let server = server.map(|server| Arc::clone(&server.key));
-            return Why {
+            return ToolExplanation {
                 name: tool.name().to_owned(),
                 server,
                 gates: Some(gates),
-                left_out: None,
-                left_out_for: None,
+                dropped_reason: None,
+                name_holder: None,
             };
         }
-        let dropped = view.dropped(name).find(|dropped| dropped.list == registry::List::Tool);
+        let dropped = view.dropped(name).find(|dropped| dropped.kind == registry::ItemKind::Tool);
         let found = dropped.and_then(|dropped| Some((dropped, view.server(&dropped.server)?)));
         let Some((dropped, server)) = found else {
-            return Why::unknown(name);
+            return ToolExplanation::unknown(name);
         };
-        let asked = self.asked(Toolset::Server(&server.spec), Some(server), &dropped.original_name);
-        let left_out_for = match &dropped.reason {
-            registry::Reason::Taken(registry::Holder::Server(key)) => Some(Arc::clone(key)),
+        let query = self.tool_query(ToolsetRef::Server(&server.spec), Some(server), &dropped.original_name);
+        let name_holder = match &dropped.reason {
+            registry::DropReason::Taken(registry::NameHolder::Server(key)) => Some(Arc::clone(key)),
             _ => None,
         };
         let would_be = dropped.names.as_ref().map_or(&dropped.original_name, |names| &names.id);
-        Why {
+        ToolExplanation {
             name: would_be.clone(),
             server: Some(Arc::clone(&server.key)),
-            gates: Some(Gates::of(&asked)),
-            left_out: Some(dropped.reason.to_string()),
-            left_out_for,
+            gates: Some(GateReport::new(&query)),
+            dropped_reason: Some(dropped.reason.to_string()),
+            name_holder,
         }
     }
 
-    /// Whether there is such a tool at all, for anybody.
-    pub(super) fn knows(&self, name: &str) -> bool {
+    /// Whether a tool with this name exists for any agent.
+    pub(super) fn has_tool(&self, name: &str) -> bool {
         self.view().tool(name).is_some()
     }
 
-    pub(super) fn view(&self) -> View<'_> {
-        self.published.snapshot.view(Some(&self.dialog.inner.cwd))
+    pub(super) fn view(&self) -> SnapshotView<'_> {
+        self.published.registry.view(Some(&self.dialog.inner.cwd))
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {
         self.dialog.host.core()
     }
 
-    pub(super) fn inner(&self) -> &Arc<Inner> {
+    pub(super) fn dialog_state(&self) -> &Arc<DialogState> {
         &self.dialog.inner
     }
 
     pub(super) fn decide(&self, tool: &Tool) -> Decision {
         let server = tool.server().map(|server| &**server);
         let toolset = self.toolset(tool.toolset(), server, tool.name());
-        decide(&self.asked(toolset, server, tool.original_name()))
+        decide(&self.tool_query(toolset, server, tool.original_name()))
     }
 
-    pub(super) fn serving(&self, server: &registry::Server) -> Option<&Arc<Serving>> {
-        self.published.serving(server)
+    pub(super) fn running_server(&self, server: &registry::RegisteredServer) -> Option<&Arc<RunningServer>> {
+        self.published.running_server(server)
     }
 
-    /// Whether the agent may use all that a server has: its prompts and resources are granted with it as a whole.
-    pub(super) fn may_use(&self, server: &registry::Server) -> bool {
-        self.is_offered(Some(server)) && self.pass(Toolset::Server(&server.spec)).is_whole()
+    /// Whether the agent may use the whole server. Prompts and resources are granted only with
+    /// their whole server.
+    pub(super) fn can_use_server(&self, server: &registry::RegisteredServer) -> bool {
+        self.is_offered(Some(server)) && self.permissions(ToolsetRef::Server(&server.spec)).allows_every_tool()
     }
 
-    /// Whether the agent may use all that a server has whose process died, and which a request starts again.
-    pub(super) fn may_start(&self, server: &registry::Server) -> bool {
-        let is_stopped = self.serving(server).is_none_or(|it| it.state() == State::Stopped);
+    /// Whether the agent may use the whole server and a request may restart it after its process
+    /// died.
+    pub(super) fn can_start_server(&self, server: &registry::RegisteredServer) -> bool {
+        let is_stopped = self.running_server(server).is_none_or(|it| it.state() == ServerState::Stopped);
         let is_away = server.presence == registry::Presence::Away && !is_stopped;
         let is_on =
-            Standing::of(&server.spec, &self.switches, Presence::Here("")) != Standing::Hidden;
-        is_away && is_on && self.pass(Toolset::Server(&server.spec)).is_whole()
+            ToolVisibility::new(&server.spec, &self.switches, ServerAvailability::Available("")) != ToolVisibility::Hidden;
+        is_away && is_on && self.permissions(ToolsetRef::Server(&server.spec)).allows_every_tool()
     }
 
-    fn pass(&self, toolset: Toolset<'_>) -> Pass {
-        Pass::of(&self.published.grants, &self.dialog.inner.agent, &self.attached, toolset)
+    fn permissions(&self, toolset: ToolsetRef<'_>) -> ToolsetPermissions {
+        ToolsetPermissions::new(&self.published.grants, &self.dialog.inner.agent, &self.attached, toolset)
     }
 
-    /// Whether the dialog and the server's state let anything of it be listed.
-    fn is_offered(&self, server: Option<&registry::Server>) -> bool {
+    /// Whether the dialog's switches and the server's state allow listing the server.
+    fn is_offered(&self, server: Option<&registry::RegisteredServer>) -> bool {
         let Some(server) = server else { return true };
         let presence = match server.presence {
-            registry::Presence::Up => Presence::Here(""),
-            registry::Presence::Away => Presence::Away(""),
-            registry::Presence::Disabled => Presence::Disabled { by: None },
+            registry::Presence::Up => ServerAvailability::Available(""),
+            registry::Presence::Away => ServerAvailability::Unavailable(""),
+            registry::Presence::Disabled => ServerAvailability::Disabled { by: None },
         };
-        Standing::of(&server.spec, &self.switches, presence) != Standing::Hidden
+        ToolVisibility::new(&server.spec, &self.switches, presence) != ToolVisibility::Hidden
     }
 
     fn toolset<'a>(
         &self,
         name: &'a str,
-        server: Option<&'a registry::Server>,
+        server: Option<&'a registry::RegisteredServer>,
         tool: &str,
-    ) -> Toolset<'a> {
+    ) -> ToolsetRef<'a> {
         match server {
-            Some(server) => Toolset::Server(&server.spec),
-            None if self.may_release(name, tool) => Toolset::Native { name, to: Reach::Everybody },
+            Some(server) => ToolsetRef::Server(&server.spec),
+            None if self.can_release(name, tool) => ToolsetRef::Native { name, reach: NativeReach::Everyone },
             None if name == resource_tools::TOOLSET && !self.has_resource_tools() => {
-                Toolset::Native { name, to: Reach::ByName }
+                ToolsetRef::Native { name, reach: NativeReach::ByName }
             }
             None => {
-                let to = self.core().reach.get(name).copied().unwrap_or(Reach::Members);
-                Toolset::Native { name, to }
+                let to = self.core().native_reach.get(name).copied().unwrap_or(NativeReach::Members);
+                ToolsetRef::Native { name, reach: to }
             }
         }
     }
 
-    /// Whether the agent may use a server whose resources are offered as tools.
+    /// Whether the agent may use a server that offers its resources as tools.
     fn has_resource_tools(&self) -> bool {
-        let is_offered = |it: &registry::Server| resource_tools::is_wanted(&it.spec);
-        self.view().servers().any(|server| is_offered(server) && self.may_use(server))
+        let is_offered = |it: &registry::RegisteredServer| resource_tools::exposes_as_tools(&it.spec);
+        self.view().servers().any(|server| is_offered(server) && self.can_use_server(server))
     }
 
-    /// Whoever holds a lease can give it back.
-    fn may_release(&self, toolset: &str, tool: &str) -> bool {
-        toolset == admin::TOOLSET && tool == admin::RELEASE && self.dialog.has_lease()
+    /// An agent with a lease may release it.
+    fn can_release(&self, toolset: &str, tool: &str) -> bool {
+        toolset == admin_tools::TOOLSET && tool == admin_tools::RELEASE && self.dialog.has_lease()
     }
 
-    fn asked<'a>(
+    fn tool_query<'a>(
         &'a self,
-        toolset: Toolset<'a>,
-        server: Option<&'a registry::Server>,
+        toolset: ToolsetRef<'a>,
+        server: Option<&'a registry::RegisteredServer>,
         tool: &'a str,
-    ) -> Asked<'a> {
-        Asked {
+    ) -> ToolQuery<'a> {
+        ToolQuery {
             grants: &self.published.grants,
             attached: &self.attached,
             agent: &self.dialog.inner.agent,
             toolset,
             tool,
             switches: &self.switches,
-            presence: server.map_or(Presence::Here("there"), |server| self.presence(server)),
+            presence: server.map_or(ServerAvailability::Available("there"), |server| self.presence(server)),
         }
     }
 
-    /// Whether the agent may use a tool of a server, whether or not the server is there.
-    pub(super) fn permits_if_present(&self, server: &registry::Server, tool: &str) -> bool {
-        let asked = self.asked(Toolset::Server(&server.spec), Some(server), tool);
-        decide(&Asked { presence: Presence::Here(""), ..asked }) == Decision::Permitted
+    /// Whether the agent may use a server's tool, regardless of the server's presence.
+    pub(super) fn permits_if_present(&self, server: &registry::RegisteredServer, tool: &str) -> bool {
+        let query = self.tool_query(ToolsetRef::Server(&server.spec), Some(server), tool);
+        decide(&ToolQuery { presence: ServerAvailability::Available(""), ..query }) == Decision::Permitted
     }
 
-    fn presence(&self, server: &registry::Server) -> Presence<'_> {
-        let state = self.serving(server).map_or("gone", |serving| serving.state().as_str());
+    fn presence(&self, server: &registry::RegisteredServer) -> ServerAvailability<'_> {
+        let state = self.running_server(server).map_or("gone", |running| running.state().as_str());
         match server.presence {
-            registry::Presence::Up => Presence::Here(state),
-            registry::Presence::Away => Presence::Away(state),
+            registry::Presence::Up => ServerAvailability::Available(state),
+            registry::Presence::Away => ServerAvailability::Unavailable(state),
             registry::Presence::Disabled => {
                 let by = self.overrides.get(&*server.key).filter(|it| !it.enabled);
-                Presence::Disabled { by: by.map(|it| it.who.as_str()) }
+                ServerAvailability::Disabled { by: by.map(|it| it.set_by.as_str()) }
             }
         }
     }

@@ -1,82 +1,83 @@
-//! Which servers a principal may know of. To whoever asks, a server without a grant looks unknown.
+//! Which servers a principal may see. A server without a grant looks unknown.
 
 use std::sync::Arc;
 
 use toolcrib_config::{Problem, ServerSpec};
-use toolcrib_upstream::conn::{Change, ChangeKind, List};
+use toolcrib_upstream::conn::{CatalogChange, ChangeKind, ListKind};
 
-use super::published::Published;
-use super::reload::{Reload, Step};
-use crate::access::{Attached, Pass, Toolset};
+use super::host_snapshot::HostSnapshot;
+use super::reload::{Reload, ReloadedServer};
+use crate::access::{Attachments, ToolsetPermissions, ToolsetRef};
 
-/// What one principal may know of the servers of one snapshot.
+/// The servers of one snapshot, as one principal may see them.
 #[derive(Clone, Debug)]
 pub struct Visibility {
-    published: Arc<Published>,
-    attached: Arc<Attached>,
+    published: Arc<HostSnapshot>,
+    attached: Arc<Attachments>,
     /// `None` for the owner.
     agent: Option<Arc<str>>,
 }
 
 impl Visibility {
     pub(super) fn new(
-        published: Arc<Published>,
-        attached: Arc<Attached>,
+        published: Arc<HostSnapshot>,
+        attached: Arc<Attachments>,
         agent: Option<&str>,
     ) -> Self {
         Visibility { published, attached, agent: agent.map(Into::into) }
     }
 
+    /// Whether the principal is the owner of the host.
     pub fn is_owner(&self) -> bool {
         self.agent.is_none()
     }
 
-    /// Whether the principal may know of every server, configured or gone: the owner, and `default` where the
-    /// configuration does not name it.
+    /// Whether the principal may see every server, configured or removed: the owner, and `default`
+    /// unless the configuration names it.
     pub fn is_unrestricted(&self) -> bool {
         self.agent.as_deref().is_none_or(|agent| self.published.grants.is_unrestricted(agent))
     }
 
-    /// Whether the principal may know of a server.
+    /// Whether the principal may see a server.
     pub fn includes_spec(&self, spec: &ServerSpec) -> bool {
-        self.pass(spec).is_none_or(|pass| !pass.is_empty())
+        self.permissions(spec).is_none_or(|permissions| !permissions.is_empty())
     }
 
-    /// Whether the principal may know of a server, by its id or key. Where several have the id, of all of them. Only an
-    /// unrestricted principal may know of a server that is gone.
+    /// Whether the principal may see a server, by its id or key. If several servers have the id,
+    /// whether it may see all of them. Only an unrestricted principal may see a removed server.
     pub fn includes(&self, server: &str) -> bool {
-        self.all_called(server, |spec| self.includes_spec(spec))
+        self.all_named(server, |spec| self.includes_spec(spec))
     }
 
-    /// Whether the principal may know of a tool, by its server's id or key and the server's own name for it.
+    /// Whether the principal may see a tool, by its server's id or key and its original name.
     pub fn includes_tool(&self, server: &str, tool: &str) -> bool {
-        self.all_called(server, |spec| self.pass(spec).is_none_or(|pass| pass.permits(tool)))
+        self.all_named(server, |spec| self.permissions(spec).is_none_or(|permissions| permissions.permits(tool)))
     }
 
-    /// The same by the name that the tool has in the registry.
+    /// [`Visibility::includes_tool`] by the tool's name in the registry.
     pub fn includes_registered(&self, server: &str, name: &str) -> bool {
-        let mut tools = self.published.snapshot.view(None).tools_of(server);
+        let mut tools = self.published.registry.view(None).tools_of(server);
         let own = tools.find(|tool| tool.name() == name);
         self.is_unrestricted()
             || own.is_some_and(|tool| self.includes_tool(server, tool.original_name()))
     }
 
-    /// Whether the principal may know of a change in a server's lists. Resources and prompts are granted with their
-    /// server as a whole.
-    pub fn includes_change(&self, server: &str, change: &Change) -> bool {
+    /// Whether the principal may see a change in a server's lists. Resources and prompts are
+    /// granted only with their whole server.
+    pub fn includes_change(&self, server: &str, change: &CatalogChange) -> bool {
         match change.list {
-            List::Tools => match &change.kind {
+            ListKind::Tools => match &change.kind {
                 ChangeKind::Renamed { to } => {
                     self.includes_tool(server, &change.name) && self.includes_tool(server, to)
                 }
                 _ => self.includes_tool(server, &change.name),
             },
-            _ => self.all_called(server, |spec| self.pass(spec).is_none_or(|it| it.is_whole())),
+            _ => self.all_named(server, |spec| self.permissions(spec).is_none_or(|it| it.allows_every_tool())),
         }
     }
 
-    /// Whether the principal may know of a problem: of its server, its tool and every other server that it names. A
-    /// problem of no server is a matter of the host.
+    /// Whether the principal may see a problem: its server, its tool and every other server that it
+    /// names. A problem without a server concerns the host.
     pub fn includes_problem(&self, problem: &Problem) -> bool {
         if self.is_unrestricted() {
             return true;
@@ -89,9 +90,9 @@ impl Visibility {
             && problem.related.iter().all(|other| self.includes(other))
     }
 
-    /// The part of a reload that the principal may know of.
-    pub fn reload(&self, reload: &Reload) -> Reload {
-        let step = |step: &&Step| self.includes(&step.server);
+    /// The part of a reload that the principal may see.
+    pub fn filter_reload(&self, reload: &Reload) -> Reload {
+        let step = |step: &&ReloadedServer| self.includes(&step.server);
         let problem = |problem: &&Problem| self.includes_problem(problem);
         Reload {
             version: reload.version,
@@ -101,8 +102,8 @@ impl Visibility {
         }
     }
 
-    fn all_called(&self, name: &str, is_so: impl Fn(&ServerSpec) -> bool) -> bool {
-        let called = self.published.snapshot.servers().filter(|server| server.is_called(name));
+    fn all_named(&self, name: &str, is_so: impl Fn(&ServerSpec) -> bool) -> bool {
+        let called = self.published.registry.servers().filter(|server| server.matches_name(name));
         let mut called = called.peekable();
         match called.peek() {
             Some(_) => called.all(|server| is_so(&server.spec)),
@@ -110,9 +111,9 @@ impl Visibility {
         }
     }
 
-    /// The grants on a server; `None` for the owner, who needs none.
-    fn pass(&self, spec: &ServerSpec) -> Option<Pass> {
+    /// The grants on a server; `None` for the owner, which needs none.
+    fn permissions(&self, spec: &ServerSpec) -> Option<ToolsetPermissions> {
         let agent = self.agent.as_deref()?;
-        Some(Pass::of(&self.published.grants, agent, &self.attached, Toolset::Server(spec)))
+        Some(ToolsetPermissions::new(&self.published.grants, agent, &self.attached, ToolsetRef::Server(spec)))
     }
 }

@@ -1,33 +1,61 @@
-//! Why a call got no session.
+//! Errors of acquiring a session.
 
 use std::error::Error;
 use std::sync::Arc;
 
+/// The reason why a call got no session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TakeError<E: Error + 'static> {
-    #[error("every session of server `{server}` is in use, and too many calls wait for one")]
-    Full { server: Arc<str> },
+pub enum AcquireError<E: Error + 'static> {
+    /// All sessions are in use and the queue is full.
+    #[error("all sessions of server `{server}` are in use, and its queue of waiting calls is full")]
+    QueueFull {
+        /// The server's id.
+        server: Arc<str>,
+    },
+    /// No session became free in time.
     #[error("no session of server `{server}` became free in time")]
-    NoneFree { server: Arc<str> },
-    #[error("no session with server `{server}` could be opened in time")]
-    Slow { server: Arc<str> },
+    Timeout {
+        /// The server's id.
+        server: Arc<str>,
+    },
+    /// The session did not open in time.
+    #[error("opening a session with server `{server}` timed out")]
+    OpenTimeout {
+        /// The server's id.
+        server: Arc<str>,
+    },
+    /// The session could not be opened.
     #[error("cannot open a session with server `{server}`")]
     Failed {
+        /// The server's id.
         server: Arc<str>,
+        /// The error of the opening.
         #[source]
         cause: E,
     },
-    #[error("the opening of a session with server `{server}` was broken off")]
-    BrokenOff { server: Arc<str> },
+    /// The opening was aborted.
+    #[error("opening a session with server `{server}` was aborted")]
+    OpenAborted {
+        /// The server's id.
+        server: Arc<str>,
+    },
+    /// The server is retired.
     #[error("server `{server}` is being removed or replaced")]
-    Retired { server: Arc<str> },
+    Retired {
+        /// The server's id.
+        server: Arc<str>,
+    },
+    /// The dialog has ended.
     #[error("the dialog ended while it waited for a session of server `{server}`")]
-    DialogEnded { server: Arc<str> },
+    DialogEnded {
+        /// The server's id.
+        server: Arc<str>,
+    },
 }
 
-impl<E: Error> TakeError<E> {
-    /// Whether others had taken what there is, so that it may go better later.
-    pub fn is_resource(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::NoneFree { .. })
+impl<E: Error> AcquireError<E> {
+    /// Returns whether other calls used all sessions, so a later attempt may succeed.
+    pub fn is_resource_exhausted(&self) -> bool {
+        matches!(self, Self::QueueFull { .. } | Self::Timeout { .. })
     }
 }

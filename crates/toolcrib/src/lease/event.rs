@@ -1,66 +1,66 @@
-//! What can happen to the sessions of a server, and what is to be done about it.
+//! Events and effects of the lease table.
 
 use std::sync::Arc;
 
 use toolcrib_wire::Era;
 
-use super::instance::{InstanceId, Ticket};
+use super::session_entry::{SessionId, WaiterId};
 
-/// What can happen.
+/// An input of the lease table.
 #[derive(Debug, Clone)]
-pub(super) enum Event {
-    Take {
-        ticket: Ticket,
+pub(super) enum LeaseEvent {
+    Acquire {
+        waiter_id: WaiterId,
         dialog: Arc<str>,
-        /// Whose dialog it is; nobody's in particular where nothing is said.
+        /// The principal of the dialog. `None` if it has none.
         principal: Option<Arc<str>>,
         era: Era,
     },
-    /// Whoever waited does not wait any more.
-    GiveUp(Ticket),
-    /// One call on it has ended.
-    Done(InstanceId),
-    Made(InstanceId),
-    Failed(InstanceId),
-    /// A session that is open and on which nothing was called.
-    Offer(InstanceId, Era),
-    /// It ended without being told to.
-    Lost(InstanceId),
-    /// Its end is complete.
-    Gone(InstanceId),
-    /// The dialog does not need its lease any more. Calls in flight end in peace.
+    /// A waiting caller has given up.
+    Cancel(WaiterId),
+    /// A call on the session has ended.
+    CallEnded(SessionId),
+    Opened(SessionId),
+    OpenFailed(SessionId),
+    /// An open session on which no call was made yet.
+    Add(SessionId, Era),
+    /// The session ended unexpectedly.
+    Lost(SessionId),
+    /// The session is completely closed.
+    Closed(SessionId),
+    /// The dialog gives up its lease. Calls in flight may finish.
     Release(Arc<str>),
-    /// Nobody is left who could want an answer.
+    /// The dialog has ended, so no caller waits for results.
     DialogEnded(Arc<str>),
-    /// All sessions end at once, calls in flight or not.
-    EndAll,
-    /// No new calls; those in flight and those that wait are served, then all ends.
+    /// Closes all sessions at once, including those with calls in flight.
+    CloseAll,
+    /// Refuses new calls. Calls in flight and waiting calls are served, then all sessions are closed.
     Retire,
     Tick,
 }
 
-/// What is to be done.
+/// An output of the lease table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum LeaseEffect {
     Grant {
-        ticket: Ticket,
-        instance: InstanceId,
+        waiter_id: WaiterId,
+        session_id: SessionId,
     },
     Refuse {
-        ticket: Ticket,
-        why: Refusal,
+        waiter_id: WaiterId,
+        reason: RefusalReason,
     },
-    Make {
-        instance: InstanceId,
+    Open {
+        session_id: SessionId,
         dialog: Option<Arc<str>>,
         era: Era,
     },
-    /// Closes it, or stops its opening.
-    End(InstanceId),
+    /// Closes the session or aborts its opening.
+    Close(SessionId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RefusalReason {
     Full,
     Failed,
     Retired,

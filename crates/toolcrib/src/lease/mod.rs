@@ -1,27 +1,27 @@
-//! Which dialog has which session of a server: leases, their limits, and the queue before them.
+//! Leases: which dialog holds which session of a server, with limits and a queue.
 //!
-//! [`Leases`] are the sessions of one server. Taking one gives a [`Guard`]; dropping it ends the call, not the
-//! lease. A lease ends with its dialog, by its release or after its idle time, and is never taken from whoever
-//! uses it. `Book` decides all of this as a pure value; the [`Clerk`] opens and closes sessions as it says,
-//! so that a caller who gives up does not end a start that others wait for.
+//! [`LeasePool`] holds the sessions of one server. Acquiring one returns a [`LeaseGuard`]; dropping the guard ends
+//! the call but not the lease. A lease ends with its dialog, by its release, or after its idle timeout, and never
+//! while a call uses it. `LeaseTable` decides all of this as a pure value. The [`LeaseWorker`] opens and closes
+//! sessions, so a caller that gives up does not abort an opening that others wait for.
 
-mod book;
-mod clerk;
+mod lease_table;
+mod lease_worker;
 mod error;
 mod event;
-mod guard;
-mod instance;
+mod lease_guard;
+mod session_entry;
 mod reminder;
-mod shared;
-mod terms;
+mod lease_pool;
+mod lease_policy;
 
-pub use clerk::{Clerk, Order, Sessions};
-pub use error::TakeError;
-pub use guard::Guard;
-pub use instance::{InstanceId, Lease};
-pub use reminder::{Reminder, reminder, reminder_of};
-pub use shared::Leases;
-pub use terms::Terms;
+pub use lease_worker::{LeaseWorker, SessionRequest, SessionOpener};
+pub use error::AcquireError;
+pub use lease_guard::LeaseGuard;
+pub use session_entry::{SessionId, Lease};
+pub use reminder::{Reminder, reminder_for_lease, reminder_for_server};
+pub use lease_pool::LeasePool;
+pub use lease_policy::LeasePolicy;
 
 #[cfg(test)]
 mod tests;

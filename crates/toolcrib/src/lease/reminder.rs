@@ -1,32 +1,33 @@
-//! What a dialog is reminded of while it holds a lease: to give it back.
+//! Reminder to a dialog that it holds a lease and should release it.
 
 use serde_json::json;
-use toolcrib_config::model::policy::{Session, SessionScope};
+use toolcrib_config::model::policy::{SessionPolicy, SessionScope};
 
-use super::instance::Lease;
+use super::session_entry::Lease;
 
-/// A note that stays in a dialog for as long as its lease does, and goes with it.
+/// A note that stays in a dialog for the duration of its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reminder {
+    /// The server's id.
     pub server: String,
-    /// For the agent.
+    /// The text for the agent.
     pub text: String,
 }
 
-/// The one reminder that belongs to a lease, where the server's policy wants one. It follows from the lease
-/// alone, so there is neither a second one nor one that was forgotten.
-pub fn reminder(lease: &Lease, session: &Session) -> Option<Reminder> {
-    reminder_of(&lease.server, session)
+/// Returns the reminder of a lease, if the server's policy wants one. It depends only on the lease, so reminders are
+/// never duplicated or lost.
+pub fn reminder_for_lease(lease: &Lease, session: &SessionPolicy) -> Option<Reminder> {
+    reminder_for_server(&lease.server, session)
 }
 
-/// The reminder of a lease of this server, where its policy wants one.
-pub fn reminder_of(server: &str, session: &Session) -> Option<Reminder> {
+/// Returns the reminder of a lease of this server, if the server's policy wants one.
+pub fn reminder_for_server(server: &str, session: &SessionPolicy) -> Option<Reminder> {
     let wanted = session.reminder && session.scope == SessionScope::PerConversation;
     wanted.then(|| Reminder {
         server: server.to_owned(),
         text: format!(
-            "A session of the MCP server `{server}` is reserved for this dialog. When you do not need it any \
-             more, call `mcp_release` with {}; what the session remembers is lost then.",
+            "A session of the MCP server `{server}` is reserved for this dialog. When you no longer \
+             need it, call `mcp_release` with {}; the session's state is then lost.",
             json!({ "serverId": server })
         ),
     })

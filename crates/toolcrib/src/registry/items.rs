@@ -1,110 +1,118 @@
-//! Prompts, resources and templates as callers see them.
+//! Prompts, resources and resource templates of a snapshot.
 
 use std::sync::Arc;
 
-use toolcrib_wire::Raw;
+use toolcrib_wire::RawJson;
 use toolcrib_wire::view;
 
-use super::server::Server;
-use super::tool::Standing;
+use super::registered_server::RegisteredServer;
+use super::tool::Availability;
 
 /// One prompt of a snapshot.
 #[derive(Debug)]
 pub struct Prompt {
     pub(super) name: Arc<str>,
-    pub(super) item: view::Prompt,
-    pub(super) server: Arc<Server>,
-    pub(super) standing: Standing,
+    pub(super) item: view::PromptView,
+    pub(super) server: Arc<RegisteredServer>,
+    pub(super) availability: Availability,
 }
 
-/// Something that has a URI, or a template of URIs. It is never rewritten: the texts of a server refer to it.
+/// An item with a URI or a URI template. The URI is never rewritten, because other texts of the server refer to it.
 #[derive(Debug)]
 pub struct Document<T> {
     pub(super) uri: Arc<str>,
     pub(super) name: String,
     pub(super) item: T,
-    pub(super) server: Arc<Server>,
-    pub(super) standing: Standing,
-    /// The server that is asked where only the URI is named.
+    pub(super) server: Arc<RegisteredServer>,
+    pub(super) availability: Availability,
+    /// The server that answers requests that name only the URI.
     pub(super) shadowed_by: Option<Arc<str>>,
 }
 
-pub type Resource = Document<view::Resource>;
-pub type Template = Document<view::ResourceTemplate>;
+/// One resource of a snapshot.
+pub type Resource = Document<view::ResourceView>;
+/// One resource template of a snapshot.
+pub type ResourceTemplate = Document<view::ResourceTemplateView>;
 
 impl Prompt {
+    /// The name in this registry.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// The server's own name.
     pub fn original_name(&self) -> &str {
         self.item.name()
     }
 
-    /// The prompt as its server gave it.
-    pub fn item(&self) -> &view::Prompt {
+    /// The prompt as its server listed it.
+    pub fn item(&self) -> &view::PromptView {
         &self.item
     }
 
-    pub fn server(&self) -> &Arc<Server> {
+    /// The prompt's server.
+    pub fn server(&self) -> &Arc<RegisteredServer> {
         &self.server
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing
+    /// The prompt's availability.
+    pub fn availability(&self) -> Availability {
+        self.availability
     }
 
-    /// The definition by the name that it has here, and every other byte as it was.
-    pub fn definition(&self) -> Raw {
+    /// The definition with the name in this registry. All other bytes stay.
+    pub fn definition(&self) -> RawJson {
         renamed(self.item.raw(), self.original_name(), &self.name)
     }
 }
 
 impl<T: Addressed> Document<T> {
-    /// The URI, or the template of URIs.
+    /// The URI or the URI template.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The name for people, which need not be the only one.
+    /// The display name, which may not be unique.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The item as its server gave it.
+    /// The item as its server listed it.
     pub fn item(&self) -> &T {
         &self.item
     }
 
-    pub fn server(&self) -> &Arc<Server> {
+    /// The item's server.
+    pub fn server(&self) -> &Arc<RegisteredServer> {
         &self.server
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing
+    /// The item's availability.
+    pub fn availability(&self) -> Availability {
+        self.availability
     }
 
-    /// The key of the server that has the same URI and comes first; this one is reached by naming its own.
+    /// The key of an earlier server with the same URI. Requests must then name this item's server.
     pub fn shadowed_by(&self) -> Option<&str> {
         self.shadowed_by.as_deref()
     }
 
-    /// The definition by the name that it has here, and every other byte as it was.
-    pub fn definition(&self) -> Raw {
+    /// The definition with the name in this registry. All other bytes stay.
+    pub fn definition(&self) -> RawJson {
         renamed(self.item.raw(), &self.item.own_name(), &self.name)
     }
 
     pub(super) fn is_listed(&self) -> bool {
-        self.shadowed_by.is_none() && self.standing.is_listed()
+        self.shadowed_by.is_none() && self.availability.is_listed()
     }
 }
 
-/// What resources and templates have in common.
+/// Common properties of resources and resource templates.
 pub trait Addressed {
     fn address(&self) -> &str;
     fn own_name(&self) -> String;
     fn media_type(&self) -> Option<String>;
-    fn raw(&self) -> &Raw;
+    fn raw(&self) -> &RawJson;
 }
 
 macro_rules! addressed {
@@ -122,7 +130,7 @@ macro_rules! addressed {
                 self.mime_type().map(|mime| mime.into_owned())
             }
 
-            fn raw(&self) -> &Raw {
+            fn raw(&self) -> &RawJson {
                 view::$item::raw(self)
             }
         }
@@ -130,13 +138,13 @@ macro_rules! addressed {
 }
 
 addressed! {
-    Resource, uri;
-    ResourceTemplate, uri_template;
+    ResourceView, uri;
+    ResourceTemplateView, uri_template;
 }
 
-fn renamed(raw: &Raw, from: &str, to: &str) -> Raw {
+fn renamed(raw: &RawJson, from: &str, to: &str) -> RawJson {
     if from == to {
         return raw.clone();
     }
-    raw.with_members([("name", Some(Raw::string(to)))])
+    raw.with_members([("name", Some(RawJson::string(to)))])
 }

@@ -1,4 +1,4 @@
-//! Tools that the embedding program brings along: the same to every caller as a server's.
+//! Native tools of the embedding program. Callers use them like tools of servers.
 
 use std::fmt;
 use std::future::Future;
@@ -6,23 +6,23 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use toolcrib_wire::view::{Flaw, Item, Tool};
-use toolcrib_wire::{ObjectWriter, Raw};
+use toolcrib_wire::view::{FieldError, ListItem, ToolView};
+use toolcrib_wire::{ObjectWriter, RawJson};
 
 /// A tool that runs in this program.
 pub trait NativeTool: Send + Sync {
-    /// What the tool is. It is asked once, when its toolset is made.
-    fn definition(&self) -> Definition;
+    /// Returns the tool's definition. Called once, when the toolset is built.
+    fn definition(&self) -> NativeToolDefinition;
 
-    /// Runs the tool. The answer is the result of `tools/call`, whole; a tool that failed says so in it.
+    /// Runs the tool. Returns the complete result of `tools/call`; a failed tool reports its failure in the result.
     /// Dropping the future cancels the call.
-    fn call(&self, call: NativeCall) -> Answer<'_>;
+    fn call(&self, call: NativeCall) -> NativeToolFuture<'_>;
 }
 
-/// What a call of a native tool comes to.
-pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Raw, NativeError>> + Send + 'a>>;
+/// The future of a native tool call.
+pub type NativeToolFuture<'a> = Pin<Box<dyn Future<Output = Result<RawJson, NativeError>> + Send + 'a>>;
 
-/// A call that gave no result at all.
+/// A native tool call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NativeError(pub String);
@@ -30,64 +30,72 @@ pub struct NativeError(pub String);
 /// One call of a native tool.
 #[derive(Debug, Clone)]
 pub struct NativeCall {
-    pub arguments: Raw,
-    /// Who asks.
+    /// The arguments of the call.
+    pub arguments: RawJson,
+    /// The calling agent.
     pub agent: Option<String>,
-    /// In which dialog.
+    /// The dialog of the call.
     pub dialog: Option<String>,
     /// The dialog's working directory.
     pub cwd: Option<PathBuf>,
 }
 
 impl NativeCall {
-    pub fn new(arguments: Raw) -> Self {
+    /// Creates a call without caller and dialog.
+    pub fn new(arguments: RawJson) -> Self {
         NativeCall { arguments, agent: None, dialog: None, cwd: None }
     }
 }
 
-/// What a native tool is, in the words of MCP.
+/// The MCP definition of a native tool.
 #[derive(Debug, Clone)]
-pub struct Definition(Raw);
+pub struct NativeToolDefinition(RawJson);
 
-impl Definition {
-    /// The schema is a JSON object.
-    pub fn new(name: &str, input_schema: &Raw) -> Self {
+impl NativeToolDefinition {
+    /// Creates a definition. The schema must be a JSON object.
+    pub fn new(name: &str, input_schema: &RawJson) -> Self {
         let writer = ObjectWriter::new().string("name", name);
-        Definition(writer.json("inputSchema", input_schema.json()).finish())
+        NativeToolDefinition(writer.json("inputSchema", input_schema.json()).finish())
     }
 
+    /// Sets the display name.
     #[must_use]
     pub fn title(self, title: &str) -> Self {
-        self.with("title", Raw::string(title))
+        self.with("title", RawJson::string(title))
     }
 
+    /// Sets the description.
     #[must_use]
     pub fn description(self, description: &str) -> Self {
-        self.with("description", Raw::string(description))
+        self.with("description", RawJson::string(description))
     }
 
+    /// Sets the output schema.
     #[must_use]
-    pub fn output_schema(self, schema: Raw) -> Self {
+    pub fn output_schema(self, schema: RawJson) -> Self {
         self.with("outputSchema", schema)
     }
 
+    /// Sets the annotations.
     #[must_use]
-    pub fn annotations(self, annotations: Raw) -> Self {
+    pub fn annotations(self, annotations: RawJson) -> Self {
         self.with("annotations", annotations)
     }
 
-    fn with(self, key: &str, value: Raw) -> Self {
-        Definition(self.0.with_members([(key, Some(value))]))
+    fn with(self, key: &str, value: RawJson) -> Self {
+        NativeToolDefinition(self.0.with_members([(key, Some(value))]))
     }
 }
 
-/// A definition that no tool can have.
+/// An invalid definition of a native tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a tool of the native toolset `{toolset}` has no usable definition")]
-pub struct BadDefinition {
+#[error("a tool of the native toolset `{toolset}` has an invalid definition")]
+pub struct NativeDefinitionError {
+    /// The toolset of the tool.
     pub toolset: String,
+    /// The error in the definition.
     #[source]
-    pub flaw: Flaw,
+    pub error: FieldError,
 }
 
 /// Native tools that are granted together.
@@ -95,18 +103,21 @@ pub struct BadDefinition {
 pub struct NativeToolset {
     pub(super) name: Arc<str>,
     pub(super) description: String,
-    pub(super) tools: Vec<(Tool, Native)>,
+    pub(super) tools: Vec<(ToolView, NativeHandle)>,
 }
 
 impl NativeToolset {
+    /// Creates an empty toolset.
     pub fn new(name: &str) -> Self {
         NativeToolset { name: name.into(), description: String::new(), tools: Vec::new() }
     }
 
+    /// The name of the toolset.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: &str) -> Self {
         self.description = description.to_owned();
@@ -114,20 +125,20 @@ impl NativeToolset {
     }
 
     /// Adds a tool.
-    pub fn with(mut self, tool: impl NativeTool + 'static) -> Result<Self, BadDefinition> {
-        let read = Tool::read(tool.definition().0, &mut Vec::new());
-        let item = read.map_err(|flaw| BadDefinition { toolset: self.name.to_string(), flaw })?;
-        self.tools.push((item, Native(Arc::new(tool))));
+    pub fn with(mut self, tool: impl NativeTool + 'static) -> Result<Self, NativeDefinitionError> {
+        let read = ToolView::read(tool.definition().0, &mut Vec::new());
+        let item = read.map_err(|error| NativeDefinitionError { toolset: self.name.to_string(), error })?;
+        self.tools.push((item, NativeHandle(Arc::new(tool))));
         Ok(self)
     }
 }
 
-/// The tool itself, which has nothing to show.
+/// The tool with an opaque `Debug`.
 #[derive(Clone)]
-pub(super) struct Native(pub(super) Arc<dyn NativeTool>);
+pub(super) struct NativeHandle(pub(super) Arc<dyn NativeTool>);
 
-impl fmt::Debug for Native {
+impl fmt::Debug for NativeHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Native")
+        f.write_str("NativeHandle")
     }
 }

@@ -1,4 +1,4 @@
-//! Definitions of tools held against what they were: a tool that becomes another under its old name is told of.
+//! Compares tool definitions with their pins, to report a tool that changes under its old name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
@@ -6,170 +6,171 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use toolcrib_config::to_yaml;
-use toolcrib_upstream::signals::visible;
-use toolcrib_wire::view::Tool;
+use toolcrib_upstream::signals::escape_invisible;
+use toolcrib_wire::view::ToolView;
 
-/// What of a definition tells a model or a person what a tool is and does.
+/// The members of a definition that describe the tool to a model or a person.
 const PARTS: [&str; 5] = ["title", "description", "annotations", "inputSchema", "outputSchema"];
 
-/// A longer definition is compared, but not kept to tell what has changed.
-const LONGEST: usize = 256 << 10;
+/// Maximum length of a stored definition. Longer definitions are compared but not stored for diffs.
+const MAX_DEFINITION: usize = 256 << 10;
 
-/// Lines of a difference, and characters of a line, that are told; the rest is counted.
-const MOST_LINES: usize = 60;
-const WIDEST: usize = 400;
+/// Maximum lines of a diff and characters per line. The remaining lines are counted.
+const MAX_LINES: usize = 60;
+const MAX_LINE_CHARS: usize = 400;
 
-/// What tells one definition of a tool from another.
+/// Hashes of a tool definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Print {
-    /// Of its text as the server wrote it: equal texts need no further look.
+pub struct ToolFingerprint {
+    /// Hash of the text as the server wrote it. Equal texts need no further comparison.
     pub text: [u8; 32],
-    /// Of its meaning, in whatever order its members are written.
+    /// Hash of the canonical form, independent of the order of members.
     pub meaning: [u8; 32],
 }
 
-/// The tools of a list, held against how they are known.
+/// Result of comparing a list of tools with its pins.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Compared {
-    /// Places in the list of those that are another than they were.
+pub struct PinComparison {
+    /// Indices of tools whose definitions have changed.
     pub changed: Vec<usize>,
-    /// Of those that nobody knew. Two of one name are one.
+    /// Indices of new tools. Of several tools with one name only the first counts.
     pub new: Vec<usize>,
-    /// Of those that are the same, written differently: from now on they are known by this text.
+    /// Indices of tools with the same meaning in another text. Their pins take over the new text.
     pub reworded: Vec<usize>,
 }
 
-impl Print {
-    pub fn of(tool: &Tool) -> Self {
-        Print { text: text_print(tool), meaning: meaning_print(tool) }
+impl ToolFingerprint {
+    /// Computes the fingerprint of a tool.
+    pub fn new(tool: &ToolView) -> Self {
+        ToolFingerprint { text: text_hash(tool), meaning: meaning_hash(tool) }
     }
 }
 
-/// Holds a list against what is known of each tool by its name.
-pub fn compare(known: &HashMap<String, Print>, tools: &[Tool]) -> Compared {
-    let mut compared = Compared::default();
+/// Compares a list with the pinned fingerprint of each tool name.
+pub fn compare_definitions(known: &HashMap<String, ToolFingerprint>, tools: &[ToolView]) -> PinComparison {
+    let mut compared = PinComparison::default();
     let mut seen = HashSet::with_capacity(tools.len());
-    for (place, tool) in tools.iter().enumerate() {
+    for (index, tool) in tools.iter().enumerate() {
         let is_first = seen.insert(tool.name());
         match known.get(tool.name()) {
-            None if is_first => compared.new.push(place),
+            None if is_first => compared.new.push(index),
             None => {}
-            Some(print) if print.text == text_print(tool) => {}
-            Some(print) if print.meaning == meaning_print(tool) => compared.reworded.push(place),
-            Some(_) => compared.changed.push(place),
+            Some(print) if print.text == text_hash(tool) => {}
+            Some(print) if print.meaning == meaning_hash(tool) => compared.reworded.push(index),
+            Some(_) => compared.changed.push(index),
         }
     }
     compared
 }
 
-/// A definition as it is kept; nothing where it is too long for that.
-pub fn definition(tool: &Tool) -> Option<String> {
-    Some(meaning(tool)).filter(|text| text.len() <= LONGEST)
+/// Returns the canonical definition for storing. `None` if it is too long.
+pub fn canonical_definition(tool: &ToolView) -> Option<String> {
+    Some(definition_text(tool)).filter(|text| text.len() <= MAX_DEFINITION)
 }
 
-/// How one kept definition became another, for people: part by part, line by line, and nothing in it is obeyed by a
-/// terminal.
-pub fn difference(before: Option<&str>, now: Option<&str>) -> String {
-    let (Some(before), Some(now)) = (before.and_then(parts), now.and_then(parts)) else {
-        return "it is too long to be shown".to_owned();
+/// Returns the difference of two stored definitions for people, by member and line. Control characters are escaped,
+/// so a terminal does not interpret them.
+pub fn definition_diff(before: Option<&str>, now: Option<&str>) -> String {
+    let (Some(before), Some(now)) = (before.and_then(parse_parts), now.and_then(parse_parts)) else {
+        return "the definition is too long to show".to_owned();
     };
     let mut lines = Vec::new();
     for part in PARTS {
-        let (old, new) = (written(part, before.get(part)), written(part, now.get(part)));
+        let (old, new) = (part_lines(part, before.get(part)), part_lines(part, now.get(part)));
         lines.extend(changed_lines(&old, &new));
     }
-    let more = lines.len().saturating_sub(MOST_LINES);
-    lines.truncate(MOST_LINES);
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     let mut text = lines.join("\n");
     if more > 0 {
-        // A string takes whatever it is given.
+        // Writing to a string cannot fail.
         let _ = write!(text, "\n… and {more} more lines");
     }
     text
 }
 
-fn text_print(tool: &Tool) -> [u8; 32] {
+fn text_hash(tool: &ToolView) -> [u8; 32] {
     Sha256::digest(tool.raw().as_bytes()).into()
 }
 
-fn meaning_print(tool: &Tool) -> [u8; 32] {
-    Sha256::digest(meaning(tool)).into()
+fn meaning_hash(tool: &ToolView) -> [u8; 32] {
+    Sha256::digest(definition_text(tool)).into()
 }
 
-/// The parts that count, each with its members in order. What is too deep to be sorted counts as it is written.
-fn meaning(tool: &Tool) -> String {
+/// Returns the describing members in canonical order. A value that is too deep to sort keeps its text.
+fn definition_text(tool: &ToolView) -> String {
     let parts = PARTS.iter().filter_map(|part| {
         let raw = tool.raw().get(part)?;
-        let value = serde_json::from_str(raw.text()).map(sorted);
+        let value = serde_json::from_str(raw.text()).map(sort_keys);
         Some(((*part).to_owned(), value.unwrap_or_else(|_| Value::from(raw.text()))))
     });
     Value::Object(parts.collect()).to_string()
 }
 
-fn sorted(value: Value) -> Value {
+fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let sorted_map: BTreeMap<String, Value> =
-                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+                map.into_iter().map(|(key, value)| (key, sort_keys(value))).collect();
             Value::Object(sorted_map.into_iter().collect())
         }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Array(items) => items.into_iter().map(sort_keys).collect(),
         scalar => scalar,
     }
 }
 
-fn parts(definition: &str) -> Option<Map<String, Value>> {
+fn parse_parts(definition: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(definition).ok()
 }
 
-/// A part as lines: a text keeps its own, anything else is written as YAML.
-fn written(part: &str, value: Option<&Value>) -> Vec<String> {
+/// Splits a member into lines. Strings keep their lines, other values are written as YAML.
+fn part_lines(part: &str, value: Option<&Value>) -> Vec<String> {
     let whole = match value {
         None => return Vec::new(),
         Some(Value::String(text)) => text.clone(),
         Some(value) => to_yaml(value),
     };
-    whole.lines().map(|line| format!("{part}: {}", visible(&cut(line)))).collect()
+    whole.lines().map(|line| format!("{part}: {}", escape_invisible(&truncate_line(line)))).collect()
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(WIDEST) {
+fn truncate_line(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line.to_owned(),
     }
 }
 
-/// What is between the lines that both begin with and those that both end with.
+/// Returns the lines between the common start and the common end.
 fn changed_lines(old: &[String], new: &[String]) -> Vec<String> {
     let same = |pair: &(&String, &String)| pair.0 == pair.1;
-    let begin = old.iter().zip(new).take_while(same).count();
-    let (old, new) = (&old[begin..], &new[begin..]);
+    let start = old.iter().zip(new).take_while(same).count();
+    let (old, new) = (&old[start..], &new[start..]);
     let end = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
-    let gone = old[..old.len() - end].iter().map(|line| format!("- {line}"));
-    let come = new[..new.len() - end].iter().map(|line| format!("+ {line}"));
-    gone.chain(come).collect()
+    let removed = old[..old.len() - end].iter().map(|line| format!("- {line}"));
+    let added = new[..new.len() - end].iter().map(|line| format!("+ {line}"));
+    removed.chain(added).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_wire::view::Item;
-    use toolcrib_wire::{Limits, Raw};
+    use toolcrib_wire::view::ListItem;
+    use toolcrib_wire::{MessageLimits, RawJson};
 
     use super::*;
 
-    fn tool(text: &str) -> Tool {
-        Tool::read(Raw::parse(text, &Limits::default()).unwrap(), &mut Vec::new()).unwrap()
+    fn tool(text: &str) -> ToolView {
+        ToolView::read(RawJson::parse(text, &MessageLimits::default()).unwrap(), &mut Vec::new()).unwrap()
     }
 
-    fn known(tools: &[Tool]) -> HashMap<String, Print> {
-        tools.iter().map(|tool| (tool.name().to_owned(), Print::of(tool))).collect()
+    fn fingerprints(tools: &[ToolView]) -> HashMap<String, ToolFingerprint> {
+        tools.iter().map(|tool| (tool.name().to_owned(), ToolFingerprint::new(tool))).collect()
     }
 
     const TOOL: &str = r#"{"name":"t","title":"T","description":"one\ntwo\nthree","annotations":{"readOnlyHint":true},
         "inputSchema":{"type":"object","properties":{"a":{"type":"string"}}},"outputSchema":{"type":"object"},"_meta":{"k":1}}"#;
 
     #[test]
-    fn ext_14_whatever_tells_what_a_tool_is_counts() {
+    fn ext_14_every_descriptive_part_counts_as_a_change() {
         let before = [tool(TOOL)];
         for (old, new) in [
             ("\"T\"", "\"U\""),
@@ -180,46 +181,46 @@ mod tests {
             (r#","outputSchema":{"type":"object"}"#, ""),
         ] {
             let now = [tool(&TOOL.replacen(old, new, 1))];
-            let compared = compare(&known(&before), &now);
+            let compared = compare_definitions(&fingerprints(&before), &now);
             assert_eq!(compared.changed, [0], "{old} {new}");
-            let told =
-                difference(definition(&before[0]).as_deref(), definition(&now[0]).as_deref());
-            assert!(told.starts_with("- "), "{told}");
+            let diff =
+                definition_diff(canonical_definition(&before[0]).as_deref(), canonical_definition(&now[0]).as_deref());
+            assert!(diff.starts_with("- "), "{diff}");
         }
         let evil = tool(&TOOL.replacen("two", r"t\u001bwo\u202e", 1));
-        let told = difference(definition(&before[0]).as_deref(), definition(&evil).as_deref());
-        assert_eq!(told, "- description: two\n+ description: t\\u{1b}wo\\u{202e}");
+        let diff = definition_diff(canonical_definition(&before[0]).as_deref(), canonical_definition(&evil).as_deref());
+        assert_eq!(diff, "- description: two\n+ description: t\\u{1b}wo\\u{202e}");
     }
 
     #[test]
-    fn what_means_the_same_is_the_same() {
-        let before = known(&[tool(TOOL)]);
-        assert_eq!(compare(&before, &[tool(TOOL)]), Compared::default());
+    fn reordered_members_are_not_a_change() {
+        let before = fingerprints(&[tool(TOOL)]);
+        assert_eq!(compare_definitions(&before, &[tool(TOOL)]), PinComparison::default());
         let other = r#"{ "outputSchema":{"type":"object"}, "name":"t", "description":"one\ntwo\nthree","title":"T",
             "inputSchema":{"properties":{"a":{"type":"string"}},"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"k":2}}"#;
-        let reworded = Compared { reworded: vec![0], ..Compared::default() };
-        assert_eq!(compare(&before, &[tool(other)]), reworded);
+        let reworded = PinComparison { reworded: vec![0], ..PinComparison::default() };
+        assert_eq!(compare_definitions(&before, &[tool(other)]), reworded);
     }
 
     #[test]
-    fn what_is_new_is_known_once() {
+    fn duplicate_new_tool_is_listed_once() {
         let one = |name: &str| tool(&format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#));
         let tools = [one("t"), one("u"), tool(r#"{"name":"u","inputSchema":{"x":1}}"#)];
-        let compared = compare(&known(&[one("t")]), &tools);
-        assert_eq!(compared, Compared { new: vec![1], ..Compared::default() });
+        let compared = compare_definitions(&fingerprints(&[one("t")]), &tools);
+        assert_eq!(compared, PinComparison { new: vec![1], ..PinComparison::default() });
     }
 
     #[test]
-    fn a_difference_is_bounded() {
+    fn diff_length_is_bounded() {
         let long = |line: &str| {
             let lines = vec![line; 10_000].join("\\n");
             let text = format!(r#"{{"name":"t","description":"{lines}","inputSchema":{{}}}}"#);
-            definition(&tool(&text))
+            canonical_definition(&tool(&text))
         };
-        let told = difference(long("a").as_deref(), long("b").as_deref());
-        assert!(told.ends_with("… and 19940 more lines"), "{told}");
+        let diff = definition_diff(long("a").as_deref(), long("b").as_deref());
+        assert!(diff.ends_with("… and 19940 more lines"), "{diff}");
         let wide = long(&"x".repeat(100));
         assert_eq!(wide, None);
-        assert_eq!(difference(wide.as_deref(), None), "it is too long to be shown");
+        assert_eq!(definition_diff(wide.as_deref(), None), "the definition is too long to show");
     }
 }

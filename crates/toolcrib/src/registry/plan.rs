@@ -1,48 +1,48 @@
-//! The plan: from specs and lists to a snapshot, in one order, the same for the same input.
+//! Plans a snapshot from server specs and lists. The same input always gives the same snapshot.
 //!
-//! The order is: native tools, names that are reserved, global servers, then each folder's servers over them.
-//! So what is global has the same names wherever it is seen, and no folder takes anything away from it. Among
-//! servers it is load order, and whoever comes first keeps a name. Nothing of an earlier plan is looked at:
-//! a name that became free is taken up by the next that wants it.
+//! The order is: native tools, reserved names, global servers, then the servers of each folder. Global items
+//! therefore have the same names everywhere, and a folder cannot take a name from them. Servers come in load order,
+//! and the first keeps a name. A plan does not depend on earlier plans, so the next item that wants a freed name gets
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use toolcrib_config::Problem;
-use toolcrib_config::model::naming::{Names, Naming};
+use toolcrib_config::model::naming::{ToolNames, Naming};
 use toolcrib_wire::view;
 
-use super::choose::Chosen;
-use super::claims::{Claims, Holder, Space};
-use super::draft::Draft;
-use super::input::{Input, Scope, Upstream};
-use super::native::{Native, NativeToolset};
+use super::item_selector::SelectedItem;
+use super::name_claims::{NameClaims, NameHolder, Namespace};
+use super::server_plan::ServerPlan;
+use super::plan_input::{PlanInput, Scope, ServerInput};
+use super::native::{NativeHandle, NativeToolset};
 use super::problems;
-use super::snapshot::{Content, Layer, Snapshot, Toolset};
-use super::tool::{Home, Standing, Tool};
+use super::snapshot::{SnapshotContent, ScopeLayer, Snapshot, Toolset};
+use super::tool::{ToolSource, Availability, Tool};
 
-/// Everything that is offered, and everything that was decided against.
-pub fn plan(input: &Input<'_>) -> (Snapshot, Vec<Problem>) {
+/// Plans a snapshot and returns it with the problems of all items that are not offered.
+pub fn plan(input: &PlanInput<'_>) -> (Snapshot, Vec<Problem>) {
     let mut global = Planner::default();
-    global.natives(input.native);
-    global.reserve(input);
-    let everywhere = input.servers.iter().filter(|server| server.scope == Scope::Global);
-    global.servers(&everywhere.collect::<Vec<_>>());
+    global.add_native_toolsets(input.native);
+    global.reserve_names(input);
+    let global_servers = input.servers.iter().filter(|server| server.scope == Scope::Global);
+    global.add_servers(&global_servers.collect::<Vec<_>>());
 
     let Planner { claims, layer, mut problems } = global;
     let mut folders = BTreeMap::new();
-    for (path, servers) in by_folder(&input.servers) {
-        let mut folder = Planner { claims: Claims::over(&claims), ..Planner::default() };
-        folder.servers(&servers);
+    for (path, servers) in group_by_folder(&input.servers) {
+        let mut folder = Planner { claims: NameClaims::over(&claims), ..Planner::default() };
+        folder.add_servers(&servers);
         problems.append(&mut folder.problems);
         folders.insert(path.to_path_buf(), folder.layer);
     }
-    let content = Content { version: input.version, global: layer, folders };
+    let content = SnapshotContent { version: input.version, global: layer, folders };
     (Snapshot::new(content), problems)
 }
 
-fn by_folder<'i, 'a>(servers: &'i [Upstream<'a>]) -> BTreeMap<&'i Path, Vec<&'i Upstream<'a>>> {
+fn group_by_folder<'i, 'a>(servers: &'i [ServerInput<'a>]) -> BTreeMap<&'i Path, Vec<&'i ServerInput<'a>>> {
     let mut folders: BTreeMap<&Path, Vec<_>> = BTreeMap::new();
     for server in servers {
         if let Scope::Cwd(path) = &server.scope {
@@ -52,44 +52,44 @@ fn by_folder<'i, 'a>(servers: &'i [Upstream<'a>]) -> BTreeMap<&'i Path, Vec<&'i 
     folders
 }
 
-/// One scope in the making.
+/// One scope under construction.
 #[derive(Debug, Default)]
 pub(super) struct Planner<'b> {
-    pub(super) claims: Claims<'b>,
-    pub(super) layer: Layer,
+    pub(super) claims: NameClaims<'b>,
+    pub(super) layer: ScopeLayer,
     pub(super) problems: Vec<Problem>,
 }
 
-type NativeChoice<'a> = Chosen<'a, (view::Tool, Native)>;
+type SelectedNativeTool<'a> = SelectedItem<'a, (view::ToolView, NativeHandle)>;
 
 impl Planner<'_> {
-    fn natives(&mut self, toolsets: &[NativeToolset]) {
-        let placed = toolsets.iter().filter_map(|toolset| {
-            let tools = self.claim_native(toolset)?;
+    fn add_native_toolsets(&mut self, toolsets: &[NativeToolset]) {
+        let claimed = toolsets.iter().filter_map(|toolset| {
+            let tools = self.claim_native_names(toolset)?;
             Some((toolset, tools))
         });
-        let placed: Vec<_> = placed.collect();
-        for (toolset, tools) in placed {
-            let holder = Holder::Native(toolset.name.clone());
-            let tools = tools.into_iter().map(|Chosen { item, name, model_name }| {
-                let (model_name, _) = self.model_name(&name, model_name, &holder);
+        let claimed: Vec<_> = claimed.collect();
+        for (toolset, tools) in claimed {
+            let holder = NameHolder::Native(toolset.name.clone());
+            let tools = tools.into_iter().map(|SelectedItem { item, name, model_name }| {
+                let (model_name, _) = self.claim_model_name(&name, model_name, &holder);
                 let (item, native) = item.clone();
-                let (names, home) = ((name, model_name), Home::Native(native));
-                Arc::new(Tool::new(names, toolset.name.clone(), item, home, Standing::Ready))
+                let (names, source) = ((name, model_name), ToolSource::Native(native));
+                Arc::new(Tool::new(names, toolset.name.clone(), item, source, Availability::Ready))
             });
             let (name, description) = (toolset.name.clone(), toolset.description.clone());
             let tools = tools.collect();
-            self.layer.add(Toolset { name, description, server: None, tools });
+            self.layer.add_toolset(Toolset { name, description, server: None, tools });
         }
     }
 
-    /// Takes the names of a native toolset and of its tools; nothing where the toolset's own is taken.
-    fn claim_native<'a>(&mut self, toolset: &'a NativeToolset) -> Option<Vec<NativeChoice<'a>>> {
+    /// Claims the names of a native toolset and its tools. Returns `None` if the toolset's name is taken.
+    fn claim_native_names<'a>(&mut self, toolset: &'a NativeToolset) -> Option<Vec<SelectedNativeTool<'a>>> {
         let plain = Naming { template: "{tool}".to_owned(), ..Naming::default() };
-        let holder = Holder::Native(toolset.name.clone());
-        if let Err(other) = self.claims.claim(Space::Toolsets, &toolset.name, &holder) {
-            let told = problems::native("toolset.collision", "toolset", &toolset.name, &other);
-            self.problems.push(told);
+        let holder = NameHolder::Native(toolset.name.clone());
+        if let Err(other) = self.claims.claim(Namespace::Toolsets, &toolset.name, &holder) {
+            let problem = problems::native_collision("toolset.collision", "toolset", &toolset.name, &other);
+            self.problems.push(problem);
             return None;
         }
         let mut tools = Vec::with_capacity(toolset.tools.len());
@@ -97,89 +97,89 @@ impl Planner<'_> {
             let Ok(names) = plain.names("", item.0.name()) else {
                 continue;
             };
-            let chosen = Chosen::new(item, names);
-            match self.claims.claim(Space::Tools, &chosen.name, &holder) {
-                Ok(()) => tools.push(chosen),
+            let selected = SelectedItem::new(item, names);
+            match self.claims.claim(Namespace::Tools, &selected.name, &holder) {
+                Ok(()) => tools.push(selected),
                 Err(other) => {
-                    let told = problems::native("name.collision", "tool", &chosen.name, &other);
-                    self.problems.push(told);
+                    let problem = problems::native_collision("name.collision", "tool", &selected.name, &other);
+                    self.problems.push(problem);
                 }
             }
         }
         Some(tools)
     }
 
-    /// A native tool may be what a name is reserved for: it keeps it.
-    fn reserve(&mut self, input: &Input<'_>) {
+    /// Reserves names. A native tool that already has a reserved name keeps it.
+    fn reserve_names(&mut self, input: &PlanInput<'_>) {
         let names =
-            [(Space::Tools, input.reserved_tools), (Space::Toolsets, input.reserved_toolsets)];
-        for (space, names) in names {
+            [(Namespace::Tools, input.reserved_tools), (Namespace::Toolsets, input.reserved_toolsets)];
+        for (namespace, names) in names {
             for name in names {
-                let _ = self.claims.claim(space, &name.as_str().into(), &Holder::Reserved);
+                let _ = self.claims.claim(namespace, &name.as_str().into(), &NameHolder::Reserved);
             }
         }
     }
 
-    fn servers<'a>(&mut self, servers: &[&'a Upstream<'a>]) {
+    fn add_servers<'a>(&mut self, servers: &[&'a ServerInput<'a>]) {
         let toolsets = self.claim_toolsets(servers);
-        let drafts = servers.iter().zip(toolsets);
-        let mut drafts: Vec<_> = drafts.map(|(server, taken)| self.draft(server, taken)).collect();
-        // No alias may take the id of a tool that comes later: so the ids go first, all of them.
-        for draft in &mut drafts {
-            self.name_for_models(draft);
+        let plans = servers.iter().zip(toolsets);
+        let mut plans: Vec<_> = plans.map(|(server, holder)| self.plan_server(server, holder)).collect();
+        // Ids are claimed before aliases, so no alias takes the id of a later tool.
+        for server_plan in &mut plans {
+            self.name_for_models(server_plan);
         }
-        for draft in drafts {
-            draft.publish(&mut self.layer);
+        for server_plan in plans {
+            server_plan.publish(&mut self.layer);
         }
     }
 
-    /// Who has the name of each server's toolset, if somebody has. One that is switched off does not stand
-    /// in the way of one that is not.
-    fn claim_toolsets(&mut self, servers: &[&Upstream<'_>]) -> Vec<Option<Holder>> {
-        let mut taken = vec![None; servers.len()];
+    /// Claims the toolset names. Returns the holder of each name that is taken. Disabled servers come last, so they
+    /// do not block enabled ones.
+    fn claim_toolsets(&mut self, servers: &[&ServerInput<'_>]) -> Vec<Option<NameHolder>> {
+        let mut holders = vec![None; servers.len()];
         for enabled in [true, false] {
-            for (server, taken) in servers.iter().zip(&mut taken) {
+            for (server, taken_by) in servers.iter().zip(&mut holders) {
                 if server.is_enabled() == enabled {
-                    let holder = Holder::Server(server.spec.key().into());
+                    let holder = NameHolder::Server(server.spec.key().into());
                     let name = server.spec.toolset().into();
-                    *taken = self.claims.claim(Space::Toolsets, &name, &holder).err();
+                    *taken_by = self.claims.claim(Namespace::Toolsets, &name, &holder).err();
                 }
             }
         }
-        taken
+        holders
     }
 
-    fn name_for_models(&mut self, draft: &mut Draft<'_>) {
-        for tool in &mut draft.tools {
+    fn name_for_models(&mut self, server_plan: &mut ServerPlan<'_>) {
+        for tool in &mut server_plan.tools {
             let wanted = tool.model_name.clone();
-            let (given, other) = self.model_name(&tool.name, wanted.clone(), &draft.holder);
+            let (given, other) = self.claim_model_name(&tool.name, wanted.clone(), &server_plan.holder);
             if let Some(other) = other {
-                let (spec, own) = (&draft.upstream.spec, tool.item.name());
-                let told = problems::told_apart(spec, own, (&wanted, &given), &other);
-                self.problems.push(told);
+                let (spec, own) = (&server_plan.input.spec, tool.item.name());
+                let problem = problems::alias_collision(spec, own, (&wanted, &given), &other);
+                self.problems.push(problem);
             }
             tool.model_name = given;
         }
     }
 
-    /// The name for models that a tool gets, and who has the one that it wanted if that is another.
-    fn model_name(
+    /// Claims the name for models. Returns it, and the holder of the wanted name if that was taken.
+    fn claim_model_name(
         &mut self,
         name: &Arc<str>,
         wanted: Arc<str>,
-        holder: &Holder,
-    ) -> (Arc<str>, Option<Holder>) {
+        holder: &NameHolder,
+    ) -> (Arc<str>, Option<NameHolder>) {
         if *name == wanted {
             return (wanted, None);
         }
-        let Err(other) = self.claims.claim(Space::Tools, &wanted, holder) else {
+        let Err(other) = self.claims.claim(Namespace::Tools, &wanted, holder) else {
             return (wanted, None);
         };
-        let names = Names { id: name.to_string(), model: wanted.to_string() };
+        let names = ToolNames { id: name.to_string(), model: wanted.to_string() };
         let mut attempt = 0;
         loop {
-            let given: Arc<str> = names.told_apart(attempt).into();
-            if self.claims.claim(Space::Tools, &given, holder).is_ok() {
+            let given: Arc<str> = names.disambiguated(attempt).into();
+            if self.claims.claim(Namespace::Tools, &given, holder).is_ok() {
                 return (given, Some(other));
             }
             attempt += 1;

@@ -1,4 +1,4 @@
-//! The registry as it is published: immutable, numbered, and cheap to hand on.
+//! The published registry: immutable, numbered and cheap to clone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -6,88 +6,91 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use super::dropped::Dropped;
-use super::items::{Prompt, Resource, Template};
-use super::server::Server;
+use super::dropped_items::DroppedItem;
+use super::items::{Prompt, Resource, ResourceTemplate};
+use super::registered_server::RegisteredServer;
 use super::tool::Tool;
-use super::view::View;
+use super::snapshot_view::SnapshotView;
 
-/// Everything that is offered, in all scopes. Clones are the same one.
+/// All offered items of all scopes. Clones share the content.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot(Arc<Content>);
+pub struct Snapshot(Arc<SnapshotContent>);
 
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct SnapshotContent {
     pub(super) version: u64,
-    pub(super) global: Layer,
-    pub(super) folders: BTreeMap<PathBuf, Layer>,
+    pub(super) global: ScopeLayer,
+    pub(super) folders: BTreeMap<PathBuf, ScopeLayer>,
 }
 
-/// Tools that are granted together: those of one server, or of a native toolset.
+/// Tools that are granted together: those of one server or of a native toolset.
 #[derive(Debug)]
 pub struct Toolset {
+    /// The name of the toolset.
     pub name: Arc<str>,
+    /// The description of the toolset.
     pub description: String,
-    /// Nothing for a native one.
-    pub server: Option<Arc<Server>>,
-    /// In the server's order, hidden ones too.
+    /// `None` for a native toolset.
+    pub server: Option<Arc<RegisteredServer>>,
+    /// In the server's order, including hidden tools.
     pub tools: Vec<Arc<Tool>>,
 }
 
-/// What one scope adds.
+/// The items of one scope.
 #[derive(Debug, Default)]
-pub(super) struct Layer {
-    pub(super) servers: Vec<Arc<Server>>,
+pub(super) struct ScopeLayer {
+    pub(super) servers: Vec<Arc<RegisteredServer>>,
     pub(super) toolsets: Vec<Toolset>,
     /// By both names.
     pub(super) tools: HashMap<Arc<str>, Arc<Tool>, RandomState>,
     pub(super) prompts: Vec<Arc<Prompt>>,
     pub(super) resources: Vec<Arc<Resource>>,
-    pub(super) templates: Vec<Arc<Template>>,
-    pub(super) dropped: Vec<Dropped>,
+    pub(super) templates: Vec<Arc<ResourceTemplate>>,
+    pub(super) dropped: Vec<DroppedItem>,
 }
 
 impl Snapshot {
-    pub(super) fn new(content: Content) -> Self {
+    pub(super) fn new(content: SnapshotContent) -> Self {
         Snapshot(Arc::new(content))
     }
 
+    /// The number of the snapshot.
     pub fn version(&self) -> u64 {
         self.0.version
     }
 
-    /// What a conversation sees: what is global, and what is of its working directory.
-    pub fn view(&self, cwd: Option<&Path>) -> View<'_> {
-        View::new(&self.0.global, cwd.and_then(|cwd| self.0.folders.get(cwd)))
+    /// Returns the view of a dialog: global items and those of its working directory.
+    pub fn view(&self, cwd: Option<&Path>) -> SnapshotView<'_> {
+        SnapshotView::new(&self.0.global, cwd.and_then(|cwd| self.0.folders.get(cwd)))
     }
 
-    /// Every server of every scope: global ones first, then folder by folder.
-    pub fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+    /// Returns all servers: global servers first, then folder by folder.
+    pub fn servers(&self) -> impl Iterator<Item = &Arc<RegisteredServer>> {
         let folders = self.0.folders.values().flat_map(|layer| &layer.servers);
         self.0.global.servers.iter().chain(folders)
     }
 
-    /// Whether anybody offers a toolset of that name.
+    /// Returns whether a toolset with this name exists.
     pub fn has_toolset(&self, name: &str) -> bool {
         let layers = std::iter::once(&self.0.global).chain(self.0.folders.values());
         layers.flat_map(|layer| &layer.toolsets).any(|toolset| &*toolset.name == name)
     }
 
-    /// All tools of all scopes that are listed.
+    /// Returns the number of listed tools in all scopes.
     pub fn tool_count(&self) -> usize {
         let layers = std::iter::once(&self.0.global).chain(self.0.folders.values());
         let tools = layers.flat_map(|layer| &layer.toolsets).flat_map(|toolset| &toolset.tools);
-        tools.filter(|tool| tool.standing().is_listed()).count()
+        tools.filter(|tool| tool.availability().is_listed()).count()
     }
 
-    /// The folders that add something.
+    /// Returns the folders with items of their own.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.0.folders.keys().map(PathBuf::as_path)
     }
 }
 
-impl Layer {
-    pub(super) fn add(&mut self, toolset: Toolset) {
+impl ScopeLayer {
+    pub(super) fn add_toolset(&mut self, toolset: Toolset) {
         for tool in &toolset.tools {
             for name in tool.names() {
                 self.tools.insert(name.clone(), tool.clone());

@@ -1,51 +1,53 @@
-//! A tool as callers see it, whoever runs it.
+//! A tool of a snapshot, from a server or native.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use toolcrib_wire::Raw;
+use toolcrib_wire::RawJson;
 use toolcrib_wire::view::{self, ToolAnnotations};
 
-use super::native::{Native, NativeTool};
-use super::server::Server;
+use super::native::{NativeHandle, NativeTool};
+use super::registered_server::RegisteredServer;
 
-/// One tool of a snapshot. What it says of itself is read where it stands and never copied into fields.
+/// One tool of a snapshot. Its properties are read from the definition on demand and never copied into fields.
 #[derive(Debug)]
 pub struct Tool {
     name: Arc<str>,
     model_name: Arc<str>,
     toolset: Arc<str>,
-    item: view::Tool,
-    home: Home,
-    standing: Standing,
-    /// Made when it is first asked for: most plans are replaced before anybody does.
-    definition: OnceLock<Raw>,
+    item: view::ToolView,
+    source: ToolSource,
+    availability: Availability,
+    /// Built on first use, because most plans are replaced before.
+    definition: OnceLock<RawJson>,
 }
 
-/// Whether something is offered, and whether it answers.
+/// Availability of an item: listed or hidden, callable or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// Listed, and calls go through.
+pub enum Availability {
+    /// Listed, and calls are executed.
     Ready,
-    /// Listed, and a call fails because the server is away.
+    /// Listed, but calls fail because the server is unavailable.
     Away,
-    /// Not listed while its server is away. It keeps its name, so that no other tool answers to it meanwhile.
+    /// Not listed while its server is unavailable. It keeps its name, so no other tool takes it meanwhile.
     Hidden,
 }
 
 #[derive(Debug)]
-pub(super) enum Home {
-    Native(Native),
-    Server(Arc<Server>),
+pub(super) enum ToolSource {
+    Native(NativeHandle),
+    Server(Arc<RegisteredServer>),
 }
 
-impl Standing {
+impl Availability {
+    /// Returns whether the item is listed.
     pub fn is_listed(self) -> bool {
-        self != Standing::Hidden
+        self != Availability::Hidden
     }
 
+    /// Returns whether calls are executed.
     pub fn is_available(self) -> bool {
-        self == Standing::Ready
+        self == Availability::Ready
     }
 }
 
@@ -53,20 +55,20 @@ impl Tool {
     pub(super) fn new(
         (name, model_name): (Arc<str>, Arc<str>),
         toolset: Arc<str>,
-        item: view::Tool,
-        home: Home,
-        standing: Standing,
+        item: view::ToolView,
+        source: ToolSource,
+        availability: Availability,
     ) -> Self {
-        Tool { name, model_name, toolset, item, home, standing, definition: OnceLock::new() }
+        Tool { name, model_name, toolset, item, source, availability, definition: OnceLock::new() }
     }
 
-    /// Every name that it answers to.
+    /// All names of the tool.
     pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         let other = (self.model_name != self.name).then_some(&self.model_name);
         std::iter::once(&self.name).chain(other)
     }
 
-    /// The id: in the registry, in calls and in logs.
+    /// The id in the registry, in calls and in logs.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -75,87 +77,94 @@ impl Tool {
         &self.name
     }
 
-    /// What a model is given. A call may use either name.
+    /// The name for models. A call may use either name.
     pub fn model_name(&self) -> &str {
         &self.model_name
     }
 
-    /// Who runs it calls it this.
+    /// The tool's name at its server or in its native definition.
     pub fn original_name(&self) -> &str {
         self.item.name()
     }
 
+    /// The name of the tool's toolset.
     pub fn toolset(&self) -> &str {
         &self.toolset
     }
 
-    /// The server that it is of; nothing for a native tool.
-    pub fn server(&self) -> Option<&Arc<Server>> {
-        match &self.home {
-            Home::Server(server) => Some(server),
-            Home::Native(_) => None,
+    /// The tool's server. `None` for a native tool.
+    pub fn server(&self) -> Option<&Arc<RegisteredServer>> {
+        match &self.source {
+            ToolSource::Server(server) => Some(server),
+            ToolSource::Native(_) => None,
         }
     }
 
-    /// The tool itself, where it runs in this program.
+    /// The native tool. `None` for a tool of a server.
     pub fn native(&self) -> Option<&Arc<dyn NativeTool>> {
-        match &self.home {
-            Home::Native(Native(tool)) => Some(tool),
-            Home::Server(_) => None,
+        match &self.source {
+            ToolSource::Native(NativeHandle(tool)) => Some(tool),
+            ToolSource::Server(_) => None,
         }
     }
 
+    /// The display name.
     pub fn title(&self) -> Option<Cow<'_, str>> {
         self.item.title()
     }
 
-    /// The description as the server's policy has it.
+    /// The description after the server's policy.
     pub fn description(&self) -> Option<Cow<'_, str>> {
         let own = self.item.description();
-        match self.redescribed(own.as_deref()) {
+        match self.policy_description(own.as_deref()) {
             Some(new) => Some(Cow::Owned(new)),
             None => own,
         }
     }
 
-    pub fn input_schema(&self) -> &Raw {
+    /// The input schema.
+    pub fn input_schema(&self) -> &RawJson {
         self.item.input_schema()
     }
 
-    pub fn output_schema(&self) -> Option<&Raw> {
+    /// The output schema.
+    pub fn output_schema(&self) -> Option<&RawJson> {
         self.item.output_schema()
     }
 
-    pub fn annotations(&self) -> Option<Raw> {
+    /// The annotations.
+    pub fn annotations(&self) -> Option<RawJson> {
         self.item.raw().get("annotations").filter(|annotations| annotations.json().is_object())
     }
 
-    /// What the annotations claim.
+    /// The hints from the annotations. They are not verified.
     pub fn hints(&self) -> ToolAnnotations {
         self.item.annotations()
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing
+    /// The tool's availability.
+    pub fn availability(&self) -> Availability {
+        self.availability
     }
 
+    /// Returns whether calls are executed.
     pub fn is_available(&self) -> bool {
-        self.standing.is_available()
+        self.availability.is_available()
     }
 
-    /// The definition as whoever runs it gave it.
-    pub fn raw(&self) -> &Raw {
+    /// The definition as listed by the server or native toolset.
+    pub fn raw(&self) -> &RawJson {
         self.item.raw()
     }
 
-    /// The definition for a model: its name and its description, and every other byte as it was. Where
-    /// neither differs it is the same text.
-    pub fn definition(&self) -> &Raw {
+    /// The definition for a model, with its name and description. All other bytes stay; without changes it shares the
+    /// original text.
+    pub fn definition(&self) -> &RawJson {
         self.definition.get_or_init(|| {
             let name =
-                (self.model_name() != self.original_name()).then(|| Raw::string(&self.model_name));
-            let description = self.redescribed(self.item.description().as_deref());
-            let description = description.map(|text| Raw::string(&text));
+                (self.model_name() != self.original_name()).then(|| RawJson::string(&self.model_name));
+            let description = self.policy_description(self.item.description().as_deref());
+            let description = description.map(|text| RawJson::string(&text));
             let changes = [("name", name), ("description", description)];
             if changes.iter().all(|(_, value)| value.is_none()) {
                 return self.raw().clone();
@@ -165,8 +174,8 @@ impl Tool {
         })
     }
 
-    /// The description, if policy makes it another.
-    fn redescribed(&self, own: Option<&str>) -> Option<String> {
+    /// Returns the description if the policy changes it.
+    fn policy_description(&self, own: Option<&str>) -> Option<String> {
         let server = self.server()?;
         let naming = &server.spec.policy.naming;
         let text = match own.filter(|own| !own.is_empty()) {

@@ -1,48 +1,52 @@
-//! What is remembered of a server between two runs: its lists, and how it wants to be spoken to.
+//! Stored catalogs: a server's lists, era and framing from an earlier run.
 
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use toolcrib_wire::{Era, Framing};
 
-use super::time::{from_millis, to_millis};
+use super::timestamps::{from_millis, to_millis};
 
-/// What a row takes besides its lists, roughly, so that many small ones are bounded too.
-const ROW: u64 = 1024;
+/// Approximate size of a row without its lists, so many small rows are limited too.
+const ROW_OVERHEAD: u64 = 1024;
 
+/// Lists, era and framing of a server from an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
+pub struct StoredCatalog {
+    /// The era that worked.
     pub era: Option<Era>,
+    /// The framing that worked.
     pub framing: Option<Framing>,
-    /// JSON, as whoever stored it wrote it.
+    /// JSON in the writer's format.
     pub lists: Option<String>,
+    /// The time of storing.
     pub at: SystemTime,
 }
 
-impl Remembered {
-    /// The lists, if they are not older than the limit; zero means any age.
+impl StoredCatalog {
+    /// Returns the lists if they are not older than the limit. Zero means any age.
     pub fn lists_within(&self, limit: Duration, now: SystemTime) -> Option<&str> {
-        // What comes from the future is as new as can be: clocks are set back.
+        // A time in the future counts as now, because clocks may be set back.
         let age = now.duration_since(self.at).unwrap_or_default();
         self.lists.as_deref().filter(|_| limit.is_zero() || age <= limit)
     }
 }
 
-pub(super) fn read(db: &Connection, server: &str, hash: &str) -> Result<Option<Remembered>> {
+pub(super) fn read(db: &Connection, server: &str, hash: &str) -> Result<Option<StoredCatalog>> {
     let sql = "SELECT era, framing, lists, at FROM catalogs WHERE server = ?1 AND hash = ?2";
-    db.query_row(sql, [server, hash], remembered).optional()
+    db.query_row(sql, [server, hash], read_row).optional()
 }
 
-/// Lists that alone are over the limit are left out; the rest is small and stays.
+/// Writes a catalog. Lists above the limit are omitted; the other columns are small.
 pub(super) fn write(
     db: &Connection,
     server: &str,
     hash: &str,
-    what: &Remembered,
+    catalog: &StoredCatalog,
     limit: u64,
 ) -> Result<()> {
-    let size = |lists: Option<&str>| ROW + lists.map_or(0, |lists| lists.len() as u64);
-    let lists = what.lists.as_deref().filter(|lists| size(Some(lists)) <= limit);
+    let size = |lists: Option<&str>| ROW_OVERHEAD + lists.map_or(0, |lists| lists.len() as u64);
+    let lists = catalog.lists.as_deref().filter(|lists| size(Some(lists)) <= limit);
     let change = db.unchecked_transaction()?;
     change.execute(
         "INSERT OR REPLACE INTO catalogs (server, hash, era, framing, lists, size, at)
@@ -50,11 +54,11 @@ pub(super) fn write(
         params![
             server,
             hash,
-            what.era.map(era_word),
-            what.framing.map(framing_word),
+            catalog.era.map(era_name),
+            catalog.framing.map(framing_name),
             lists,
             i64::try_from(size(lists)).unwrap_or(i64::MAX),
-            to_millis(what.at)
+            to_millis(catalog.at)
         ],
     )?;
     change.execute(
@@ -67,38 +71,38 @@ pub(super) fn write(
     change.commit()
 }
 
-fn remembered(row: &Row<'_>) -> Result<Remembered> {
-    let word = |at: usize| row.get::<_, Option<String>>(at);
-    Ok(Remembered {
-        era: word(0)?.as_deref().and_then(era),
-        framing: word(1)?.as_deref().and_then(framing),
+fn read_row(row: &Row<'_>) -> Result<StoredCatalog> {
+    let text_at = |at: usize| row.get::<_, Option<String>>(at);
+    Ok(StoredCatalog {
+        era: text_at(0)?.as_deref().and_then(parse_era),
+        framing: text_at(1)?.as_deref().and_then(parse_framing),
         lists: row.get(2)?,
         at: from_millis(row.get(3)?),
     })
 }
 
-pub(super) fn era_word(era: Era) -> &'static str {
+pub(super) fn era_name(era: Era) -> &'static str {
     match era {
         Era::Legacy => "legacy",
         Era::Modern => "modern",
     }
 }
 
-/// A word that is not known is as good as none: it is found out anew.
-pub(super) fn era(word: &str) -> Option<Era> {
-    [Era::Legacy, Era::Modern].into_iter().find(|era| era_word(*era) == word)
+/// An unknown name counts as absent, and the era is detected again.
+pub(super) fn parse_era(name: &str) -> Option<Era> {
+    [Era::Legacy, Era::Modern].into_iter().find(|era| era_name(*era) == name)
 }
 
-pub(super) fn framing_word(framing: Framing) -> &'static str {
+pub(super) fn framing_name(framing: Framing) -> &'static str {
     match framing {
         Framing::Newline => "newline",
         Framing::ContentLength => "content_length",
     }
 }
 
-pub(super) fn framing(word: &str) -> Option<Framing> {
+pub(super) fn parse_framing(name: &str) -> Option<Framing> {
     let all = [Framing::Newline, Framing::ContentLength];
-    all.into_iter().find(|framing| framing_word(*framing) == word)
+    all.into_iter().find(|framing| framing_name(*framing) == name)
 }
 
 #[cfg(test)]
@@ -106,10 +110,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ext_22_lists_that_are_too_old_are_not_used() {
+    fn ext_22_stored_lists_expire() {
         let (at, minute) = (from_millis(1_000_000), Duration::from_secs(60));
         let lists = Some("[]".to_owned());
-        let remembered = Remembered { era: None, framing: None, lists, at };
+        let remembered = StoredCatalog { era: None, framing: None, lists, at };
         let within = |limit, age| remembered.lists_within(limit, at + age).is_some();
         assert!(within(minute, minute));
         assert!(!within(minute, minute + Duration::from_millis(1)));

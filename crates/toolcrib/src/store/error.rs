@@ -1,62 +1,106 @@
-//! Why the store cannot be used, and what a person can do about it.
+//! Errors of the store, with advice for people.
 
 use std::io;
 use std::path::PathBuf;
 
 use toolcrib_config::Problem;
 
+/// An error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// The store is closed.
     #[error("cannot {doing}: the store is closed")]
-    Closed { doing: &'static str },
+    Closed {
+        /// The failed operation.
+        doing: &'static str,
+    },
+    /// SQLite failed.
     #[error("cannot {doing} in the store")]
     Sql {
+        /// The failed operation.
         doing: &'static str,
+        /// The cause.
         #[source]
         cause: rusqlite::Error,
     },
-    #[error("cannot {doing}: the store was damaged and cannot be begun anew")]
+    /// The file is damaged and could not be replaced.
+    #[error("cannot {doing}: the store is damaged and cannot be replaced")]
     Damaged {
+        /// The failed operation.
         doing: &'static str,
+        /// The cause.
         #[source]
-        cause: OpenError,
+        cause: StoreOpenError,
     },
 }
 
+/// An error of opening the store.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("cannot use `{}` for the store", path.display())]
+pub enum StoreOpenError {
+    /// The state folder cannot be used.
+    #[error("cannot use the folder `{}` for the store", path.display())]
     Folder {
+        /// The path of the folder or file.
         path: PathBuf,
+        /// The cause.
         #[source]
         cause: io::Error,
     },
+    /// SQLite cannot open the file.
     #[error("cannot open the store `{}`", path.display())]
     File {
+        /// The path of the folder or file.
         path: PathBuf,
+        /// The cause.
         #[source]
         cause: rusqlite::Error,
     },
-    #[error("the store `{}` has version {found}, and this program knows versions up to {known}", path.display())]
-    Newer { path: PathBuf, found: usize, known: usize },
-    #[error("the store `{}` has version {found} and is in use by a program of that age", path.display())]
-    Older { path: PathBuf, found: usize },
+    /// The file was written by a newer version.
+    #[error("the store `{}` has version {found}, but this program supports versions up to {known}", path.display())]
+    Newer {
+        /// The path of the folder or file.
+        path: PathBuf,
+        /// The version of the file.
+        found: usize,
+        /// The newest supported version.
+        known: usize,
+    },
+    /// The file has an old version and is in use.
+    #[error("the store `{}` has the old version {found} and is in use by an older program", path.display())]
+    Older {
+        /// The path of the folder or file.
+        path: PathBuf,
+        /// The version of the file.
+        found: usize,
+    },
+    /// The file is damaged and in use.
     #[error("the store `{}` is damaged, and another process uses it", path.display())]
-    DamagedInUse { path: PathBuf },
-    #[error("another process keeps the store `{}` to itself", path.display())]
-    Locked { path: PathBuf },
+    DamagedInUse {
+        /// The path of the folder or file.
+        path: PathBuf,
+    },
+    /// Another process has locked the file.
+    #[error("another process has locked the store `{}`", path.display())]
+    Locked {
+        /// The path of the folder or file.
+        path: PathBuf,
+    },
+    /// The damaged file cannot be moved aside.
     #[error("cannot move the damaged store `{}` aside", path.display())]
     Aside {
+        /// The path of the folder or file.
         path: PathBuf,
+        /// The cause.
         #[source]
         cause: io::Error,
     },
-    #[error("cannot start the thread of the store")]
+    /// The store's thread cannot be started.
+    #[error("cannot start the store's thread")]
     Thread(#[source] io::Error),
 }
 
 impl StoreError {
-    /// Whether the disk is full, or does not take any more for another reason.
+    /// Returns whether the disk is full or not writable.
     pub fn is_unwritable(&self) -> bool {
         use rusqlite::ErrorCode::{CannotOpen, DiskFull, ReadOnly, SystemIoFailure};
         let Self::Sql { cause, .. } = self else { return false };
@@ -64,17 +108,17 @@ impl StoreError {
         matches!(code, Some(DiskFull | ReadOnly | SystemIoFailure | CannotOpen))
     }
 
-    /// What a person can do.
+    /// Returns advice for people.
     pub fn fix(&self) -> Option<&'static str> {
         self.is_unwritable().then_some(UNWRITABLE)
     }
 }
 
-/// What can be done about a folder that takes nothing.
+/// Advice for a folder that cannot be written.
 pub(super) const UNWRITABLE: &str = "check that the state folder is writable and its disk not full";
 
-impl OpenError {
-    /// Stable, for machines.
+impl StoreOpenError {
+    /// Returns a stable code for machines.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Folder { .. } => "store.folder",
@@ -88,18 +132,19 @@ impl OpenError {
         }
     }
 
-    /// What a person can do.
+    /// Returns advice for people.
     pub fn fix(&self) -> &'static str {
         match self {
             Self::Folder { .. } | Self::File { .. } | Self::Aside { .. } => UNWRITABLE,
             Self::Newer { .. } => "use the newer program, or another state folder",
-            Self::Older { .. } => "end the older program first",
-            Self::DamagedInUse { .. } => "end the other process first",
-            Self::Locked { .. } => "wait for it or end it",
+            Self::Older { .. } => "stop the older program first",
+            Self::DamagedInUse { .. } => "stop the other process first",
+            Self::Locked { .. } => "wait until it finishes, or stop it",
             Self::Thread(_) => "check the system's limits on processes and memory",
         }
     }
 
+    /// Returns the error as a problem.
     pub fn problem(&self) -> Problem {
         Problem::error(self.code(), self.to_string()).fix(self.fix())
     }

@@ -1,26 +1,28 @@
-//! How much the store keeps.
+//! Limits of the store.
 
 use std::time::Duration;
 
+/// Limits of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Records of calls are kept this long, and at most so many of them.
+pub struct StoreLimits {
+    /// Maximum age of call records.
     pub calls_for: Duration,
+    /// Maximum number of call records.
     pub calls: u32,
-    /// The most records that wait to be written; beyond it the oldest are dropped.
-    pub ring: usize,
-    /// How long a record waits for others to be written with.
+    /// Maximum queued records. Beyond it the oldest are dropped.
+    pub max_queued_calls: usize,
+    /// Delay in which records are collected for one write.
     pub batch: Duration,
-    /// How much all remembered catalogues may take; beyond it the oldest are forgotten.
+    /// Maximum size of all stored catalogs. Beyond it the oldest are deleted.
     pub catalog_bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             calls_for: Duration::from_secs(7 * 24 * 3600),
             calls: 100_000,
-            ring: 8192,
+            max_queued_calls: 8192,
             batch: Duration::from_secs(1),
             catalog_bytes: 64 << 20,
         }

@@ -1,34 +1,34 @@
-//! What outlives the host: switches of dialogs, overrides of servers, records of calls, remembered catalogues.
+//! Persistent state of the host: dialog switches, server overrides, call records, pins and catalogs.
 //!
-//! It is one SQLite file in the state folder. One thread has the connection; everybody else sends it work through
-//! a bounded channel and waits for the answer. What was answered is on disk and survives any end of the host.
-//! Records of calls are different: they go into a bounded ring that no call ever waits for, and from there to disk
-//! in batches, so that a kill loses the last batch at most.
+//! The store is one SQLite file in the state folder. One thread owns the connection; other threads send it jobs
+//! through a bounded channel and wait for the reply. A replied write is on disk and survives any end of the host.
+//! Call records are the exception: they go into a bounded queue that never blocks a call, and are written in batches,
+//! so a kill loses at most the last batch.
 //!
-//! Several stores may use one file, so that a command can look into it beside a running host: SQLite's log (WAL)
-//! lets them read and write next to each other. What may happen only alone, migrating the file and moving a
-//! damaged one aside, is kept apart by a lock file.
+//! Several stores may use one file, so a command can read it while a host runs: SQLite's write-ahead log allows
+//! concurrent reads and writes. A lock file gives exclusive access for migrating the file and for moving a damaged
+//! file aside.
 
-mod calls;
+mod call_records;
 mod catalog;
 mod error;
-mod file;
+mod store_file;
 mod handle;
-mod learned;
+mod server_traits;
 mod limits;
 mod pins;
-mod ring;
+mod record_queue;
 mod schema;
 mod settings;
-mod time;
+mod timestamps;
 mod trust_file;
-mod writer;
+mod store_writer;
 
-pub use calls::{CallRecord, Recorded};
-pub use catalog::Remembered;
-pub use error::{OpenError, StoreError};
+pub use call_records::{CallRecord, StoredCall};
+pub use catalog::StoredCatalog;
+pub use error::{StoreOpenError, StoreError};
 pub use handle::Store;
-pub use limits::Limits;
+pub use limits::StoreLimits;
 pub use pins::{Pin, PinnedServer};
-pub use settings::Override;
+pub use settings::ServerOverride;
 pub use trust_file::{TrustError, TrustFile, TrustedFolder};

@@ -1,33 +1,35 @@
-//! The definitions of tools as they were first seen, or last accepted.
+//! Pinned tool definitions: as first seen, or as last accepted.
 
 use std::collections::HashMap;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
-use super::time::to_millis;
+use super::timestamps::to_millis;
 
-/// Whose definitions: a server's of a root.
+/// The server of a workspace root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PinnedServer {
+    /// The workspace root.
     pub root: String,
     /// The server's key.
     pub key: String,
 }
 
-/// The definition of one tool.
+/// The pinned definition of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
+    /// The name of the tool.
     pub tool: String,
-    /// The hash of its text as the server wrote it.
+    /// Hash of the text as the server wrote it.
     pub text: [u8; 32],
-    /// The hash of its meaning, in whatever order its members are written.
+    /// Hash of the canonical form, independent of the order of members.
     pub meaning: [u8; 32],
-    /// To tell what has changed; nothing where it is too long to be kept.
+    /// The canonical definition, for diffs. `None` if it is too long to store.
     pub definition: Option<String>,
 }
 
-/// All of a server's, without the definitions themselves.
+/// Reads all pins of a server without the definitions.
 pub(super) fn read(db: &Connection, server: &PinnedServer) -> Result<Vec<Pin>> {
     let sql = "SELECT tool, text, meaning FROM pins WHERE root = ?1 AND server = ?2";
     let mut rows = db.prepare(sql)?;
@@ -38,7 +40,7 @@ pub(super) fn read(db: &Connection, server: &PinnedServer) -> Result<Vec<Pin>> {
     rows.query_map([&server.root, &server.key], read)?.collect()
 }
 
-/// The definitions of some tools; those that were not kept are left out.
+/// Reads the definitions of some tools. Definitions that were not stored are omitted.
 pub(super) fn definitions(
     db: &Connection,
     server: &PinnedServer,
@@ -55,7 +57,7 @@ pub(super) fn definitions(
     Ok(found)
 }
 
-/// Writes pins. Known tools are updated; new ones are added up to `limit` rows, so that a server that invents names
+/// Writes pins. Known tools are updated; new tools are added up to `limit` rows, so a server that invents names
 /// cannot fill the disk.
 pub(super) fn write(
     db: &Connection,

@@ -1,12 +1,11 @@
-//! The tables, and how an older file becomes a newer one.
+//! The tables and their migrations.
 
 use rusqlite::{Connection, Result, TransactionBehavior};
 
-/// What tells our file from any other program's: "Tool" in ASCII.
+/// SQLite application id that identifies the store's file: "Tool" in ASCII.
 pub(super) const APPLICATION: i32 = 0x546f_6f6c;
 
-/// Each brings a file one version further. They only ever grow in number; tables that nothing uses yet come
-/// with what uses them.
+/// One migration per version. Migrations are only ever added. Tables come with the code that uses them.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE switches (
@@ -56,7 +55,7 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (root, server, tool)
     ) WITHOUT ROWID;
 ",
-    // It cost every call a third of its record, only to find the oldest, which come first anyway.
+    // The index took a third of the time of each record and only helped to find the oldest, which come first anyway.
     "
     DROP INDEX calls_started;
 ",
@@ -76,26 +75,26 @@ const MIGRATIONS: &[&str] = &[
 /// The version that this program writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
 
-/// Whose file it is, and which version of ours.
+/// The owner of a file, and its version.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SchemaState {
     Empty,
     Ours(usize),
     Foreign,
 }
 
-pub(super) fn look(db: &Connection) -> Result<Found> {
+pub(super) fn inspect(db: &Connection) -> Result<SchemaState> {
     let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     let things: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match usize::try_from(version) {
-        Ok(0) if application == 0 && things == 0 => Found::Empty,
-        Ok(version) if application == APPLICATION => Found::Ours(version),
-        _ => Found::Foreign,
+        Ok(0) if application == 0 && things == 0 => SchemaState::Empty,
+        Ok(version) if application == APPLICATION => SchemaState::Ours(version),
+        _ => SchemaState::Foreign,
     })
 }
 
-/// All or nothing: a kill halfway leaves the old version.
+/// Migrates in one transaction, so a kill halfway leaves the old version.
 pub(super) fn migrate(db: &mut Connection, from: usize) -> Result<()> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for migration in MIGRATIONS.iter().skip(from) {

@@ -1,17 +1,20 @@
-//! What people have switched: servers of one dialog, and servers of the whole host.
+//! Settings of people: switches of dialogs and overrides of servers.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, Result, params};
 
-use super::time::{from_millis, to_millis};
+use super::timestamps::{from_millis, to_millis};
 
-/// That somebody enabled or disabled a server, whatever its file says.
+/// A person's decision to enable or disable a server, which overrides its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
+pub struct ServerOverride {
+    /// True if the server is enabled.
     pub enabled: bool,
-    pub who: String,
+    /// The person who set the override.
+    pub set_by: String,
+    /// The time of the decision.
     pub at: SystemTime,
 }
 
@@ -29,18 +32,18 @@ pub(super) fn forget_dialog(db: &Connection, dialog: &str) -> Result<()> {
     db.execute("DELETE FROM switches WHERE dialog = ?1", [dialog]).map(drop)
 }
 
-pub(super) fn overrides(db: &Connection) -> Result<BTreeMap<String, Override>> {
+pub(super) fn overrides(db: &Connection) -> Result<BTreeMap<String, ServerOverride>> {
     let mut rows = db.prepare("SELECT server, enabled, who, at FROM overrides")?;
     let read = |row: &rusqlite::Row<'_>| {
         let at = from_millis(row.get(3)?);
-        Ok((row.get(0)?, Override { enabled: row.get(1)?, who: row.get(2)?, at }))
+        Ok((row.get(0)?, ServerOverride { enabled: row.get(1)?, set_by: row.get(2)?, at }))
     };
     rows.query_map([], read)?.collect()
 }
 
-pub(super) fn set_override(db: &Connection, server: &str, to: &Override) -> Result<()> {
+pub(super) fn set_override(db: &Connection, server: &str, to: &ServerOverride) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO overrides (server, enabled, who, at) VALUES (?1, ?2, ?3, ?4)";
-    db.execute(sql, params![server, to.enabled, to.who, to_millis(to.at)]).map(drop)
+    db.execute(sql, params![server, to.enabled, to.set_by, to_millis(to.at)]).map(drop)
 }
 
 pub(super) fn clear_override(db: &Connection, server: &str) -> Result<()> {

@@ -1,8 +1,8 @@
-//! Behaviour of the library through its public surface.
+//! Tests of the library through its public API.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that cannot set its scene has failed"
+    reason = "a test that cannot prepare its fixture has failed"
 )]
 
 mod host;

@@ -1,78 +1,78 @@
-//! The token of a client that comes over HTTP: made with its entry, and ended with it.
+//! The token of an HTTP client: created with its entry and revoked with it.
 
 use serde_json::Value as Json;
 use toolcrib::access::DEFAULT_AGENT;
-use toolcrib_config::model::security::Protection;
-use toolcrib_server::identity::{Identity, Tokens};
+use toolcrib_config::model::security::GatewayProtection;
+use toolcrib_server::identity::{Identity, TokenStore};
 use toolcrib_upstream::signals::chain;
 
-use super::Target;
-use crate::args::Connect;
-use crate::clients::token_of;
-use crate::out::Out;
+use super::ClientTarget;
+use crate::args::ConnectArgs;
+use crate::client_entries::entry_token;
+use crate::output::Output;
 use crate::settings::Settings;
 
-impl Target {
-    /// What the client has to come in with, where nobody comes in without: a token of its own, which ends with
-    /// `--undo`. Into a workspace's file none is written, since others read that too.
-    pub(super) fn token(
+impl ClientTarget {
+    /// Returns the token for the entry if the gateway requires one. The token is the client's own and `--undo` revokes
+    /// it. The workspace's file never gets a token, because other users can read that file.
+    pub(super) fn client_token(
         &self,
         settings: &Settings,
-        out: &Out,
-        args: &Connect,
+        out: &Output,
+        args: &ConnectArgs,
         is_other: bool,
     ) -> Result<Option<String>, String> {
-        let config = settings.effective();
+        let config = settings.compile_trusted();
         let state = settings.state_folder()?;
-        let tokens = Tokens::of(&state);
+        let tokens = TokenStore::in_folder(&state);
         let known = tokens.list().map_err(|error| chain(&error))?;
-        if let Some(before) = self.entry.as_ref().and_then(token_of) {
-            let is_known = tokens.known(before).map_err(|error| chain(&error))?.is_some();
-            // Whatever it is, somebody put it there; but another workspace's is not for this one.
+        if let Some(before) = self.entry.as_ref().and_then(entry_token) {
+            let is_known = tokens.find_by_secret(before).map_err(|error| chain(&error))?.is_some();
+            // The user added this token. A token of another workspace is not kept.
             if is_known || !is_other {
                 return Ok(Some(before.to_owned()));
             }
         }
         if let (Some(issuer), true) = (&config.gateway.oauth.issuer, known.is_empty()) {
-            out.note(&format!("the client logs in at {issuer}, or sends a token of it"));
+            out.print_note(&format!("the client must log in at {issuer} or send a token from it"));
             return Ok(None);
         }
-        if Identity::of(&state).protection(&config) == Protection::Open {
+        if Identity::with_tokens_in(&state).protection(&config) == GatewayProtection::Open {
             return Ok(None);
         }
         if args.project || args.print {
-            out.note("the gateway wants a token: make one with `toolcrib token new`, and add");
-            out.note("the header `Authorization: Bearer TOKEN` where only you can read it");
+            out.print_note("the gateway requires a token: create one with `toolcrib token new`, and add");
+            out.print_note("the header `Authorization: Bearer TOKEN` to a file that only you can read");
             return Ok(None);
         }
         let made = tokens.issue(&self.token_name(), DEFAULT_AGENT, false);
         let (secret, issued) = made.map_err(|error| chain(&error))?;
-        out.note(&format!("token {} was made for it; `--undo` ends that, too", issued.id));
+        out.print_note(&format!("created token {} for the client; `--undo` revokes it", issued.id));
         Ok(Some(secret))
     }
 
-    /// The token that was made for the client ends.
-    pub(super) fn revoke(&self, settings: &Settings) -> Result<(), String> {
-        match self.entry.as_ref().and_then(token_of) {
+    /// Revokes the token that was created for the client.
+    pub(super) fn revoke_token(&self, settings: &Settings) -> Result<(), String> {
+        match self.entry.as_ref().and_then(entry_token) {
             Some(token) => self.end_token(settings, token),
             None => Ok(()),
         }
     }
 
-    /// Only this one: the same client may have another for the entry that comes back.
+    /// Revokes only this token, because the client may have another one for the entry that comes back.
     pub(super) fn end_token(&self, settings: &Settings, token: &str) -> Result<(), String> {
-        let tokens = Tokens::of(&settings.state_folder()?);
-        let known = tokens.known(token).map_err(|error| chain(&error))?;
+        let tokens = TokenStore::in_folder(&settings.state_folder()?);
+        let known = tokens.find_by_secret(token).map_err(|error| chain(&error))?;
         match known.filter(|known| known.name == self.token_name()) {
             Some(known) => tokens.revoke(&known.id).map(drop).map_err(|error| chain(&error)),
             None => Ok(()),
         }
     }
 
-    /// The token that was made for what is to be written.
-    pub(super) fn new_token<'w>(&self, wanted: &'w Json) -> Option<&'w str> {
-        let before = self.entry.as_ref().and_then(token_of);
-        token_of(wanted).filter(|token| Some(*token) != before)
+    /// Returns the token that was created for the planned entry.
+    pub(super) fn new_token<'w>(&self, planned: &'w Json) -> Option<&'w str> {
+        let before = self.entry.as_ref().and_then(entry_token);
+        entry_token(planned).filter(|token| Some(*token) != before)
     }
 
     fn token_name(&self) -> String {

@@ -1,6 +1,6 @@
-//! The demo server over Streamable HTTP, on this machine only.
+//! The demo server over Streamable HTTP on loopback addresses.
 
-mod exchange;
+mod endpoint;
 mod sessions;
 
 use std::pin::pin;
@@ -14,52 +14,52 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::GRACE;
-use super::hub::Hub;
-use exchange::Shop;
+use super::SHUTDOWN_TIMEOUT;
+use super::server::DemoServer;
+use endpoint::HttpEndpoint;
 
-/// Where the protocol is spoken.
+/// Path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
 
-/// Connections at once; more wait.
-const CONNECTIONS: usize = 1024;
+/// Maximum number of concurrent connections. Further connections wait.
+const MAX_CONNECTIONS: usize = 1024;
 
-/// How long the head of a request may take.
-const HEAD: Duration = Duration::from_secs(15);
+/// Time limit for reading a request head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Serves until the hub closes.
-pub(crate) async fn serve(hub: Arc<Hub>, listener: TcpListener) {
-    let shop = Arc::new(Shop::new(Arc::clone(&hub)));
+/// Serves until the server closes.
+pub(crate) async fn serve(server: Arc<DemoServer>, listener: TcpListener) {
+    let endpoint = Arc::new(HttpEndpoint::new(Arc::clone(&server)));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, Arc::clone(&shop)));
+                    connections.spawn(serve_connection(stream, Arc::clone(&endpoint)));
                 }
-                // The usual reason, too many open files, passes.
+                // The usual cause, too many open files, is temporary.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}
-            () = hub.closing() => break,
+            () = server.closed() => break,
         }
     }
     drop(listener);
     let ending = async { while connections.join_next().await.is_some() {} };
-    let _ = timeout(GRACE, ending).await;
+    let _ = timeout(SHUTDOWN_TIMEOUT, ending).await;
 }
 
-async fn connection(stream: TcpStream, shop: Arc<Shop>) {
-    // It only costs speed.
+async fn serve_connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>) {
+    // A failure only costs latency.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| shop.answer(request));
+    let service = service_fn(|request| endpoint.handle(request));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        // A connection that breaks is the client's matter.
+        // Connection errors are the client's concern.
         _ = &mut serving => return,
-        () = shop.closing() => serving.as_mut().graceful_shutdown(),
+        () = endpoint.closed() => serving.as_mut().graceful_shutdown(),
     }
     let _ = serving.await;
 }

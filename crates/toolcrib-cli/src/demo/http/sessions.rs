@@ -1,46 +1,46 @@
-//! The sessions of clients of the legacy era, by ids that nobody can guess.
+//! Sessions of legacy clients, by unguessable ids.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolcrib_server::identity::random_name;
+use toolcrib_server::identity::random_id;
 
-use crate::demo::desk::Desk;
+use crate::demo::client_session::ClientSession;
 
-/// Sessions that are kept; then the one that was opened first is ended.
-const SESSIONS: usize = 1000;
+/// Maximum number of sessions. The oldest session is removed beyond it.
+const MAX_SESSIONS: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<VecDeque<(String, Arc<Desk>)>>);
+pub(super) struct Sessions(Mutex<VecDeque<(String, Arc<ClientSession>)>>);
 
 impl Sessions {
-    /// Keeps a session that was just opened; its id.
-    pub(super) fn keep(&self, desk: Arc<Desk>) -> io::Result<String> {
-        let id = random_name()?;
-        let mut all = self.all();
-        if all.len() == SESSIONS {
-            all.pop_front();
+    /// Adds a session and returns its id.
+    pub(super) fn insert(&self, session: Arc<ClientSession>) -> io::Result<String> {
+        let id = random_id()?;
+        let mut lock = self.lock();
+        if lock.len() == MAX_SESSIONS {
+            lock.pop_front();
         }
-        all.push_back((id.clone(), desk));
+        lock.push_back((id.clone(), session));
         Ok(id)
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Desk>> {
-        let all = self.all();
-        let found = all.iter().find(|(known, _)| known == id);
-        found.map(|(_, desk)| Arc::clone(desk))
+    pub(super) fn find(&self, id: &str) -> Option<Arc<ClientSession>> {
+        let lock = self.lock();
+        let found = lock.iter().find(|(known, _)| known == id);
+        found.map(|(_, session)| Arc::clone(session))
     }
 
-    /// Whether there was such a session.
-    pub(super) fn end(&self, id: &str) -> bool {
-        let mut all = self.all();
-        let before = all.len();
-        all.retain(|(known, _)| known != id);
-        all.len() < before
+    /// Removes a session and returns whether it existed.
+    pub(super) fn remove(&self, id: &str) -> bool {
+        let mut lock = self.lock();
+        let before = lock.len();
+        lock.retain(|(known, _)| known != id);
+        lock.len() < before
     }
 
-    fn all(&self) -> MutexGuard<'_, VecDeque<(String, Arc<Desk>)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Arc<ClientSession>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

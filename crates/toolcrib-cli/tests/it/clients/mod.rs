@@ -1,5 +1,5 @@
-//! Clients of other makers, with the demo server directly and with the gateway in front of it, wherever it listens.
-//! It keeps the server's own names, so that nobody can tell the difference.
+//! Tests third-party clients with the demo server directly and through the gateway, on every transport. The gateway
+//! keeps the server's tool names, so that clients see no difference.
 
 mod browser;
 mod servers;
@@ -11,74 +11,74 @@ use tokio::process::Command;
 use toolcrib_testkit::peers;
 
 use crate::demo::HttpServer;
-use crate::serving::{PATH, Serving, within};
-use crate::{PROGRAM, Place};
+use crate::test_gateway::{PATH, TestGateway, with_time_limit};
+use crate::{PROGRAM, TestWorkspace};
 
-/// A program that is told what to talk to by the words that follow its own.
+/// A program and its arguments. The target is appended.
 type Client = Vec<PathBuf>;
 
-/// An address, or a program and its arguments.
+/// A URL, or a program and its arguments.
 type Target = Vec<String>;
 
 #[tokio::test]
-async fn of_the_python_sdk_in_the_legacy_era() {
-    everywhere(&python("mcp", "legacy")).await;
-    let gateway = Serving::start(demo()).await;
-    talk(&python("mcp", "legacy"), &[gateway.at("/sse")], &gateway.place).await;
-    gateway.end().await;
+async fn python_sdk_legacy_client_works_on_every_transport() {
+    check_every_transport(&python("mcp", "legacy")).await;
+    let gateway = TestGateway::start(demo_workspace()).await;
+    run_client_script(&python("mcp", "legacy"), &[gateway.url("/sse")], &gateway.workspace).await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
-async fn of_the_python_sdk_in_the_modern_era() {
-    everywhere(&python("mcp", "auto")).await;
+async fn python_sdk_modern_client_works_on_every_transport() {
+    check_every_transport(&python("mcp", "auto")).await;
 }
 
 #[tokio::test]
-async fn of_fastmcp_in_the_legacy_era() {
-    everywhere(&python("fastmcp", "legacy")).await;
+async fn fastmcp_legacy_client_works_on_every_transport() {
+    check_every_transport(&python("fastmcp", "legacy")).await;
 }
 
 #[tokio::test]
-async fn of_fastmcp_in_the_modern_era() {
-    everywhere(&python("fastmcp", "auto")).await;
+async fn fastmcp_modern_client_works_on_every_transport() {
+    check_every_transport(&python("fastmcp", "auto")).await;
 }
 
 #[tokio::test]
-async fn of_the_first_typescript_sdk() {
-    everywhere(&typescript("v1")).await;
-    let gateway = Serving::start(demo()).await;
-    for target in [gateway.at("/sse"), gateway.socket()] {
-        talk(&typescript("v1"), &[target], &gateway.place).await;
+async fn typescript_sdk_v1_client_works_on_every_transport() {
+    check_every_transport(&typescript("v1")).await;
+    let gateway = TestGateway::start(demo_workspace()).await;
+    for target in [gateway.url("/sse"), gateway.websocket_url()] {
+        run_client_script(&typescript("v1"), &[target], &gateway.workspace).await;
     }
-    gateway.end().await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
-async fn of_the_second_typescript_sdk_in_the_legacy_era() {
-    everywhere(&typescript("legacy")).await;
+async fn typescript_sdk_v2_legacy_client_works_on_every_transport() {
+    check_every_transport(&typescript("legacy")).await;
 }
 
 #[tokio::test]
-async fn of_the_second_typescript_sdk_in_the_modern_era() {
-    everywhere(&typescript("modern")).await;
+async fn typescript_sdk_v2_modern_client_works_on_every_transport() {
+    check_every_transport(&typescript("modern")).await;
 }
 
 #[tokio::test]
-async fn of_the_rust_sdk() {
+async fn rust_sdk_client_works_on_every_transport() {
     for era in ["legacy", "modern"] {
-        everywhere(&vec![peers::rmcp().unwrap(), "client".into(), era.into()]).await;
+        check_every_transport(&vec![peers::rmcp_peer().unwrap(), "client".into(), era.into()]).await;
     }
 }
 
 #[tokio::test]
-async fn the_inspector() {
+async fn inspector_works_on_every_transport() {
     let server = HttpServer::start().await;
-    inspect(std::slice::from_ref(&server.url), &Place::new()).await;
-    let gateway = Serving::start(demo()).await;
-    inspect(&[gateway.at("/mcp")], &gateway.place).await;
-    gateway.end().await;
-    let place = demo();
-    inspect(&on_stdio(&place), &place).await;
+    run_inspector(std::slice::from_ref(&server.url), &TestWorkspace::new()).await;
+    let gateway = TestGateway::start(demo_workspace()).await;
+    run_inspector(&[gateway.url("/mcp")], &gateway.workspace).await;
+    gateway.stop().await;
+    let workspace = demo_workspace();
+    run_inspector(&stdio_target(&workspace), &workspace).await;
 }
 
 fn python(kind: &str, mode: &str) -> Client {
@@ -87,55 +87,56 @@ fn python(kind: &str, mode: &str) -> Client {
     client
 }
 
-/// A script of ours on the Python SDK, with its first word.
+/// A client script for the Python SDK with its first argument.
 fn python_script(script: &str, word: &str) -> Client {
-    let python = peers::python("v2", "mcp", "python").unwrap();
-    vec![python, peers::folder().join(script), word.into()]
+    let python = peers::python_program("v2", "mcp", "python").unwrap();
+    vec![python, peers::peers_folder().join(script), word.into()]
 }
 
-/// Under the newer node, which has a WebSocket.
+/// Uses the newer Node.js, which has a WebSocket client.
 fn typescript(era: &str) -> Client {
-    let [node, _] = peers::conformance().unwrap();
-    vec![node, peers::folder().join("demo_client.mjs"), era.into()]
+    let [node, _] = peers::conformance_suite().unwrap();
+    vec![node, peers::peers_folder().join("demo_client.mjs"), era.into()]
 }
 
-/// A workspace with the demo server alone.
-fn demo() -> Place {
+/// A workspace with only the demo server.
+fn demo_workspace() -> TestWorkspace {
     let entry = json!({"command": PROGRAM, "args": ["demo-server"], "naming": {"template": "{tool}"},
         "lifecycle": {"connect": "eager"}});
-    workspace(&json!({"demo": entry}))
+    workspace_with(&json!({"demo": entry}))
 }
 
-fn workspace(servers: &Value) -> Place {
-    Place::new().file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
+fn workspace_with(servers: &Value) -> TestWorkspace {
+    TestWorkspace::new().with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
 }
 
-/// The host of a workspace on standard streams, or a pipe to it where it runs already.
-fn on_stdio(place: &Place) -> Target {
-    let root = place.root().to_str().unwrap().to_owned();
+/// Serves the workspace on standard streams. Joins the running host if there is one.
+fn stdio_target(workspace: &TestWorkspace) -> Target {
+    let root = workspace.root().to_str().unwrap().to_owned();
     [PROGRAM, "serve", "--stdio", "--root", &root].map(str::to_owned).into()
 }
 
-/// With the server itself, with a gateway that the client starts, with one that runs, and with both at once.
-async fn everywhere(client: &Client) {
-    let place = demo();
-    talk(client, &[PROGRAM, "demo-server"].map(str::to_owned), &place).await;
-    talk(client, &[HttpServer::start().await.url.clone()], &place).await;
-    talk(client, &on_stdio(&place), &place).await;
-    let gateway = Serving::start(place).await;
-    talk(client, &[gateway.at("/mcp")], &gateway.place).await;
-    talk(client, &on_stdio(&gateway.place), &gateway.place).await;
-    gateway.end().await;
+/// Tests the client with the server itself, with a gateway that the client starts, with a running gateway, and with
+/// both.
+async fn check_every_transport(client: &Client) {
+    let workspace = demo_workspace();
+    run_client_script(client, &[PROGRAM, "demo-server"].map(str::to_owned), &workspace).await;
+    run_client_script(client, &[HttpServer::start().await.url.clone()], &workspace).await;
+    run_client_script(client, &stdio_target(&workspace), &workspace).await;
+    let gateway = TestGateway::start(workspace).await;
+    run_client_script(client, &[gateway.url("/mcp")], &gateway.workspace).await;
+    run_client_script(client, &stdio_target(&gateway.workspace), &gateway.workspace).await;
+    gateway.stop().await;
 }
 
-/// Runs a script, which checks everything itself.
-async fn talk(client: &Client, target: &[String], place: &Place) {
-    let said = run(client, target, place.home().as_path()).await;
-    assert_eq!(said.trim(), "all as it should be", "{client:?} {target:?}");
+/// Runs a client script, which contains all checks.
+async fn run_client_script(client: &Client, target: &[String], workspace: &TestWorkspace) {
+    let printed = run_client(client, target, workspace.home().as_path()).await;
+    assert_eq!(printed.trim(), "all as it should be", "{client:?} {target:?}");
 }
 
-async fn inspect(target: &[String], place: &Place) {
-    let inspector: Client = peers::inspector().unwrap().into();
+async fn run_inspector(target: &[String], workspace: &TestWorkspace) {
+    let inspector: Client = peers::mcp_inspector().unwrap().into();
     for era in ["legacy", "modern"] {
         let ask = async |words: &[&str]| {
             let options = ["--protocol-era", era, "--format", "json", "--method"];
@@ -145,9 +146,9 @@ async fn inspect(target: &[String], place: &Place) {
                 .chain(target.iter().cloned())
                 .chain(words)
                 .collect();
-            let said = run(&inspector, &words, &place.home()).await;
-            let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
-            said["result"].clone()
+            let printed = run_client(&inspector, &words, &workspace.home()).await;
+            let printed: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}"));
+            printed["result"].clone()
         };
         let listed = ask(&["tools/list"]).await;
         assert_eq!(listed["tools"].as_array().map(Vec::len), Some(7), "{listed}");
@@ -160,12 +161,12 @@ async fn inspect(target: &[String], place: &Place) {
     }
 }
 
-/// What a client says that ends well.
-async fn run(client: &Client, words: &[String], home: &Path) -> String {
+/// The output of a successful client.
+async fn run_client(client: &Client, words: &[String], home: &Path) -> String {
     let mut command = Command::new(&client[0]);
     command.args(&client[1..]).args(words).kill_on_drop(true);
     let output = command.env_clear().env("HOME", home).env("PATH", PATH).output();
-    let output = within(output).await.unwrap();
+    let output = with_time_limit(output).await.unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "{client:?} {words:?}: {}\n{out}{err}", output.status);
     out

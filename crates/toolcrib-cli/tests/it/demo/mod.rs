@@ -1,6 +1,7 @@
-//! `toolcrib demo-server`, talked to by our own client in both eras over both transports, by hand, and by others.
+//! Tests `toolcrib demo-server` with our client in both eras over both transports, with raw input, and with other
+//! clients.
 
-mod endings;
+mod shutdown;
 mod http;
 mod lists;
 mod stdio;
@@ -16,45 +17,45 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use toolcrib_config::model::choice::{AnyOf, Inherit};
+use toolcrib_config::model::choice::{AllowList, InheritedEnv};
 use toolcrib_config::model::transport::{
-    Env, Framing, Plain, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
+    ProcessEnv, FramingMode, DisplayValue, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
 use toolcrib_upstream::conn::peer::{
-    Answering, Asked, CallError, CallOptions, Event, Handler, Patience, Peer, PeerSettings,
-    ProgressWish, Receiver,
+    HandlerFuture, ServerRequest, CallError, CallOptions, PeerEvent, RequestHandler, CallTimeouts, Peer, PeerSettings,
+    ProgressMode, MailboxReceiver,
 };
-use toolcrib_upstream::process::{Graces, Instance};
+use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
-use toolcrib_upstream::transport::{Credentials, Opening, Permissions, Tls, open};
-use toolcrib_wire::{Limits, Raw, RpcError, Version, method};
+use toolcrib_upstream::transport::{Credentials, OpenContext, Permissions, Tls, open};
+use toolcrib_wire::{MessageLimits, RawJson, RpcError, Version, method};
 
-/// Only bounds a failure.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Bounds a failing wait.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolcrib");
 
-/// How the server is reached, and in which version it is spoken to.
+/// Transport and protocol version of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct ConnectionMode {
     http: bool,
     version: &'static str,
 }
 
-const WAYS: [Way; 4] = [
-    Way { http: false, version: "2025-11-25" },
-    Way { http: false, version: "2026-07-28" },
-    Way { http: true, version: "2025-11-25" },
-    Way { http: true, version: "2026-07-28" },
+const CONNECTION_MODES: [ConnectionMode; 4] = [
+    ConnectionMode { http: false, version: "2025-11-25" },
+    ConnectionMode { http: false, version: "2026-07-28" },
+    ConnectionMode { http: true, version: "2025-11-25" },
+    ConnectionMode { http: true, version: "2026-07-28" },
 ];
 
-impl Way {
+impl ConnectionMode {
     fn is_modern(self) -> bool {
         self.version == "2026-07-28"
     }
 }
 
-/// The server over HTTP. Its process ends with it.
+/// The demo server over HTTP. Its process ends when this is dropped.
 pub(crate) struct HttpServer {
     child: Child,
     pub(crate) url: String,
@@ -70,17 +71,17 @@ impl HttpServer {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = within(lines.next_line()).await.unwrap().unwrap();
+        let url = with_time_limit(lines.next_line()).await.unwrap().unwrap();
         Self { child, url }
     }
 }
 
-/// The server and a client of it, after the handshake.
+/// The demo server and a client after the handshake.
 struct Client {
-    way: Way,
+    mode: ConnectionMode,
     capabilities: Value,
     peer: Peer,
-    events: Option<Receiver<Event>>,
+    events: Option<MailboxReceiver<PeerEvent>>,
     hello: Value,
     instance: Instance,
     _state: TempDir,
@@ -88,29 +89,29 @@ struct Client {
 }
 
 impl Client {
-    async fn new(way: Way) -> Self {
-        Self::able(way, json!({}), Decline).await
+    async fn new(mode: ConnectionMode) -> Self {
+        Self::with_capabilities(mode, json!({}), DecliningHandler).await
     }
 
-    /// With capabilities, and somebody who answers what the server asks.
-    async fn able(way: Way, capabilities: Value, handler: impl Handler) -> Self {
-        let server = match way.http {
+    /// Connects with capabilities and a handler for server requests.
+    async fn with_capabilities(mode: ConnectionMode, capabilities: Value, handler: impl RequestHandler) -> Self {
+        let server = match mode.http {
             true => Some(Arc::new(HttpServer::start().await)),
             false => None,
         };
-        Self::of(way, server, capabilities, handler).await
+        Self::connect(mode, server, capabilities, handler).await
     }
 
-    /// Another client of the same server, which is one over HTTP.
-    async fn beside(&self) -> Self {
-        Self::of(self.way, self.server.clone(), json!({}), Decline).await
+    /// A second client of the same HTTP server.
+    async fn second_client(&self) -> Self {
+        Self::connect(self.mode, self.server.clone(), json!({}), DecliningHandler).await
     }
 
-    async fn of(
-        way: Way,
+    async fn connect(
+        mode: ConnectionMode,
         server: Option<Arc<HttpServer>>,
         capabilities: Value,
-        handler: impl Handler,
+        handler: impl RequestHandler,
     ) -> Self {
         let state = tempfile::tempdir().unwrap();
         let instance = Instance::open(state.path()).unwrap();
@@ -118,7 +119,7 @@ impl Client {
             Some(server) => Transport::StreamableHttp(streamable(&server.url)),
             None => Transport::Stdio(stdio_spec()),
         };
-        let link = within(open(&transport, &opening(&instance, &Tls::default()))).await.unwrap();
+        let link = with_time_limit(open(&transport, &opening(&instance, &Tls::default()))).await.unwrap();
         let settings = PeerSettings {
             server: "demo".to_owned(),
             handler: Arc::new(handler),
@@ -126,7 +127,7 @@ impl Client {
         };
         let (peer, events) = Peer::start(link, settings);
         let mut client = Self {
-            way,
+            mode,
             capabilities,
             peer,
             events: Some(events),
@@ -135,112 +136,112 @@ impl Client {
             _state: state,
             server,
         };
-        client.hello = client.greet().await;
+        client.hello = client.handshake().await;
         client
     }
 
-    async fn greet(&self) -> Value {
-        let version = Version::from(self.way.version);
-        if self.way.is_modern() {
-            self.peer.speak(version);
-            return self.ask(method::DISCOVER, json!({})).await.unwrap();
+    async fn handshake(&self) -> Value {
+        let version = Version::from(self.mode.version);
+        if self.mode.is_modern() {
+            self.peer.set_version(version);
+            return self.request(method::DISCOVER, json!({})).await.unwrap();
         }
-        let params = json!({"protocolVersion": self.way.version, "capabilities": self.capabilities, "clientInfo": {"name": "it", "version": "0"}});
-        let hello = self.ask(method::INITIALIZE, params).await.unwrap();
-        self.peer.speak(version);
+        let params = json!({"protocolVersion": self.mode.version, "capabilities": self.capabilities, "clientInfo": {"name": "it", "version": "0"}});
+        let hello = self.request(method::INITIALIZE, params).await.unwrap();
+        self.peer.set_version(version);
         self.peer.notify(method::INITIALIZED, None).await.unwrap();
         hello
     }
 
-    /// The params as this client's era wants them.
-    fn params(&self, mut params: Value) -> Raw {
-        if self.way.is_modern() {
+    /// The params with the `_meta` that the era requires.
+    fn params(&self, mut params: Value) -> RawJson {
+        if self.mode.is_modern() {
             params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": self.way.version,
+                "io.modelcontextprotocol/protocolVersion": self.mode.version,
                 "io.modelcontextprotocol/clientInfo": {"name": "it", "version": "0"},
                 "io.modelcontextprotocol/clientCapabilities": self.capabilities,
             });
         }
-        Raw::of(&params).unwrap()
+        RawJson::from_value(&params).unwrap()
     }
 
-    async fn ask(&self, method: &str, params: Value) -> Result<Value, CallError> {
-        self.ask_with(method, params, ProgressWish::None).await
+    async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        self.request_with_progress(method, params, ProgressMode::None).await
     }
 
-    async fn ask_with(
+    async fn request_with_progress(
         &self,
         method: &str,
         params: Value,
-        progress: ProgressWish,
+        progress: ProgressMode,
     ) -> Result<Value, CallError> {
-        let patience = Patience { request: Some(PATIENCE), max: None };
-        let options = CallOptions { patience, progress, ..CallOptions::default() };
-        let body = within(self.peer.call(method, self.params(params), options)).await?;
+        let patience = CallTimeouts { request: Some(TIME_LIMIT), max: None };
+        let options = CallOptions { timeouts: patience, progress, ..CallOptions::default() };
+        let body = with_time_limit(self.peer.call(method, self.params(params), options)).await?;
         Ok(body.json().read().unwrap())
     }
 
-    async fn tool(&self, name: &str, arguments: Value) -> Value {
+    async fn call_tool(&self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
-        self.ask(method::TOOLS_CALL, params).await.unwrap()
+        self.request(method::TOOLS_CALL, params).await.unwrap()
     }
 
-    async fn refused(&self, method: &str, params: Value) -> RpcError {
-        match self.ask(method, params).await {
+    async fn expect_error(&self, method: &str, params: Value) -> RpcError {
+        match self.request(method, params).await {
             Err(CallError::Refused(error)) => error,
             other => panic!("{other:?}"),
         }
     }
 
-    /// What the server's own resource says.
-    async fn running(&self) -> i64 {
-        let read = self.ask(method::RESOURCES_READ, json!({"uri": "demo://calls"})).await.unwrap();
+    /// The number of running calls, from the server's own resource.
+    async fn running_calls(&self) -> i64 {
+        let read = self.request(method::RESOURCES_READ, json!({"uri": "demo://calls"})).await.unwrap();
         let text = read["contents"][0]["text"].as_str().unwrap();
         serde_json::from_str::<Value>(text).unwrap()["running"].as_i64().unwrap()
     }
 
-    /// Looks until so many calls are under way. Asking again is the only way to wait for it.
-    async fn runs(&self, count: i64) {
+    /// Polls until this many calls are running.
+    async fn wait_for_running_calls(&self, count: i64) {
         let look = async {
-            while self.running().await != count {
+            while self.running_calls().await != count {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        within(look).await;
+        with_time_limit(look).await;
     }
 
-    async fn end(self) {
-        assert_eq!(self.peer.oddities(), [], "{:?}", self.way);
-        within(self.peer.close(Duration::from_secs(5))).await;
-        within(self.instance.close()).await;
+    async fn close(self) {
+        assert_eq!(self.peer.anomalies(), [], "{:?}", self.mode);
+        with_time_limit(self.peer.close(Duration::from_secs(5))).await;
+        with_time_limit(self.instance.close()).await;
     }
 }
 
-/// Says no to whatever the server asks.
-struct Decline;
+/// Declines all server requests.
+struct DecliningHandler;
 
-impl Handler for Decline {
-    fn take(&self, _: Asked) -> Option<Answering> {
+impl RequestHandler for DecliningHandler {
+    fn handle(&self, _: ServerRequest) -> Option<HandlerFuture> {
         None
     }
 }
 
-fn text(result: &Value) -> &str {
+fn result_text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
 }
 
-fn opening<'a>(instance: &'a Instance, tls: &'a Tls) -> Opening<'a> {
-    Opening {
+fn opening<'a>(instance: &'a Instance, tls: &'a Tls) -> OpenContext<'a> {
+    OpenContext {
         instance,
         host_env: &[],
         extra_env: &[],
         cwd: ".".into(),
-        find: &|_| None,
-        limits: Limits::default(),
+        lookup: &|_| None,
+        limits: MessageLimits::default(),
         stderr_limit: 1 << 16,
-        graces: Graces::default(),
-        connect_timeout: PATIENCE,
-        sse_read_timeout: PATIENCE,
+        graces: GracePeriods::default(),
+        connect_timeout: TIME_LIMIT,
+        sse_read_timeout: TIME_LIMIT,
         credentials: Credentials::None,
         tls,
         permissions: Permissions { spawn: true, network: true, docker: true },
@@ -250,25 +251,25 @@ fn opening<'a>(instance: &'a Instance, tls: &'a Tls) -> Opening<'a> {
 
 fn stdio_spec() -> Stdio {
     Stdio {
-        command: Plain::literal(PROGRAM),
-        args: vec![Plain::literal("demo-server")],
+        command: DisplayValue::literal(PROGRAM),
+        args: vec![DisplayValue::literal("demo-server")],
         cwd: None,
         encoding: "utf-8".to_owned(),
-        framing: Framing::Newline,
-        allow_commands: AnyOf::Any,
-        env: Env { inherit: Inherit::None, file: None, unset: Vec::new(), set: BTreeMap::new() },
+        framing: FramingMode::Newline,
+        allow_commands: AllowList::Any,
+        env: ProcessEnv { inherit: InheritedEnv::None, file: None, unset: Vec::new(), set: BTreeMap::new() },
     }
 }
 
 fn streamable(url: &str) -> StreamableHttp {
     let url_policy = UrlPolicy::HttpsOrLoopback;
-    let remote = Remote { url: Plain::literal(url), headers: BTreeMap::new(), url_policy };
+    let remote = Remote { url: DisplayValue::literal(url), headers: BTreeMap::new(), url_policy };
     StreamableHttp { remote, session_id: None, terminate_on_close: true }
 }
 
-async fn within<F: Future>(future: F) -> F::Output {
-    match timeout(PATIENCE, future).await {
+async fn with_time_limit<F: Future>(future: F) -> F::Output {
+    match timeout(TIME_LIMIT, future).await {
         Ok(output) => output,
-        Err(_) => panic!("not within {PATIENCE:?}"),
+        Err(_) => panic!("not within {TIME_LIMIT:?}"),
     }
 }

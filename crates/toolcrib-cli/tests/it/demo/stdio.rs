@@ -1,4 +1,4 @@
-//! The standard streams by hand: what is no message gets an error, and the server goes on.
+//! Tests raw stdio input: invalid messages get errors, and the server continues.
 
 use std::process::Stdio as Pipe;
 
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::{PROGRAM, within};
+use super::{PROGRAM, with_time_limit};
 
-/// A server whose streams the test holds.
-pub(super) struct Hand {
+/// A server process with its streams.
+pub(super) struct StdioSession {
     pub(super) child: Child,
     pub(super) stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Hand {
+impl StdioSession {
     pub(super) fn start() -> Self {
         let mut child = Command::new(PROGRAM)
             .arg("demo-server")
@@ -30,34 +30,34 @@ impl Hand {
 
     pub(super) async fn write(&mut self, text: &str) {
         let stdin = self.stdin.as_mut().unwrap();
-        within(stdin.write_all(text.as_bytes())).await.unwrap();
+        with_time_limit(stdin.write_all(text.as_bytes())).await.unwrap();
     }
 
-    /// The next message; none at the end.
+    /// The next message, or `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Value> {
-        let line = within(self.lines.next_line()).await.unwrap()?;
+        let line = with_time_limit(self.lines.next_line()).await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    async fn ask(&mut self, text: &str) -> Value {
+    async fn request(&mut self, text: &str) -> Value {
         self.write(&format!("{text}\n")).await;
         self.next().await.unwrap()
     }
 
-    pub(super) async fn open(&mut self) {
+    pub(super) async fn initialize(&mut self) {
         let params = json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "hand", "version": "0"}});
         let opening =
             json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": params});
-        let hello = self.ask(&opening.to_string()).await;
+        let hello = self.request(&opening.to_string()).await;
         assert_eq!(hello["result"]["protocolVersion"], "2025-03-26");
         self.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n").await;
     }
 }
 
 #[tokio::test]
-async fn what_is_no_message_gets_an_error_and_the_server_goes_on() {
-    let mut hand = Hand::start();
-    hand.open().await;
+async fn invalid_messages_get_errors_and_server_continues() {
+    let mut session = StdioSession::start();
+    session.initialize().await;
     let large =
         format!(r#"{{"jsonrpc":"2.0","id":9,"method":"ping","x":"{}"}}"#, "x".repeat(5 << 20));
     for (sent, code, id) in [
@@ -73,60 +73,60 @@ async fn what_is_no_message_gets_an_error_and_the_server_goes_on() {
         (r#"{"jsonrpc":"2.0","id":5,"method":"tools/uncall"}"#, -32601, json!(5)),
         (large.as_str(), -32600, json!(9)),
     ] {
-        let answer = hand.ask(sent).await;
+        let answer = session.request(sent).await;
         let shown: String = sent.chars().take(80).collect();
         assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{shown}");
         assert_eq!(answer["jsonrpc"], "2.0");
     }
-    // None of these asks for anything.
-    hand.write("{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n").await;
-    hand.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/what\"}\n").await;
-    hand.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{}}\n")
+    // None of these messages requires a response.
+    session.write("{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n").await;
+    session.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/what\"}\n").await;
+    session.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{}}\n")
         .await;
-    let answer = hand.ask(r#"{"jsonrpc":"2.0","id":6,"method":"ping"}"#).await;
+    let answer = session.request(r#"{"jsonrpc":"2.0","id":6,"method":"ping"}"#).await;
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 6, "result": {}}));
 }
 
 #[tokio::test]
-async fn each_message_of_a_batch_is_answered() {
-    let mut hand = Hand::start();
-    hand.open().await;
-    hand.write("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},7,{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}]\n").await;
+async fn every_batch_item_is_answered() {
+    let mut session = StdioSession::start();
+    session.initialize().await;
+    session.write("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},7,{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}]\n").await;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(hand.next().await.unwrap()["id"].clone());
+        ids.push(session.next().await.unwrap()["id"].clone());
     }
     assert_eq!(ids, [json!(1), json!(null), json!(2)]);
 }
 
 #[tokio::test]
-async fn both_eras_share_one_process() {
-    let mut hand = Hand::start();
+async fn one_process_serves_both_eras() {
+    let mut session = StdioSession::start();
     let modern = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let list = |id: i64, meta: &Value| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {"_meta": meta}})
             .to_string()
     };
-    assert_eq!(hand.ask(&list(1, &modern)).await["result"]["resultType"], "complete");
-    assert_eq!(hand.ask(&list(2, &json!({}))).await["error"]["code"], -32602);
-    hand.open().await;
-    let legacy = hand.ask(&list(3, &json!({}))).await;
+    assert_eq!(session.request(&list(1, &modern)).await["result"]["resultType"], "complete");
+    assert_eq!(session.request(&list(2, &json!({}))).await["error"]["code"], -32602);
+    session.initialize().await;
+    let legacy = session.request(&list(3, &json!({}))).await;
     assert_eq!(legacy["result"].get("resultType"), None);
-    assert_eq!(hand.ask(&list(4, &modern)).await["result"]["resultType"], "complete");
+    assert_eq!(session.request(&list(4, &modern)).await["result"]["resultType"], "complete");
     let mut other = modern.clone();
     other["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
-    assert_eq!(hand.ask(&list(5, &other)).await["error"]["code"], -32022);
+    assert_eq!(session.request(&list(5, &other)).await["error"]["code"], -32022);
 }
 
 #[tokio::test]
-async fn more_slow_calls_than_there_is_room_for_are_refused() {
-    let mut hand = Hand::start();
-    hand.open().await;
+async fn concurrent_slow_calls_are_limited() {
+    let mut session = StdioSession::start();
+    session.initialize().await;
     for id in 0..65 {
         let params = json!({"name": "slow", "arguments": {"seconds": 600}});
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        hand.write(&format!("{call}\n")).await;
+        session.write(&format!("{call}\n")).await;
     }
-    let refused = hand.next().await.unwrap();
+    let refused = session.next().await.unwrap();
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(64), &json!(-32603)));
 }

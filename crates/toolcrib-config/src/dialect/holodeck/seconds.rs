@@ -1,4 +1,4 @@
-//! Times as HoloDeck writes them: a number of seconds, never zero.
+//! Parses HoloDeck's timeouts: a positive number of seconds.
 
 use std::fmt;
 
@@ -6,31 +6,31 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 use crate::model::units::Period;
 
-/// A number of seconds, whole or not.
+/// A positive number of seconds, with or without a fraction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seconds(pub(super) Period);
 
-/// A whole number of seconds.
+/// A positive whole number of seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WholeSeconds(pub(super) Period);
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Number { whole: false }).map(Self)
+        deserializer.deserialize_any(SecondsVisitor { whole: false }).map(Self)
     }
 }
 
 impl<'de> Deserialize<'de> for WholeSeconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Number { whole: true }).map(Self)
+        deserializer.deserialize_any(SecondsVisitor { whole: true }).map(Self)
     }
 }
 
-struct Number {
+struct SecondsVisitor {
     whole: bool,
 }
 
-impl Visitor<'_> for Number {
+impl Visitor<'_> for SecondsVisitor {
     type Value = Period;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,76 +1,76 @@
-//! A signed token, taken apart and checked; who signed it is decided elsewhere.
+//! Parses JSON Web Tokens and checks their claims; `keys.rs` verifies signatures.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 use toolcrib_wire::base64;
 
-use super::NotVerified;
+use super::VerificationError;
 
-/// The longest token that is looked at.
-const LONGEST: usize = 16 << 10;
+/// Maximum token size.
+const MAX_TOKEN_SIZE: usize = 16 << 10;
 
-/// How far clocks may differ.
-const LEEWAY: Duration = Duration::from_secs(60);
+/// Allowed clock difference.
+const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
-/// A token whose signature has not been checked.
-pub(super) struct Token {
+/// A parsed token with an unverified signature.
+pub(super) struct Jwt {
     pub(super) algorithm: String,
-    /// Which of the issuer's keys it is.
+    /// Key id.
     pub(super) key: Option<String>,
-    /// What was signed.
+    /// The signed bytes.
     pub(super) signed: Vec<u8>,
     pub(super) signature: Vec<u8>,
     claims: Map<String, Value>,
 }
 
-impl Token {
-    pub(super) fn read(text: &str) -> Result<Self, NotVerified> {
-        let bad = NotVerified::Malformed;
-        if text.len() > LONGEST {
-            return Err(bad("it is too long"));
+impl Jwt {
+    pub(super) fn parse(text: &str) -> Result<Self, VerificationError> {
+        let bad = VerificationError::Malformed;
+        if text.len() > MAX_TOKEN_SIZE {
+            return Err(bad("the token is too long"));
         }
-        let (signed, signature) = text.rsplit_once('.').ok_or(bad("it has no signature"))?;
-        let (head, claims) = signed.split_once('.').ok_or(bad("it has no claims"))?;
-        let head = object(head).ok_or(bad("its head cannot be read"))?;
-        // What must be understood (RFC 7515) and is not: there is nothing that is.
+        let (signed, signature) = text.rsplit_once('.').ok_or(bad("the token has no signature"))?;
+        let (head, claims) = signed.split_once('.').ok_or(bad("the token has no claims"))?;
+        let head = decode_object(head).ok_or(bad("cannot parse the token's header"))?;
+        // RFC 7515 requires support for the extensions in `crit`, and none is supported.
         if head.contains_key("crit") {
-            return Err(bad("it wants something that is not known here"));
+            return Err(bad("the token requires unsupported extensions (`crit`)"));
         }
         let text_of = |key: &str| head.get(key).and_then(Value::as_str).map(str::to_owned);
-        Ok(Token {
-            algorithm: text_of("alg").ok_or(bad("it names no algorithm"))?,
+        Ok(Jwt {
+            algorithm: text_of("alg").ok_or(bad("the token names no algorithm"))?,
             key: text_of("kid"),
             signed: signed.as_bytes().to_vec(),
-            signature: decode(signature).ok_or(bad("its signature cannot be read"))?,
-            claims: object(claims).ok_or(bad("its claims cannot be read"))?,
+            signature: decode_base64url(signature).ok_or(bad("cannot decode the token's signature"))?,
+            claims: decode_object(claims).ok_or(bad("cannot parse the token's claims"))?,
         })
     }
 
-    /// Whose, for whom, and when. It must end some day.
-    pub(super) fn check(
+    /// Checks issuer, audience and validity period. An expiry is required.
+    pub(super) fn check_claims(
         &self,
         issuer: &str,
         audience: &str,
         now: SystemTime,
-    ) -> Result<(), NotVerified> {
-        let bad = |why| Err(NotVerified::Claim(why));
+    ) -> Result<(), VerificationError> {
+        let bad = |why| Err(VerificationError::Claim(why));
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         if self.claims.get("iss").and_then(Value::as_str) != Some(issuer) {
-            return bad("it is another issuer's");
+            return bad("another issuer");
         }
-        if !self.is_for(audience) {
-            return bad("it is for somebody else");
+        if !self.has_audience(audience) {
+            return bad("another audience");
         }
-        match self.time("exp") {
-            Some(end) if end + LEEWAY > now => {}
-            Some(_) => return bad("its time is over"),
-            None => return bad("it has no end"),
+        match self.time_claim("exp") {
+            Some(end) if end + CLOCK_SKEW > now => {}
+            Some(_) => return bad("the token has expired"),
+            None => return bad("the token has no expiry"),
         }
-        match self.claims.contains_key("nbf").then(|| self.time("nbf")) {
+        match self.claims.contains_key("nbf").then(|| self.time_claim("nbf")) {
             None => Ok(()),
-            Some(Some(begin)) if begin <= now + LEEWAY => Ok(()),
-            Some(_) => bad("its time has not come"),
+            Some(Some(begin)) if begin <= now + CLOCK_SKEW => Ok(()),
+            Some(_) => bad("the token is not valid yet"),
         }
     }
 
@@ -79,7 +79,7 @@ impl Token {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    fn is_for(&self, audience: &str) -> bool {
+    fn has_audience(&self, audience: &str) -> bool {
         match self.claims.get("aud") {
             Some(Value::String(one)) => one == audience,
             Some(Value::Array(several)) => several.iter().any(|one| one == audience),
@@ -87,18 +87,18 @@ impl Token {
         }
     }
 
-    fn time(&self, name: &str) -> Option<Duration> {
+    fn time_claim(&self, name: &str) -> Option<Duration> {
         let seconds = self.claims.get(name)?.as_f64()?;
         Duration::try_from_secs_f64(seconds).ok()
     }
 }
 
-fn object(part: &str) -> Option<Map<String, Value>> {
-    serde_json::from_slice(&decode(part)?).ok()
+fn decode_object(part: &str) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&decode_base64url(part)?).ok()
 }
 
-/// Base64 in its form for addresses, without padding.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+/// Decodes base64url without padding.
+pub(super) fn decode_base64url(text: &str) -> Option<Vec<u8>> {
     if text.contains(['+', '/', '=']) {
         return None;
     }
@@ -120,8 +120,8 @@ mod tests {
         text.trim_end_matches('=').replace('+', "-").replace('/', "_")
     }
 
-    fn token(head: &Value, claims: &Value) -> Result<Token, NotVerified> {
-        Token::read(&format!("{}.{}.AAAA", part(head), part(claims)))
+    fn token(head: &Value, claims: &Value) -> Result<Jwt, VerificationError> {
+        Jwt::parse(&format!("{}.{}.AAAA", part(head), part(claims)))
     }
 
     #[test]
@@ -147,14 +147,14 @@ mod tests {
             let mut claims = good.clone();
             claims[key] = value.clone();
             let token = token(&json!({"alg": "ES256"}), &claims).unwrap();
-            assert_eq!(token.check("i", "a", now).is_ok(), is_good, "{key} {value}");
+            assert_eq!(token.check_claims("i", "a", now).is_ok(), is_good, "{key} {value}");
         }
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn malformed_tokens_are_rejected() {
         for text in ["", ".", "..", "a.b", "a.b.c", "####.####.####", &"x".repeat(20_000)] {
-            assert!(matches!(Token::read(text), Err(NotVerified::Malformed(_))), "{text}");
+            assert!(matches!(Jwt::parse(text), Err(VerificationError::Malformed(_))), "{text}");
         }
         assert!(token(&json!({"alg": "ES256", "crit": ["b64"]}), &json!({})).is_err());
         assert!(token(&json!({"kid": "a"}), &json!({})).is_err());

@@ -1,4 +1,4 @@
-//! The keys of an issuer: where they are, and whether one of them signed a token.
+//! Fetches the keys of an OAuth issuer and verifies signatures.
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use ring::signature::{
     RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 use serde::Deserialize;
-use toolcrib_upstream::transport::{FetchError, Tls, fetch};
+use toolcrib_upstream::transport::{FetchError, Tls, fetch_document};
 use url::Url;
 
-use super::NotVerified;
-use super::jwt::{Token, decode};
+use super::VerificationError;
+use super::jwt::{Jwt, decode_base64url};
 
-/// The largest document of an issuer.
-const LARGEST: usize = 1 << 20;
+/// Maximum size of a fetched document.
+const MAX_DOCUMENT_SIZE: usize = 1 << 20;
 
-/// How long an issuer may take for each.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Timeout for each document.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there are no keys.
+/// Why the keys of an issuer cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum FindError {
+pub enum KeyDiscoveryError {
     #[error(
-        "the issuer `{0}` is no address that can be trusted: it must be https, or on this machine"
+        "untrusted issuer URL `{0}`: it must use https or a loopback address"
     )]
     Address(String),
-    #[error("what the issuer says of itself is not to be had")]
+    #[error("cannot fetch the issuer's metadata or keys")]
     Fetch(#[source] FetchError),
-    #[error("what the issuer says of itself cannot be read")]
+    #[error("cannot parse the issuer's metadata or keys")]
     Content(#[source] serde_json::Error),
-    #[error("`{0}` says that it is `{1}`")]
+    #[error("the metadata of issuer `{0}` names another issuer: `{1}`")]
     Another(String, String),
 }
 
-/// An issuer's keys that can be used here.
+/// Usable keys of an issuer.
 #[derive(Debug, Default)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct IssuerKeys(Vec<VerificationKey>);
 
 #[derive(Debug)]
-struct Key {
+struct VerificationKey {
     id: Option<String>,
     algorithm: Option<String>,
-    kind: Kind,
+    kind: KeyKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum KeyKind {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
@@ -54,19 +54,19 @@ enum Kind {
 }
 
 #[derive(Deserialize)]
-struct Discovered {
+struct IssuerMetadata {
     issuer: String,
     jwks_uri: String,
 }
 
 #[derive(Deserialize)]
-struct KeySet {
-    keys: Vec<Written>,
+struct JwkSet {
+    keys: Vec<Jwk>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Written {
+struct Jwk {
     kty: String,
     kid: Option<String>,
     alg: Option<String>,
@@ -79,31 +79,31 @@ struct Written {
     y: Option<String>,
 }
 
-/// Finds the keys: by OpenID's description of the issuer, or by OAuth's.
-pub(super) async fn find(issuer: &str, tls: &Tls) -> Result<Keys, FindError> {
-    let url = trusted(issuer).ok_or_else(|| FindError::Address(issuer.to_owned()))?;
-    let mut found = described(&openid(&url), tls).await;
-    if found.is_err() {
-        found = described(&oauth(&url), tls).await;
+/// Fetches the keys, found through OpenID or OAuth metadata.
+pub(super) async fn discover_keys(issuer: &str, tls: &Tls) -> Result<IssuerKeys, KeyDiscoveryError> {
+    let url = parse_trusted_url(issuer).ok_or_else(|| KeyDiscoveryError::Address(issuer.to_owned()))?;
+    let mut metadata = fetch_metadata(&openid_metadata_url(&url), tls).await;
+    if metadata.is_err() {
+        metadata = fetch_metadata(&oauth_metadata_url(&url), tls).await;
     }
-    let found = found?;
-    if found.issuer != issuer {
-        return Err(FindError::Another(issuer.to_owned(), found.issuer));
+    let metadata = metadata?;
+    if metadata.issuer != issuer {
+        return Err(KeyDiscoveryError::Another(issuer.to_owned(), metadata.issuer));
     }
-    let keys = trusted(&found.jwks_uri);
-    let keys = keys.ok_or_else(|| FindError::Address(found.jwks_uri.clone()))?;
-    let set = fetch(&keys, tls, LARGEST, LONGEST).await.map_err(FindError::Fetch)?;
-    let set: KeySet = serde_json::from_slice(&set).map_err(FindError::Content)?;
-    Ok(Keys(set.keys.into_iter().filter_map(Key::of).collect()))
+    let keys = parse_trusted_url(&metadata.jwks_uri);
+    let keys = keys.ok_or_else(|| KeyDiscoveryError::Address(metadata.jwks_uri.clone()))?;
+    let set = fetch_document(&keys, tls, MAX_DOCUMENT_SIZE, FETCH_TIMEOUT).await.map_err(KeyDiscoveryError::Fetch)?;
+    let set: JwkSet = serde_json::from_slice(&set).map_err(KeyDiscoveryError::Content)?;
+    Ok(IssuerKeys(set.keys.into_iter().filter_map(VerificationKey::from_jwk).collect()))
 }
 
-async fn described(url: &Url, tls: &Tls) -> Result<Discovered, FindError> {
-    let text = fetch(url, tls, LARGEST, LONGEST).await.map_err(FindError::Fetch)?;
-    serde_json::from_slice(&text).map_err(FindError::Content)
+async fn fetch_metadata(url: &Url, tls: &Tls) -> Result<IssuerMetadata, KeyDiscoveryError> {
+    let text = fetch_document(url, tls, MAX_DOCUMENT_SIZE, FETCH_TIMEOUT).await.map_err(KeyDiscoveryError::Fetch)?;
+    serde_json::from_slice(&text).map_err(KeyDiscoveryError::Content)
 }
 
-/// Keys that came over an open line may be anybody's.
-fn trusted(address: &str) -> Option<Url> {
+/// Accepts https and loopback URLs only, because keys from an unencrypted connection may be forged.
+fn parse_trusted_url(address: &str) -> Option<Url> {
     let url = Url::parse(address).ok()?;
     let is_here = match url.host()? {
         url::Host::Domain(name) => name == "localhost",
@@ -113,17 +113,17 @@ fn trusted(address: &str) -> Option<Url> {
     (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(url)
 }
 
-fn openid(issuer: &Url) -> Url {
+fn openid_metadata_url(issuer: &Url) -> Url {
     let path = format!("{}/.well-known/openid-configuration", issuer.path().trim_end_matches('/'));
-    at(issuer, &path)
+    with_path(issuer, &path)
 }
 
-fn oauth(issuer: &Url) -> Url {
+fn oauth_metadata_url(issuer: &Url) -> Url {
     let path = issuer.path().trim_end_matches('/');
-    at(issuer, &format!("/.well-known/oauth-authorization-server{path}"))
+    with_path(issuer, &format!("/.well-known/oauth-authorization-server{path}"))
 }
 
-fn at(issuer: &Url, path: &str) -> Url {
+fn with_path(issuer: &Url, path: &str) -> Url {
     let mut url = issuer.clone();
     url.set_path(path);
     url.set_query(None);
@@ -131,68 +131,68 @@ fn at(issuer: &Url, path: &str) -> Url {
     url
 }
 
-impl Keys {
-    /// Whether there is a key that may have signed it.
-    pub(super) fn has_for(&self, token: &Token) -> bool {
-        self.0.iter().any(|key| key.may_be_of(token))
+impl IssuerKeys {
+    /// Returns whether a key may have signed the token.
+    pub(super) fn has_key_for(&self, token: &Jwt) -> bool {
+        self.0.iter().any(|key| key.may_have_signed(token))
     }
 
-    pub(super) fn verify(&self, token: &Token) -> Result<(), NotVerified> {
-        let mut fitting = self.0.iter().filter(|key| key.may_be_of(token)).peekable();
-        fitting.peek().ok_or(NotVerified::NoKey)?;
-        match fitting.any(|key| key.signed(token)) {
+    pub(super) fn verify(&self, token: &Jwt) -> Result<(), VerificationError> {
+        let mut fitting = self.0.iter().filter(|key| key.may_have_signed(token)).peekable();
+        fitting.peek().ok_or(VerificationError::NoKey)?;
+        match fitting.any(|key| key.verifies(token)) {
             true => Ok(()),
-            false => Err(NotVerified::Signature),
+            false => Err(VerificationError::Signature),
         }
     }
 }
 
-impl Key {
-    /// What is not for signatures or not of a known kind is left out.
-    fn of(written: Written) -> Option<Self> {
-        if written.usage.as_deref().is_some_and(|usage| usage != "sig") {
+impl VerificationKey {
+    /// Skips keys for other uses and of unknown types.
+    fn from_jwk(jwk: Jwk) -> Option<Self> {
+        if jwk.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
-        let part = |text: &Option<String>| decode(text.as_deref()?);
+        let part = |text: &Option<String>| decode_base64url(text.as_deref()?);
         let point = |size: usize| {
-            let (x, y) = (part(&written.x)?, part(&written.y)?);
+            let (x, y) = (part(&jwk.x)?, part(&jwk.y)?);
             (x.len() == size && y.len() == size).then(|| [&[4], &x[..], &y[..]].concat())
         };
-        let kind = match (written.kty.as_str(), written.crv.as_deref()) {
-            ("RSA", _) => Kind::Rsa { n: part(&written.n)?, e: part(&written.e)? },
-            ("EC", Some("P-256")) => Kind::P256(point(32)?),
-            ("EC", Some("P-384")) => Kind::P384(point(48)?),
-            ("OKP", Some("Ed25519")) => Kind::Ed25519(part(&written.x)?),
+        let kind = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+            ("RSA", _) => KeyKind::Rsa { n: part(&jwk.n)?, e: part(&jwk.e)? },
+            ("EC", Some("P-256")) => KeyKind::P256(point(32)?),
+            ("EC", Some("P-384")) => KeyKind::P384(point(48)?),
+            ("OKP", Some("Ed25519")) => KeyKind::Ed25519(part(&jwk.x)?),
             _ => return None,
         };
-        Some(Key { id: written.kid, algorithm: written.alg, kind })
+        Some(VerificationKey { id: jwk.kid, algorithm: jwk.alg, kind })
     }
 
-    fn may_be_of(&self, token: &Token) -> bool {
+    fn may_have_signed(&self, token: &Jwt) -> bool {
         let is_named = token.key.is_none() || self.id == token.key;
         let is_meant = self.algorithm.as_ref().is_none_or(|it| *it == token.algorithm);
         is_named && is_meant
     }
 
-    /// The algorithm must fit the key, not the other way round: nobody signs with a public key.
-    fn signed(&self, token: &Token) -> bool {
+    /// The key decides which algorithms are allowed, so that a public key is never used as an HMAC secret.
+    fn verifies(&self, token: &Jwt) -> bool {
         let by = |algorithm: &'static dyn VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(algorithm, key).verify(&token.signed, &token.signature).is_ok()
         };
         match (&self.kind, token.algorithm.as_str()) {
-            (Kind::Rsa { n, e }, algorithm) => rsa(algorithm).is_some_and(|parameters| {
-                let key = RsaPublicKeyComponents { n: strip(n), e: strip(e) };
+            (KeyKind::Rsa { n, e }, algorithm) => rsa_parameters(algorithm).is_some_and(|parameters| {
+                let key = RsaPublicKeyComponents { n: strip_leading_zeros(n), e: strip_leading_zeros(e) };
                 key.verify(parameters, &token.signed, &token.signature).is_ok()
             }),
-            (Kind::P256(point), "ES256") => by(&ECDSA_P256_SHA256_FIXED, point),
-            (Kind::P384(point), "ES384") => by(&ECDSA_P384_SHA384_FIXED, point),
-            (Kind::Ed25519(key), "EdDSA" | "Ed25519") => by(&ED25519, key),
+            (KeyKind::P256(point), "ES256") => by(&ECDSA_P256_SHA256_FIXED, point),
+            (KeyKind::P384(point), "ES384") => by(&ECDSA_P384_SHA384_FIXED, point),
+            (KeyKind::Ed25519(key), "EdDSA" | "Ed25519") => by(&ED25519, key),
             _ => false,
         }
     }
 }
 
-fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
+fn rsa_parameters(algorithm: &str) -> Option<&'static RsaParameters> {
     Some(match algorithm {
         "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
         "RS384" => &signature::RSA_PKCS1_2048_8192_SHA384,
@@ -204,8 +204,8 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
     })
 }
 
-/// Some write a number with zeros before it, and those are not taken.
-fn strip(number: &[u8]) -> &[u8] {
+/// Some issuers write leading zeros, which `ring` rejects.
+fn strip_leading_zeros(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     number.get(zeros..).unwrap_or_default()
 }
@@ -214,7 +214,7 @@ fn strip(number: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    // A key and signatures of another implementation; the key signs nothing else.
+    // Key and signatures of another implementation. The key is used for nothing else.
     const N: &str = concat!(
         "wFfE_ZQ6eMLi5xoZl7ErprfQ0R4RHyAJLfwGyQzze07ZRn2oi77ccNC3a-fKHFj6ZYODNh8R_b-awMFpLT5bxUsDeJVWpQNYerLv",
         "l3LJqiC157eqkWrYbFsqZD4J4Lq64dOQTJ5Na7IIGAGhNIXNyRETOzgi7A8UhWwmsavfq53l01BM1Azr5dqy6DBKv_WAf9klDzK5",
@@ -234,31 +234,31 @@ mod tests {
         "hCngYOE1ialZOjt-S5H2IEqTvxsA4vB6eTQub9gRW_N5h4jNS-vtueaHjF5nc-keBnbawWyET8usHzXVDwQQHOMGeEm-hLlg",
     );
 
-    fn keys(more: &str) -> Keys {
+    fn keys(more: &str) -> IssuerKeys {
         let written = format!(r#"{{"kty":"RSA","kid":"r","n":"{N}","e":"AQAB"{more}}}"#);
-        Keys(Key::of(serde_json::from_str(&written).unwrap()).into_iter().collect())
+        IssuerKeys(VerificationKey::from_jwk(serde_json::from_str(&written).unwrap()).into_iter().collect())
     }
 
     #[test]
-    fn signatures_of_another_implementation_are_understood() {
+    fn signatures_of_another_implementation_verify() {
         for text in [RS256, PS256] {
-            let token = Token::read(text).unwrap();
+            let token = Jwt::parse(text).unwrap();
             assert!(keys("").verify(&token).is_ok(), "{}", token.algorithm);
-            let mut other = Token::read(text).unwrap();
+            let mut other = Jwt::parse(text).unwrap();
             other.signed.push(b'x');
-            assert!(matches!(keys("").verify(&other), Err(NotVerified::Signature)));
+            assert!(matches!(keys("").verify(&other), Err(VerificationError::Signature)));
         }
-        let mut token = Token::read(RS256).unwrap();
+        let mut token = Jwt::parse(RS256).unwrap();
         for more in [r#","alg":"PS256""#, r#","use":"enc""#] {
-            assert!(matches!(keys(more).verify(&token), Err(NotVerified::NoKey)), "{more}");
+            assert!(matches!(keys(more).verify(&token), Err(VerificationError::NoKey)), "{more}");
         }
-        // Nobody signs with a public key as if it were a secret.
+        // A public key must not verify an HMAC.
         token.algorithm = "HS256".to_owned();
-        assert!(matches!(keys("").verify(&token), Err(NotVerified::Signature)));
+        assert!(matches!(keys("").verify(&token), Err(VerificationError::Signature)));
     }
 
     #[test]
-    fn keys_come_over_lines_that_can_be_trusted() {
+    fn keys_are_fetched_over_https_or_loopback() {
         for (address, is_good) in [
             ("https://issuer.example/realm", true),
             ("http://127.0.0.1:1/realm", true),
@@ -269,10 +269,10 @@ mod tests {
             ("file:///keys", false),
             ("issuer", false),
         ] {
-            assert_eq!(trusted(address).is_some(), is_good, "{address}");
+            assert_eq!(parse_trusted_url(address).is_some(), is_good, "{address}");
         }
         let issuer = Url::parse("https://a.example/realm/").unwrap();
-        assert_eq!(openid(&issuer).path(), "/realm/.well-known/openid-configuration");
-        assert_eq!(oauth(&issuer).path(), "/.well-known/oauth-authorization-server/realm");
+        assert_eq!(openid_metadata_url(&issuer).path(), "/realm/.well-known/openid-configuration");
+        assert_eq!(oauth_metadata_url(&issuer).path(), "/.well-known/oauth-authorization-server/realm");
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens of an issuer: its keys are found, kept, and looked for again when a token names one that is not known.
+//! Verifies tokens of an OAuth issuer with cached keys, and refetches them when a token names an unknown key.
 
 mod jwt;
 mod keys;
@@ -14,161 +14,161 @@ use toolcrib_config::model::host::GatewayOAuth;
 use toolcrib_upstream::transport::Tls;
 use url::Url;
 
-use jwt::Token;
-use keys::{FindError, Keys, find};
+use jwt::Jwt;
+use keys::{IssuerKeys, KeyDiscoveryError, discover_keys};
 
-/// Keys are looked for at most this often, whoever names others.
-const SELDOM: Duration = Duration::from_secs(10);
+/// Minimum interval between fetches, whatever keys tokens name.
+const MIN_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Keys that are older are looked for again: one of them may have been withdrawn.
-const OLD: Duration = Duration::from_secs(3600);
+/// Older keys are refetched, because one may have been revoked.
+const REFRESH_AFTER: Duration = Duration::from_secs(3600);
 
-/// For so long keys are good although their issuer cannot be asked again: its absence locks nobody out.
-const STALE: Duration = Duration::from_secs(24 * 3600);
+/// Cached keys stay valid this long while the issuer is unreachable, so that an outage locks no user out.
+const MAX_STALE: Duration = Duration::from_secs(24 * 3600);
 
-/// What whoever looks for a token's issuer is told (RFC 9728).
+/// OAuth metadata of a protected resource (RFC 9728).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Metadata {
+pub struct ResourceMetadata {
     pub resource: String,
     pub authorization_servers: Vec<String>,
     pub bearer_methods_supported: [&'static str; 1],
     pub resource_name: &'static str,
 }
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Debug, thiserror::Error)]
-pub enum NotVerified {
-    #[error("no issuer's tokens are taken here")]
+pub enum VerificationError {
+    #[error("no issuer is configured (gateway.oauth.issuer)")]
     NoIssuer,
-    #[error("gateway.oauth.audience is not set, so nobody's tokens are for this host")]
+    #[error("no audience is configured (gateway.oauth.audience)")]
     NoAudience,
-    #[error("it is no token of an issuer: {0}")]
+    #[error("malformed token: {0}")]
     Malformed(&'static str),
-    #[error("the issuer has no such key")]
+    #[error("the issuer has no key for this token")]
     NoKey,
-    #[error("the signature is wrong")]
+    #[error("invalid signature")]
     Signature,
-    #[error("the token is not valid here: {0}")]
+    #[error("invalid claims: {0}")]
     Claim(&'static str),
-    #[error("the issuer's keys cannot be found")]
-    Keys(#[source] Arc<FindError>),
+    #[error("cannot get the issuer's keys")]
+    Keys(#[source] Arc<KeyDiscoveryError>),
 }
 
-/// The issuer that the configuration names, and its keys.
+/// Cached keys of the configured issuer.
 #[derive(Debug)]
-pub(super) struct Issuers {
-    known: ArcSwapOption<Known>,
-    /// Whoever looks for keys; all others wait for what is found.
-    looking: Semaphore,
+pub(super) struct IssuerKeyCache {
+    cached: ArcSwapOption<CachedKeys>,
+    /// Allows one fetch at a time; other requests wait for its result.
+    fetch_permit: Semaphore,
     tls: Tls,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedKeys {
     issuer: String,
-    keys: Result<Arc<Keys>, Arc<FindError>>,
-    /// When these keys were found, and when somebody last looked.
-    found: Instant,
-    looked: Instant,
+    keys: Result<Arc<IssuerKeys>, Arc<KeyDiscoveryError>>,
+    /// When the keys were fetched, and when the last fetch was tried.
+    fetched: Instant,
+    last_fetch: Instant,
 }
 
-impl Known {
-    /// What is known after a look. What was found before outlasts one that fails.
-    fn after(
-        before: Option<&Known>,
+impl CachedKeys {
+    /// The cache after a fetch. A failed fetch keeps older keys.
+    fn after_fetch(
+        before: Option<&CachedKeys>,
         issuer: &str,
-        found: Result<Keys, FindError>,
+        fetched: Result<IssuerKeys, KeyDiscoveryError>,
         now: Instant,
     ) -> Self {
-        let before = before.filter(|known| known.issuer == issuer && now < known.found + STALE);
-        let (keys, found) = match (found, before) {
+        let before = before.filter(|cached| cached.issuer == issuer && now < cached.fetched + MAX_STALE);
+        let (keys, fetched) = match (fetched, before) {
             (Ok(keys), _) => (Ok(Arc::new(keys)), now),
-            (Err(_), Some(Known { keys: Ok(keys), found, .. })) => (Ok(Arc::clone(keys)), *found),
+            (Err(_), Some(CachedKeys { keys: Ok(keys), fetched, .. })) => (Ok(Arc::clone(keys)), *fetched),
             (Err(error), _) => (Err(Arc::new(error)), now),
         };
-        Known { issuer: issuer.to_owned(), keys, found, looked: now }
+        CachedKeys { issuer: issuer.to_owned(), keys, fetched, last_fetch: now }
     }
 
-    /// Whether nobody has to look again.
-    fn is_good(&self, issuer: &str, has_key: impl Fn(&Keys) -> bool, now: Instant) -> bool {
+    /// Returns whether no fetch is necessary.
+    fn is_usable(&self, issuer: &str, has_key: impl Fn(&IssuerKeys) -> bool, now: Instant) -> bool {
         let has_key = self.keys.as_ref().is_ok_and(|keys| has_key(keys));
-        let is_young = now < self.looked + SELDOM || (has_key && now < self.found + OLD);
+        let is_young = now < self.last_fetch + MIN_REFETCH_INTERVAL || (has_key && now < self.fetched + REFRESH_AFTER);
         self.issuer == issuer && is_young
     }
 }
 
-impl Default for Issuers {
+impl Default for IssuerKeyCache {
     fn default() -> Self {
-        Issuers { known: ArcSwapOption::empty(), looking: Semaphore::new(1), tls: Tls::default() }
+        IssuerKeyCache { cached: ArcSwapOption::empty(), fetch_permit: Semaphore::new(1), tls: Tls::default() }
     }
 }
 
-impl Issuers {
-    /// Whose token it is, and which agent that is.
-    pub(super) async fn agent_of(
+impl IssuerKeyCache {
+    /// Verifies a token. Returns its subject and agent.
+    pub(super) async fn verify(
         &self,
         oauth: &GatewayOAuth,
         token: &str,
-    ) -> Result<(String, String), NotVerified> {
-        let issuer = oauth.issuer.as_deref().ok_or(NotVerified::NoIssuer)?;
-        let audience = oauth.audience.as_deref().ok_or(NotVerified::NoAudience)?;
-        let token = Token::read(token)?;
-        // First: an expired token is refused at once, also while its issuer cannot be reached.
-        token.check(issuer, audience, SystemTime::now())?;
-        let known = self.keys_for(issuer, &token).await;
-        let keys = known.keys.as_ref().map_err(|error| NotVerified::Keys(Arc::clone(error)))?;
+    ) -> Result<(String, String), VerificationError> {
+        let issuer = oauth.issuer.as_deref().ok_or(VerificationError::NoIssuer)?;
+        let audience = oauth.audience.as_deref().ok_or(VerificationError::NoAudience)?;
+        let token = Jwt::parse(token)?;
+        // Checked first, so that an expired token is refused even if the issuer is unreachable.
+        token.check_claims(issuer, audience, SystemTime::now())?;
+        let cached = self.keys_for(issuer, &token).await;
+        let keys = cached.keys.as_ref().map_err(|error| VerificationError::Keys(Arc::clone(error)))?;
         keys.verify(&token)?;
-        let subject = token.claim("sub").ok_or(NotVerified::Claim("it has no subject"))?;
+        let subject = token.claim("sub").ok_or(VerificationError::Claim("the token has no subject"))?;
         let agent = token.claim(&oauth.agent_claim).filter(|agent| !agent.trim().is_empty());
-        Ok((subject, agent.ok_or(NotVerified::Claim("it names no agent"))?))
+        Ok((subject, agent.ok_or(VerificationError::Claim("the token names no agent"))?))
     }
 
-    /// The keys among which the token's should be.
-    async fn keys_for(&self, issuer: &str, token: &Token) -> Arc<Known> {
-        if let Some(known) = self.good(issuer, token) {
-            return known;
+    /// The keys that should include the token's key.
+    async fn keys_for(&self, issuer: &str, token: &Jwt) -> Arc<CachedKeys> {
+        if let Some(cached) = self.usable_keys(issuer, token) {
+            return cached;
         }
-        // An error would mean that it was closed, and nobody closes it.
-        let _one = self.looking.acquire().await;
-        if let Some(known) = self.good(issuer, token) {
-            return known;
+        // The semaphore is never closed.
+        let _permit = self.fetch_permit.acquire().await;
+        if let Some(cached) = self.usable_keys(issuer, token) {
+            return cached;
         }
-        let (before, found) = (self.known.load_full(), find(issuer, &self.tls).await);
-        let known = Arc::new(Known::after(before.as_deref(), issuer, found, Instant::now()));
-        self.known.store(Some(Arc::clone(&known)));
-        known
+        let (before, fetched) = (self.cached.load_full(), discover_keys(issuer, &self.tls).await);
+        let cached = Arc::new(CachedKeys::after_fetch(before.as_deref(), issuer, fetched, Instant::now()));
+        self.cached.store(Some(Arc::clone(&cached)));
+        cached
     }
 
-    /// What is known, unless it is worth looking again.
-    fn good(&self, issuer: &str, token: &Token) -> Option<Arc<Known>> {
+    /// The cached keys, unless a fetch may help.
+    fn usable_keys(&self, issuer: &str, token: &Jwt) -> Option<Arc<CachedKeys>> {
         let now = Instant::now();
-        self.known.load_full().filter(|known| known.is_good(issuer, |it| it.has_for(token), now))
+        self.cached.load_full().filter(|cached| cached.is_usable(issuer, |it| it.has_key_for(token), now))
     }
 }
 
-impl Metadata {
-    /// `host` is how the client calls this host. Nothing where no issuer's tokens are taken.
-    pub fn of(oauth: &GatewayOAuth, host: &str) -> Option<Self> {
-        Some(Metadata {
-            resource: resource(oauth, host),
+impl ResourceMetadata {
+    /// The metadata for clients that call this host `host`; `None` without an issuer.
+    pub fn for_host(oauth: &GatewayOAuth, host: &str) -> Option<Self> {
+        Some(ResourceMetadata {
+            resource: resource_url(oauth, host),
             authorization_servers: vec![oauth.issuer.clone()?],
             bearer_methods_supported: ["header"],
             resource_name: "Toolcrib",
         })
     }
 
-    /// Where the metadata is, as `WWW-Authenticate` tells it.
-    pub fn address(oauth: &GatewayOAuth, host: &str) -> Option<String> {
+    /// URL of the metadata for `WWW-Authenticate`.
+    pub fn metadata_url(oauth: &GatewayOAuth, host: &str) -> Option<String> {
         oauth.issuer.as_ref()?;
-        let url = Url::parse(&resource(oauth, host)).ok()?;
+        let url = Url::parse(&resource_url(oauth, host)).ok()?;
         let path = url.path().trim_end_matches('/');
         let origin = url.origin().ascii_serialization();
         Some(format!("{origin}/.well-known/oauth-protected-resource{path}"))
     }
 }
 
-/// The audience where it is an address: then it is the one that clients know, whatever stands between.
-fn resource(oauth: &GatewayOAuth, host: &str) -> String {
+/// The audience, if it is a URL: clients know the host by it even behind a proxy.
+fn resource_url(oauth: &GatewayOAuth, host: &str) -> String {
     let named = oauth.audience.as_deref().and_then(|audience| Url::parse(audience).ok());
     match named.filter(|url| matches!(url.scheme(), "http" | "https")) {
         Some(url) => url.to_string(),
@@ -182,38 +182,38 @@ mod tests {
 
     const ISSUER: &str = "https://issuer.example";
 
-    fn away() -> Result<Keys, FindError> {
-        Err(FindError::Address(ISSUER.to_owned()))
+    fn unreachable_issuer() -> Result<IssuerKeys, KeyDiscoveryError> {
+        Err(KeyDiscoveryError::Address(ISSUER.to_owned()))
     }
 
     #[test]
-    fn an_issuer_that_is_away_makes_no_good_key_bad() {
-        let begun = Instant::now();
-        let good = Known::after(None, ISSUER, Ok(Keys::default()), begun);
-        let later = begun + 2 * OLD;
-        let missed = Known::after(Some(&good), ISSUER, away(), later);
+    fn unreachable_issuer_keeps_cached_keys_valid() {
+        let start = Instant::now();
+        let good = CachedKeys::after_fetch(None, ISSUER, Ok(IssuerKeys::default()), start);
+        let later = start + 2 * REFRESH_AFTER;
+        let missed = CachedKeys::after_fetch(Some(&good), ISSUER, unreachable_issuer(), later);
         assert!(missed.keys.is_ok());
-        let is_good = |at| missed.is_good(ISSUER, |_| true, at);
-        assert!(is_good(later) && !is_good(later + SELDOM), "it is asked again, but seldom");
-        let again = Known::after(Some(&missed), ISSUER, away(), begun + STALE);
-        assert!(again.keys.is_err(), "not for ever");
-        let other = Known::after(Some(&good), "https://other.example", away(), later);
-        assert!(other.keys.is_err(), "not for another");
-        assert!(Known::after(None, ISSUER, away(), begun).keys.is_err());
+        let is_usable = |at| missed.is_usable(ISSUER, |_| true, at);
+        assert!(is_usable(later) && !is_usable(later + MIN_REFETCH_INTERVAL), "refetches are rate limited");
+        let again = CachedKeys::after_fetch(Some(&missed), ISSUER, unreachable_issuer(), start + MAX_STALE);
+        assert!(again.keys.is_err(), "stale keys expire");
+        let other = CachedKeys::after_fetch(Some(&good), "https://other.example", unreachable_issuer(), later);
+        assert!(other.keys.is_err(), "cached keys belong to one issuer");
+        assert!(CachedKeys::after_fetch(None, ISSUER, unreachable_issuer(), start).keys.is_err());
     }
 
     #[test]
-    fn keys_are_looked_for_when_one_is_missing_or_they_are_old() {
-        let begun = Instant::now();
-        let known = Known::after(None, ISSUER, Ok(Keys::default()), begun);
-        for (has_key, after, is_good) in [
-            (false, SELDOM / 2, true),
-            (false, SELDOM, false),
-            (true, OLD / 2, true),
-            (true, OLD, false),
+    fn missing_or_old_keys_are_refetched() {
+        let start = Instant::now();
+        let cached = CachedKeys::after_fetch(None, ISSUER, Ok(IssuerKeys::default()), start);
+        for (has_key, after, is_usable) in [
+            (false, MIN_REFETCH_INTERVAL / 2, true),
+            (false, MIN_REFETCH_INTERVAL, false),
+            (true, REFRESH_AFTER / 2, true),
+            (true, REFRESH_AFTER, false),
         ] {
-            assert_eq!(known.is_good(ISSUER, |_| has_key, begun + after), is_good, "{after:?}");
+            assert_eq!(cached.is_usable(ISSUER, |_| has_key, start + after), is_usable, "{after:?}");
         }
-        assert!(!known.is_good("https://other.example", |_| true, begun));
+        assert!(!cached.is_usable("https://other.example", |_| true, start));
     }
 }

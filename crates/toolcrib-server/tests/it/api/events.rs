@@ -1,30 +1,30 @@
-//! Events: everything for the owner, and for everybody else what is theirs.
+//! Events over the control API: all for the owner, and the visible ones for others.
 
 use serde_json::json;
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{By, Crib};
+use super::{Credential, TestApi};
 
 #[tokio::test]
-async fn everybody_hears_what_is_his_and_the_owner_hears_all() {
+async fn events_are_filtered_per_principal_and_complete_for_the_owner() {
     let script = Script::default()
-        .on("tools/call far", [Step::Progress { times: 1, every: 1 }, Step::Answer]);
-    let crib = Crib::new(&[("one", script, json!({}))]).await;
-    let mut owner = crib.stream(By::Socket, "GET events", None).await;
-    let mut other = crib.stream(By::Tcp, "GET events", None).await;
-    let owners = crib.dialog(json!({"id": "owners"})).await;
-    let others = crib.ask(By::Tcp, "POST dialogs", Some(json!({"id": "others"}))).await;
+        .on("tools/call far", [Step::Progress { times: 1, every: 1 }, Step::Respond]);
+    let api_server = TestApi::new(&[("one", script, json!({}))]).await;
+    let mut owner = api_server.event_stream(Credential::Socket, "GET events", None).await;
+    let mut other = api_server.event_stream(Credential::Anonymous, "GET events", None).await;
+    let owners = api_server.dialog(json!({"id": "owners"})).await;
+    let others = api_server.send(Credential::Anonymous, "POST dialogs", Some(json!({"id": "others"}))).await;
     assert_eq!(others.status, 201, "{others:?}");
-    crib.call(&owners, "one__far", json!({})).await;
+    api_server.call(&owners, "one__far", json!({})).await;
     let body = json!({"tool": "one__far"});
-    assert_eq!(crib.ask(By::Tcp, "POST dialogs/others/calls", Some(body)).await.status, 200);
-    // Others' dialogs have ids with their namespaces for the owner, and plain names for themselves.
+    assert_eq!(api_server.send(Credential::Anonymous, "POST dialogs/others/calls", Some(body)).await.status, 200);
+    // The owner sees namespaced ids of other dialogs, their principals plain names.
     for dialog in ["owners", ":others"] {
         let is_of = |data: &serde_json::Value| data["dialog"].as_str().unwrap().ends_with(dialog);
-        let heard = owner.until("call", is_of).await;
+        let heard = owner.wait_for("call", is_of).await;
         assert_eq!((&heard["tool"], &heard["ended"]), (&json!("one__far"), &json!("ok")));
     }
-    // The first call that is heard is his own, though another came before it.
+    // The first visible call is the client's own, although another one came before.
     let mut kinds = Vec::new();
     loop {
         let (kind, data) = other.next().await.unwrap();
@@ -36,15 +36,15 @@ async fn everybody_hears_what_is_his_and_the_owner_hears_all() {
             break;
         }
     }
-    crib.post("reload", json!({})).await;
-    other.until("reload", |data| data["ok"] == true).await;
-    owner.until("reload", |data| data["ok"] == true).await;
-    crib.post("servers/one/restart", json!({})).await;
+    api_server.post("reload", json!({})).await;
+    other.wait_for("reload", |data| data["ok"] == true).await;
+    owner.wait_for("reload", |data| data["ok"] == true).await;
+    api_server.post("servers/one/restart", json!({})).await;
     owner
-        .until("state", |data| data["server"] == "toolcrib.yaml#one" && data["state"] == "ready")
+        .wait_for("state", |data| data["server"] == "toolcrib.yaml#one" && data["state"] == "ready")
         .await;
-    // A stream ends with the front, in good order.
-    crib.front().close();
+    // The stream ends with the front.
+    api_server.front().close();
     while owner.next().await.is_some() {}
-    crib.end().await;
+    api_server.close().await;
 }

@@ -1,4 +1,4 @@
-//! Tokens of an issuer, which is scripted here; its keys are made here.
+//! OAuth tokens of a scripted issuer with generated keys.
 
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,14 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
-use toolcrib_testkit::http::{Asked, HttpServer, Reply};
+use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
 use toolcrib_wire::base64;
 
-use super::{By, Crib};
+use super::{Credential, TestApi};
 
 const AUDIENCE: &str = "https://crib.example/mcp";
 
-/// A key pair of either kind, under a name.
+/// A named key pair of either type.
 enum Key {
     Ec(String, EcdsaKeyPair, SystemRandom),
     Ed(String, Ed25519KeyPair),
@@ -73,26 +73,26 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// An issuer whose keys may change.
+/// An issuer whose keys can change.
 struct Issuer {
     server: HttpServer,
     keys: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Issuer {
-    /// It describes itself where OAuth says, below a path of its own.
+    /// Serves OAuth metadata below a path of its own.
     async fn new(keys: &[&Key]) -> Self {
         let keys = Arc::new(Mutex::new(keys.iter().map(|key| key.public()).collect::<Vec<_>>()));
         let kept = Arc::clone(&keys);
-        let answer = move |asked: &Asked| {
+        let answer = move |asked: &ReceivedRequest| {
             let at = format!("http://{}", asked.header("host").unwrap());
             match asked.path.as_str() {
-                "/.well-known/oauth-authorization-server/realm" => Reply::json(
+                "/.well-known/oauth-authorization-server/realm" => ScriptedResponse::json(
                     json!({"issuer": format!("{at}/realm"), "jwks_uri": format!("{at}/keys")})
                         .to_string(),
                 ),
-                "/keys" => Reply::json(json!({"keys": *kept.lock().unwrap()}).to_string()),
-                _ => Reply::status(404),
+                "/keys" => ScriptedResponse::json(json!({"keys": *kept.lock().unwrap()}).to_string()),
+                _ => ScriptedResponse::status(404),
             }
         };
         Issuer { server: HttpServer::start(answer).await.unwrap(), keys }
@@ -110,17 +110,17 @@ impl Issuer {
         json!({"iss": self.url(), "aud": AUDIENCE, "sub": "ada", "bot": agent, "exp": now() + 600})
     }
 
-    async fn crib(&self) -> Crib {
+    async fn api_server(&self) -> TestApi {
         let oauth = json!({"issuer": self.url(), "audience": AUDIENCE, "agent_claim": "bot"});
-        Crib::with(&json!({"gateway": {"oauth": oauth}}), &[]).await
+        TestApi::with(&json!({"gateway": {"oauth": oauth}}), &[]).await
     }
 }
 
 #[tokio::test]
-async fn a_token_of_the_issuer_is_taken_and_no_other() {
+async fn only_valid_issuer_tokens_are_accepted() {
     let (ec, ed, foreign) = (Key::ec("a"), Key::ed("b"), Key::ec("a"));
     let issuer = Issuer::new(&[&ec, &ed]).await;
-    let crib = issuer.crib().await;
+    let api_server = issuer.api_server().await;
     let good = issuer.claims("coder");
     let with = |key: &str, value: Value| {
         let mut claims = good.clone();
@@ -134,15 +134,15 @@ async fn a_token_of_the_issuer_is_taken_and_no_other() {
     for (token, is_good, what) in [
         (ec.sign(&good), true, "ES256"),
         (ed.sign(&good), true, "EdDSA"),
-        (foreign.sign(&good), false, "another key of the same name"),
-        (ec.sign(&with("aud", json!("https://other.example"))), false, "for another"),
-        (ec.sign(&with("iss", json!("https://other.example"))), false, "of another"),
+        (foreign.sign(&good), false, "another key with the same id"),
+        (ec.sign(&with("aud", json!("https://other.example"))), false, "other audience"),
+        (ec.sign(&with("iss", json!("https://other.example"))), false, "other issuer"),
         (ec.sign(&with("exp", json!(now() - 600))), false, "over"),
         (ec.sign(&with("bot", json!(7))), false, "without an agent"),
         (unsigned, false, "unsigned"),
         (cut, false, "cut"),
     ] {
-        let answer = crib.ask(By::Token(&token), "POST dialogs", None).await;
+        let answer = api_server.send(Credential::Token(&token), "POST dialogs", None).await;
         assert_eq!(answer.status, if is_good { 201 } else { 401 }, "{what}: {answer:?}");
         if is_good {
             let told = answer.json();
@@ -152,95 +152,95 @@ async fn a_token_of_the_issuer_is_taken_and_no_other() {
             );
         }
     }
-    assert_eq!(issuer.fetched(), 1, "keys are kept");
-    let other = crib.ask(By::Token(&ec.sign(&good)), "GET tools?agent=writer", None).await;
-    assert_eq!(other.failure(), (403, "denied.agent".to_owned()));
-    assert_eq!(crib.ask(By::Token(&ec.sign(&good)), "POST reload", None).await.status, 403);
-    crib.end().await;
+    assert_eq!(issuer.fetched(), 1, "keys are cached");
+    let other = api_server.send(Credential::Token(&ec.sign(&good)), "GET tools?agent=writer", None).await;
+    assert_eq!(other.status_and_code(), (403, "denied.agent".to_owned()));
+    assert_eq!(api_server.send(Credential::Token(&ec.sign(&good)), "POST reload", None).await.status, 403);
+    api_server.close().await;
 }
 
 #[tokio::test]
-async fn a_subject_that_is_another_agent_has_none_of_the_first_agents_dialogs_and_sessions() {
+async fn oauth_subject_with_another_agent_cannot_use_the_first_agents_dialogs() {
     let key = Key::ec("a");
     let issuer = Issuer::new(&[&key]).await;
-    let crib = issuer.crib().await;
+    let api_server = issuer.api_server().await;
     let [coder, writer] = ["coder", "writer"].map(|agent| key.sign(&issuer.claims(agent)));
-    let (coder, writer) = (By::Token(&coder), By::Token(&writer));
+    let (coder, writer) = (Credential::Token(&coder), Credential::Token(&writer));
     let begin = json!({"id": "d"});
-    assert_eq!(crib.ask(coder, "POST dialogs", Some(begin.clone())).await.status, 201);
-    assert_eq!(crib.ask(writer, "GET dialogs/d", None).await.status, 404);
-    assert_eq!(crib.ask(writer, "GET dialogs", None).await.json()["dialogs"], json!([]));
-    let unnamed = crib.ask(coder, "POST dialogs", None).await.json();
+    assert_eq!(api_server.send(coder, "POST dialogs", Some(begin.clone())).await.status, 201);
+    assert_eq!(api_server.send(writer, "GET dialogs/d", None).await.status, 404);
+    assert_eq!(api_server.send(writer, "GET dialogs", None).await.json()["dialogs"], json!([]));
+    let unnamed = api_server.send(coder, "POST dialogs", None).await.json();
     let unnamed = format!("GET dialogs/{}", unnamed["id"].as_str().unwrap());
-    assert_eq!(crib.ask(writer, &unnamed, None).await.status, 404);
-    assert_eq!(crib.ask(coder, &unnamed, None).await.status, 200);
-    let own = crib.ask(writer, "POST dialogs", Some(begin)).await.json();
+    assert_eq!(api_server.send(writer, &unnamed, None).await.status, 404);
+    assert_eq!(api_server.send(coder, &unnamed, None).await.status, 200);
+    let own = api_server.send(writer, "POST dialogs", Some(begin)).await.json();
     assert_eq!((&own["id"], &own["agent"]), (&json!("d"), &json!("writer")));
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "it", "version": "0"}});
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-    let hello = crib.request(coder, "POST", "/mcp", &[], Some(hello)).await;
+    let hello = api_server.request(coder, "POST", "/mcp", &[], Some(hello)).await;
     let session = [("Mcp-Session-Id", hello.header("mcp-session-id").unwrap())];
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for (by, status) in [(writer, 404), (coder, 200)] {
-        let answer = crib.request(by, "POST", "/mcp", &session, Some(ping.clone())).await;
+        let answer = api_server.request(by, "POST", "/mcp", &session, Some(ping.clone())).await;
         assert_eq!(answer.status, status, "{by:?} {answer:?}");
     }
-    crib.end().await;
+    api_server.close().await;
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_known_is_looked_for_but_not_again_and_again() {
+async fn unknown_key_refetches_at_a_limited_rate() {
     let (old, new) = (Key::ec("old"), Key::ec("new"));
     let issuer = Issuer::new(&[&old]).await;
-    let crib = issuer.crib().await;
+    let api_server = issuer.api_server().await;
     let ask = async |key: &Key| {
         let token = key.sign(&issuer.claims("coder"));
-        crib.ask(By::Token(&token), "GET status", None).await.status
+        api_server.send(Credential::Token(&token), "GET status", None).await.status
     };
     assert_eq!((ask(&old).await, issuer.fetched()), (200, 1));
     issuer.keys.lock().unwrap().push(new.public());
     for _ in 0..5 {
-        // Whoever makes up names of keys makes nobody ask the issuer more often.
+        // Invented key names must not cause more fetches.
         assert_eq!((ask(&new).await, issuer.fetched()), (401, 1));
     }
     assert_eq!(ask(&old).await, 200);
-    crib.end().await;
+    api_server.close().await;
 }
 
 #[tokio::test]
-async fn whoever_comes_while_the_issuer_is_away_has_guessed_nothing() {
+async fn unreachable_issuer_does_not_count_as_a_wrong_token() {
     let (key, issuer) = (Key::ec("one"), Issuer::new(&[]).await);
     let token = key.sign(&issuer.claims("coder"));
     let oauth = json!({"issuer": issuer.url(), "audience": AUDIENCE, "agent_claim": "bot"});
     drop(issuer);
     let gateway = json!({"gateway": {"oauth": oauth, "limits": {"wrong_tokens": 2}}});
-    let crib = Crib::with(&gateway, &[]).await;
+    let api_server = TestApi::with(&gateway, &[]).await;
     for _ in 0..5 {
-        let refused = crib.ask(By::Token(&token), "GET status", None).await;
-        assert_eq!(refused.failure(), (401, "token.unverified".to_owned()));
+        let refused = api_server.send(Credential::Token(&token), "GET status", None).await;
+        assert_eq!(refused.status_and_code(), (401, "token.unverified".to_owned()));
     }
-    crib.end().await;
+    api_server.close().await;
 }
 
 #[tokio::test]
-async fn the_way_to_a_token_is_told() {
+async fn unauthorized_response_points_to_resource_metadata() {
     let issuer = Issuer::new(&[]).await;
-    let crib = issuer.crib().await;
-    let refused = crib.ask(By::Tcp, "GET status", None).await;
+    let api_server = issuer.api_server().await;
+    let refused = api_server.send(Credential::Anonymous, "GET status", None).await;
     assert_eq!(refused.status, 401);
     let told = refused.header("www-authenticate").unwrap();
     let at = "resource_metadata=\"https://crib.example/.well-known/oauth-protected-resource/mcp\"";
     assert!(told.contains(at), "{told}");
     for path in ["", "/mcp"] {
         let path = format!("/.well-known/oauth-protected-resource{path}");
-        let metadata = crib.request(By::Tcp, "GET", &path, &[], None).await.json();
+        let metadata = api_server.request(Credential::Anonymous, "GET", &path, &[], None).await.json();
         assert_eq!(metadata["resource"], AUDIENCE);
         assert_eq!(metadata["authorization_servers"], json!([issuer.url()]));
     }
-    crib.end().await;
-    let crib = Crib::new(&[]).await;
+    api_server.close().await;
+    let api_server = TestApi::new(&[]).await;
     let path = "/.well-known/oauth-protected-resource";
-    assert_eq!(crib.request(By::Tcp, "GET", path, &[], None).await.status, 404);
-    crib.end().await;
+    assert_eq!(api_server.request(Credential::Anonymous, "GET", path, &[], None).await.status, 404);
+    api_server.close().await;
 }

@@ -1,55 +1,56 @@
-//! Why a call has no result.
+//! Errors of calls.
 
 use std::time::Duration;
 
-use toolcrib_wire::view::Flaw;
-use toolcrib_wire::{Fault, Kind, RpcError};
+use toolcrib_wire::view::FieldError;
+use toolcrib_wire::{ParseError, JsonKind, RpcError};
 
-use super::deadline::Limit;
+use super::call_deadline::TimeoutKind;
 use crate::transport::{CloseReason, LinkFault};
 
+/// Reason why a call has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
     #[error("the server answered with an error")]
     Refused(#[source] RpcError),
     #[error("no answer within {}", show(.after))]
-    Timeout { after: Duration, limit: Limit },
-    #[error("the answer is malformed")]
-    Malformed(#[source] BadAnswer),
+    Timeout { after: Duration, limit: TimeoutKind },
+    #[error("malformed response")]
+    Malformed(#[source] BadResponse),
     #[error("the answer is over the limit of {limit} bytes")]
     TooLarge { limit: usize },
     #[error("Transport closed")]
     Closed(#[source] CloseReason),
-    /// The link ended before the request was sent: the server cannot have run it.
+    /// The link ended before the request was sent, so the server cannot have run it.
     #[error("Transport closed")]
     Unsent(#[source] CloseReason),
-    /// The link goes on; this request has failed.
-    #[error("the request got no answer")]
+    /// Only this request failed; the link stays open.
+    #[error("the request failed")]
     Failed(#[source] LinkFault),
     #[error("the server ended the request")]
     EndedByServer,
-    /// The server needs an answer to go on, and there is none.
-    #[error("the server's `{method}` cannot be answered")]
+    /// The server needs input to continue, and there is none.
+    #[error("cannot answer the server's `{method}` request")]
     Unanswered {
         method: String,
         #[source]
         cause: RpcError,
     },
-    #[error("the server asked for more in {0} rounds without an end")]
+    #[error("the server still requests input after {0} rounds")]
     TooManyRounds(u32),
 }
 
-/// What is wrong with an answer.
+/// Defect of a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadAnswer {
+pub enum BadResponse {
     #[error(transparent)]
-    Fault(Fault),
-    #[error("the result must be an object, this is {0}")]
-    NotAnObject(Kind),
-    #[error("its id is a string, that of the request was a number")]
+    Fault(ParseError),
+    #[error("expected an object as the result, found {0}")]
+    NotAnObject(JsonKind),
+    #[error("the response id is a string, but the request id was a number")]
     IdOfAnotherType,
-    #[error("what it asks for cannot be read")]
-    Input(#[source] Flaw),
+    #[error("cannot parse the input requests")]
+    Input(#[source] FieldError),
 }
 
 fn show(time: &Duration) -> String {

@@ -1,4 +1,4 @@
-//! A queue bounded in items and bytes whose sender never waits: the oldest is dropped and counted.
+//! Queue bounded by items and bytes. It drops the oldest items instead of blocking the sender.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,48 +7,49 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The sending half. When its last clone is dropped, the receiver sees the end after what is queued.
-pub struct Sender<T>(Arc<Shared<T>>);
+/// Sending half. When the last clone drops, the receiver gets the queued items and then the end.
+pub struct MailboxSender<T>(Arc<MailboxState<T>>);
 
-/// The receiving half. Dropping it makes sending a matter of nothing.
-pub struct Receiver<T>(Arc<Shared<T>>);
+/// Receiving half. After it drops, sent items are discarded.
+pub struct MailboxReceiver<T>(Arc<MailboxState<T>>);
 
-/// Bytes that are queued at most, but for the newest item, which may be larger.
-const BYTES: usize = 4 << 20;
+/// Byte limit of the queue. The newest item alone may exceed it.
+const MAX_BYTES: usize = 4 << 20;
 
-pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared {
+/// Creates a mailbox for `capacity` items.
+pub fn mailbox<T>(capacity: usize) -> (MailboxSender<T>, MailboxReceiver<T>) {
+    let shared = Arc::new(MailboxState {
         senders: AtomicUsize::new(1),
         queue: Mutex::new(Queue {
             items: VecDeque::new(),
             capacity,
             bytes: 0,
-            lost: 0,
+            dropped: 0,
             closed: false,
             waiter: None,
         }),
     });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    (MailboxSender(Arc::clone(&shared)), MailboxReceiver(shared))
 }
 
-impl<T> Sender<T> {
-    /// `bytes` is what the item weighs.
+impl<T> MailboxSender<T> {
+    /// Adds an item. `bytes` is its size.
     pub fn push(&self, item: T, bytes: usize) {
-        self.0.push(Item { item, bytes, keep: false });
+        self.0.push(QueuedItem { item, bytes, is_sticky: false });
     }
 
-    /// For items of a few kinds, of which one tells as much as many: nothing is added where `same` finds one,
-    /// and what is added is not dropped.
-    pub fn push_once(&self, item: T, same: impl Fn(&T) -> bool) {
-        let known = self.0.queue().items.iter().any(|queued| same(&queued.item));
+    /// Adds an item unless `is_same` matches a queued one. The item is never dropped. Use it for few kinds of items
+    /// where one is as good as many.
+    pub fn push_once(&self, item: T, is_same: impl Fn(&T) -> bool) {
+        let known = self.0.queue().items.iter().any(|queued| is_same(&queued.item));
         if !known {
-            self.0.push(Item { item, bytes: 0, keep: true });
+            self.0.push(QueuedItem { item, bytes: 0, is_sticky: true });
         }
     }
 }
 
-impl<T> Receiver<T> {
-    /// The next item; none when the sender has gone and everything was taken.
+impl<T> MailboxReceiver<T> {
+    /// Returns the next item, or `None` when all senders have dropped and the queue is empty.
     pub async fn next(&mut self) -> Option<T> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -63,41 +64,41 @@ impl<T> Receiver<T> {
         Poll::Ready(item)
     }
 
-    /// The next item if there is one now.
+    /// Returns the next item without waiting.
     pub fn try_next(&mut self) -> Option<T> {
         self.0.queue().pop()
     }
 
-    /// How many were dropped because nobody took them in time.
-    pub fn lost(&self) -> u64 {
-        self.0.queue().lost
+    /// Number of items that were dropped because the receiver was too slow.
+    pub fn dropped(&self) -> u64 {
+        self.0.queue().dropped
     }
 }
 
-struct Shared<T> {
+struct MailboxState<T> {
     senders: AtomicUsize,
     queue: Mutex<Queue<T>>,
 }
 
 struct Queue<T> {
-    items: VecDeque<Item<T>>,
+    items: VecDeque<QueuedItem<T>>,
     capacity: usize,
     bytes: usize,
-    lost: u64,
-    /// Either half has gone.
+    dropped: u64,
+    /// Either half has dropped.
     closed: bool,
-    /// Whoever receives, while there is nothing for him.
+    /// Waker of the waiting receiver.
     waiter: Option<Waker>,
 }
 
-struct Item<T> {
+struct QueuedItem<T> {
     item: T,
     bytes: usize,
-    keep: bool,
+    is_sticky: bool,
 }
 
-impl<T> Shared<T> {
-    fn push(&self, item: Item<T>) {
+impl<T> MailboxState<T> {
+    fn push(&self, item: QueuedItem<T>) {
         let mut queue = self.queue();
         if queue.closed {
             return;
@@ -118,7 +119,7 @@ impl<T> Shared<T> {
         self.wake(queue);
     }
 
-    /// Outside of the lock: who is woken may take it at once.
+    /// Wakes after unlocking, because the woken task may lock at once.
     fn wake(&self, mut queue: MutexGuard<'_, Queue<T>>) {
         let waiter = queue.waiter.take();
         drop(queue);
@@ -135,58 +136,58 @@ impl<T> Queue<T> {
         Some(queued.item)
     }
 
-    fn is_full_for(&self, item: &Item<T>) -> bool {
-        self.items.len() >= self.capacity || self.bytes + item.bytes > BYTES
+    fn is_full_for(&self, item: &QueuedItem<T>) -> bool {
+        self.items.len() >= self.capacity || self.bytes + item.bytes > MAX_BYTES
     }
 
-    /// False if there is nothing that may be dropped.
+    /// Returns false if no item may be dropped.
     fn drop_oldest(&mut self) -> bool {
-        let oldest = self.items.iter().position(|queued| !queued.keep);
+        let oldest = self.items.iter().position(|queued| !queued.is_sticky);
         let Some(dropped) = oldest.and_then(|place| self.items.remove(place)) else {
             return false;
         };
         self.bytes -= dropped.bytes;
-        self.lost += 1;
+        self.dropped += 1;
         true
     }
 }
 
-impl<T> Clone for Sender<T> {
+impl<T> Clone for MailboxSender<T> {
     fn clone(&self) -> Self {
         self.0.senders.fetch_add(1, Ordering::Relaxed);
-        Sender(Arc::clone(&self.0))
+        MailboxSender(Arc::clone(&self.0))
     }
 }
 
-impl<T> Drop for Sender<T> {
+impl<T> Drop for MailboxSender<T> {
     fn drop(&mut self) {
-        // What others have pushed before is under the lock, so that nothing else has to be in order.
+        // The queue lock orders the items; the counter needs no stronger ordering.
         if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.close();
         }
     }
 }
 
-impl<T> Drop for Receiver<T> {
+impl<T> Drop for MailboxReceiver<T> {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
         queue.closed = true;
-        // Nobody waits any more.
+        // The receiver is gone, so its waker is obsolete.
         let waiter = queue.waiter.take();
         drop(queue);
         drop(waiter);
     }
 }
 
-impl<T> fmt::Debug for Sender<T> {
+impl<T> fmt::Debug for MailboxSender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").finish_non_exhaustive()
+        f.debug_struct("MailboxSender").finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Debug for Receiver<T> {
+impl<T> fmt::Debug for MailboxReceiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").finish_non_exhaustive()
+        f.debug_struct("MailboxReceiver").finish_non_exhaustive()
     }
 }
 
@@ -196,19 +197,19 @@ mod tests {
 
     use super::*;
 
-    fn drained(receiver: &mut Receiver<u32>) -> Vec<u32> {
+    fn drained(receiver: &mut MailboxReceiver<u32>) -> Vec<u32> {
         std::iter::from_fn(|| receiver.try_next()).collect()
     }
 
     #[test]
-    fn the_oldest_is_dropped_and_counted() {
+    fn oldest_item_is_dropped_and_counted() {
         let (sender, mut receiver) = mailbox(3);
         (0..5).for_each(|item| sender.push(item, 1));
-        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![2, 3, 4], 2));
+        assert_eq!((drained(&mut receiver), receiver.dropped()), (vec![2, 3, 4], 2));
     }
 
     #[test]
-    fn what_is_said_once_is_neither_repeated_nor_dropped() {
+    fn sticky_items_are_neither_repeated_nor_dropped() {
         let (sender, mut receiver) = mailbox(2);
         for item in [7, 1, 7, 2, 3] {
             if item == 7 {
@@ -217,23 +218,23 @@ mod tests {
                 sender.push(item, 1);
             }
         }
-        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![7, 3], 2));
+        assert_eq!((drained(&mut receiver), receiver.dropped()), (vec![7, 3], 2));
     }
 
     #[test]
-    fn a_few_large_items_count_as_many_small_ones() {
+    fn byte_limit_drops_old_items_for_large_ones() {
         let (sender, mut receiver) = mailbox(100);
-        for (item, bytes) in [(1, BYTES / 2), (2, BYTES / 2), (3, 1), (4, BYTES * 2)] {
+        for (item, bytes) in [(1, MAX_BYTES / 2), (2, MAX_BYTES / 2), (3, 1), (4, MAX_BYTES * 2)] {
             sender.push(item, bytes);
-            assert!(receiver.0.queue().bytes <= BYTES * 2);
+            assert!(receiver.0.queue().bytes <= MAX_BYTES * 2);
         }
-        assert_eq!((drained(&mut receiver), receiver.lost()), (vec![4], 3));
-        sender.push(5, BYTES);
+        assert_eq!((drained(&mut receiver), receiver.dropped()), (vec![4], 3));
+        sender.push(5, MAX_BYTES);
         assert_eq!(drained(&mut receiver), [5]);
     }
 
     #[tokio::test]
-    async fn who_waits_is_woken_by_what_comes_and_by_the_end() {
+    async fn receiver_wakes_on_items_and_on_close() {
         let (sender, mut receiver) = mailbox(3);
         let mut waiting = JoinSet::new();
         waiting.spawn(async move { [receiver.next().await, receiver.next().await] });
@@ -244,13 +245,13 @@ mod tests {
         let other = sender.clone();
         drop(sender);
         yield_now().await;
-        assert!(waiting.try_join_next().is_none(), "there is one more who could send");
+        assert!(waiting.try_join_next().is_none(), "one sender is left");
         drop(other);
         assert_eq!(waiting.join_next().await.unwrap().unwrap(), [Some(1), None]);
     }
 
     #[tokio::test]
-    async fn the_end_comes_after_what_is_queued() {
+    async fn receiver_drains_the_queue_before_the_end() {
         let (sender, mut receiver) = mailbox(3);
         sender.push(1, 1);
         drop(sender);

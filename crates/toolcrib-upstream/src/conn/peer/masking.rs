@@ -1,33 +1,34 @@
-//! The border: secrets that the server was given are masked in all that it says before anybody above sees it. Results
-//! stay as they are unless the configuration wants them masked, too.
+//! Masks secrets in everything a server sends before other layers see it.
+//!
+//! Results stay unmasked unless the configuration enables it.
 
 use toolcrib_wire::{
-    Body, Id, Limits, Message, Notification, Packet, Raw, Request, build, method, parse,
+    Body, Id, MessageLimits, Message, Notification, Packet, RawJson, Request, build, method, parse,
 };
 
-use super::calls::Outcome;
-use super::error::{BadAnswer, CallError};
-use super::shared::Shared;
-use crate::signals::Said;
+use super::pending_calls::CallOutcome;
+use super::error::{BadResponse, CallError};
+use super::shared_state::SharedState;
+use crate::signals::MaskContext;
 use crate::transport::CloseReason;
 
-/// What was within the limits stays so without its secrets.
-const LIMITS: Limits = Limits { size: usize::MAX, depth: usize::MAX, batch: 1 };
+/// The original message was within the limits, so the masked one needs none.
+const LIMITS: MessageLimits = MessageLimits { size: usize::MAX, depth: usize::MAX, batch: 1 };
 
-impl Shared {
-    /// Whether an answer has to be looked at.
-    pub(super) fn masks(&self, method: &str, body: &Body) -> bool {
-        match said(method) {
-            Said::Result => self.masks_results || is_question(body),
-            Said::Message | Said::Listing | Said::Error => true,
+impl SharedState {
+    /// Returns whether a response has to be masked.
+    pub(super) fn must_mask(&self, method: &str, body: &Body) -> bool {
+        match content_kind(method) {
+            MaskContext::Result => self.masks_results || requires_input(body),
+            MaskContext::Message | MaskContext::Listing | MaskContext::Error => true,
         }
     }
 
-    pub(super) fn masked_outcome(&self, method: &str, outcome: Outcome) -> Outcome {
+    pub(super) fn masked_outcome(&self, method: &str, outcome: CallOutcome) -> CallOutcome {
         match outcome {
             Ok(body) => {
-                let said = if is_question(&body) { Said::Message } else { said(method) };
-                let result = body.raw().and_then(|raw| self.facts.mask.mask_json(&raw, said));
+                let context = if requires_input(&body) { MaskContext::Message } else { content_kind(method) };
+                let result = body.raw().and_then(|raw| self.link_info.mask.mask_json(&raw, context));
                 match result {
                     Some(result) => result_body(result),
                     None => Ok(body),
@@ -38,7 +39,7 @@ impl Shared {
     }
 
     fn masked_error(&self, error: CallError) -> CallError {
-        let mask = &self.facts.mask;
+        let mask = &self.link_info.mask;
         match error {
             CallError::Refused(refusal) => {
                 CallError::Refused(mask.mask_rpc_error(&refusal).unwrap_or(refusal))
@@ -59,71 +60,71 @@ impl Shared {
 
     pub(super) fn masked_reason(&self, reason: CloseReason) -> CloseReason {
         match reason {
-            CloseReason::Broken(fault) => CloseReason::Broken(fault.masked(&self.facts.mask)),
-            CloseReason::Asked | CloseReason::Ended | CloseReason::Exited(_) => reason,
+            CloseReason::Broken(fault) => CloseReason::Broken(fault.masked(&self.link_info.mask)),
+            CloseReason::HostClosed | CloseReason::StreamEnded | CloseReason::Exited(_) => reason,
         }
     }
 
     pub(super) fn masked_notification(&self, notification: Notification) -> Notification {
-        // The URI of a resource that changed has to stay usable, unless the resource is not offered for its secret.
-        let is_left = |params: Raw| self.facts.mask.is_left_in(&params);
-        let said = match notification.method.as_str() {
-            method::RESOURCE_UPDATED if !notification.params.raw().is_some_and(is_left) => {
-                Said::Listing
+        // The URI of an updated resource has to stay usable, unless the resource is not offered because of a secret.
+        let contains_secret = |params: RawJson| self.link_info.mask.contains_secret(&params);
+        let context = match notification.method.as_str() {
+            method::RESOURCE_UPDATED if !notification.params.raw().is_some_and(contains_secret) => {
+                MaskContext::Listing
             }
-            _ => Said::Message,
+            _ => MaskContext::Message,
         };
-        let Some(params) = self.masked_params(&notification.params, said) else {
+        let Some(params) = self.masked_params(&notification.params, context) else {
             return notification;
         };
         let message = build::notification(&notification.method, Some(params.json()));
-        match read(&message) {
+        match parse_message(&message) {
             Some(Message::Notification(masked)) => masked,
             _ => notification,
         }
     }
 
     pub(super) fn masked_request(&self, request: Request) -> Request {
-        let Some(params) = self.masked_params(&request.params, Said::Message) else {
+        let Some(params) = self.masked_params(&request.params, MaskContext::Message) else {
             return request;
         };
         let message = build::request(&request.id, &request.method, Some(params.json()));
-        match read(&message) {
+        match parse_message(&message) {
             Some(Message::Request(masked)) => masked,
             _ => request,
         }
     }
 
-    fn masked_params(&self, params: &Body, said: Said) -> Option<Raw> {
-        self.facts.mask.mask_json(&params.raw()?, said)
+    fn masked_params(&self, params: &Body, context: MaskContext) -> Option<RawJson> {
+        self.link_info.mask.mask_json(&params.raw()?, context)
     }
 }
 
-fn said(called: &str) -> Said {
-    match called {
-        method::INITIALIZE | method::DISCOVER => Said::Message,
+fn content_kind(method: &str) -> MaskContext {
+    match method {
+        method::INITIALIZE | method::DISCOVER => MaskContext::Message,
         method::TOOLS_LIST
         | method::PROMPTS_LIST
         | method::RESOURCES_LIST
-        | method::RESOURCE_TEMPLATES_LIST => Said::Listing,
-        _ => Said::Result,
+        | method::RESOURCE_TEMPLATES_LIST => MaskContext::Listing,
+        _ => MaskContext::Result,
     }
 }
 
-/// Whether the server asks for something before it gives its result.
-fn is_question(body: &Body) -> bool {
+/// Returns whether the server requests input before its result.
+fn requires_input(body: &Body) -> bool {
     body.result_type().as_deref() == Some("input_required")
 }
 
-fn result_body(result: Raw) -> Outcome {
+fn result_body(result: RawJson) -> CallOutcome {
     let message = build::response(&Id::Number(0), result);
-    match read(&message) {
-        Some(Message::Response(response)) => super::dispatch::outcome(&response),
-        _ => Err(CallError::Malformed(BadAnswer::NotAnObject(toolcrib_wire::Kind::Null))),
+    match parse_message(&message) {
+        Some(Message::Response(response)) => super::dispatch::call_outcome(&response),
+        _ => Err(CallError::Malformed(BadResponse::NotAnObject(toolcrib_wire::JsonKind::Null))),
     }
 }
 
-fn read(message: &Raw) -> Option<Message> {
+fn parse_message(message: &RawJson) -> Option<Message> {
     match parse(message.as_bytes(), &LIMITS) {
         Ok(Packet::One(message)) => Some(message),
         _ => None,

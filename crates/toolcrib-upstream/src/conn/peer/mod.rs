@@ -1,26 +1,26 @@
-//! One conversation with one server: any number of calls at once, over any link.
+//! JSON-RPC peer: any number of concurrent calls over one link.
 //!
-//! A [`Peer`] numbers requests, matches answers, keeps deadlines and cancels what nobody waits for. What the
-//! server asks goes to a [`Handler`]; what it tells goes to one bounded mailbox. Nothing that the server sends
-//! ends the conversation, and nothing that a listener fails to take holds it up.
+//! A [`Peer`] numbers requests, matches responses, enforces deadlines and cancels dropped calls. Server requests go to
+//! a [`RequestHandler`]; notifications go to one bounded mailbox. No server message ends the connection, and no slow
+//! listener blocks it.
 
-mod asks;
-mod call_off;
-mod calls;
-mod deadline;
+mod server_requests;
+mod cancellation;
+mod pending_calls;
+mod call_deadline;
 mod dispatch;
 mod error;
 mod mailbox;
 mod masking;
-mod oddity;
-mod shared;
+mod anomaly;
+mod shared_state;
 
-pub use asks::{Answering, Asked, Handler, NoRequests, Origin, Pause};
-pub use call_off::CallOff;
-pub use deadline::{Limit, Patience};
-pub use error::{BadAnswer, CallError};
-pub use mailbox::{Receiver, Sender, mailbox};
-pub use oddity::{Odd, Oddity};
+pub use server_requests::{HandlerFuture, ServerRequest, RequestHandler, RefuseRequests, RequestOrigin, DeadlinePause};
+pub use cancellation::Cancellation;
+pub use call_deadline::{TimeoutKind, CallTimeouts};
+pub use error::{BadResponse, CallError};
+pub use mailbox::{MailboxReceiver, MailboxSender, mailbox};
+pub use anomaly::{Anomaly, AnomalyReport};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,149 +30,156 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use toolcrib_wire::header::Header;
-use toolcrib_wire::method::{Target, target};
+use toolcrib_wire::method::{MethodTarget, target};
 use toolcrib_wire::{
-    Body, Channel, Framing, Id, Notification, ObjectWriter, Raw, Version, build, meta,
+    Body, Channel, Framing, Id, Notification, ObjectWriter, RawJson, Version, build, meta,
 };
 
 use crate::transport::{
-    CloseReason, Closer, Exchange, Facts, Finish, Link, Outgoing, Outward, Went, What,
+    CloseReason, Closer, Exchange, LinkInfo, RemainingWork, Link, Outgoing, OutgoingMessage, ExchangeOutcome, OutgoingKind,
 };
-use asks::Asks;
-use calls::{Outcome, Waiting};
-use deadline::Clock;
-use dispatch::Dispatch;
-use shared::Shared;
+use server_requests::ServerRequests;
+use pending_calls::{CallOutcome, PendingCall};
+use call_deadline::DeadlineTimer;
+use dispatch::Dispatcher;
+use shared_state::SharedState;
 
-/// Notifications that wait for whoever listens; then the oldest are dropped.
-const EVENTS: usize = 256;
+/// Capacity of the event mailbox. The oldest events are dropped beyond it.
+const EVENT_CAPACITY: usize = 256;
 
-/// How long a request that is on a way of its own may go on when the link has broken.
-const LAST_WORD: Duration = Duration::from_secs(5);
+/// Time limit for a direct exchange after its link broke.
+const EXCHANGE_GRACE: Duration = Duration::from_secs(5);
 
-/// Handle to a conversation. Clones share it; when the last one is dropped, the link is ended at once.
+/// Handle to a peer. Clones share it. When the last clone drops, the link ends at once.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    shared: Arc<Shared>,
-    owned: Arc<Owned>,
+    shared: Arc<SharedState>,
+    owned: Arc<OwnedTasks>,
 }
 
+/// Settings of a peer.
 #[derive(Debug)]
 pub struct PeerSettings {
-    /// The server's name, for logs.
+    /// Server name for logs.
     pub server: String,
-    pub handler: Arc<dyn Handler>,
-    /// Whether secrets are masked in results, too.
+    /// Handler of server requests.
+    pub handler: Arc<dyn RequestHandler>,
+    /// True if secrets in results are masked too.
     pub masks_results: bool,
 }
 
-/// What one call wants besides its answer.
+/// Options of one call.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
-    pub patience: Patience,
-    pub progress: ProgressWish,
-    /// The version of this request, where it is not the one that was settled on.
+    /// Time limits of the call.
+    pub timeouts: CallTimeouts,
+    /// Handling of progress notifications.
+    pub progress: ProgressMode,
+    /// Protocol version of this request, if it differs from the agreed one.
     pub version: Option<Version>,
-    /// Headers of this request alone, for transports that have headers.
+    /// Extra headers, for transports with headers.
     pub headers: Vec<Header>,
-    /// What whoever calls knows the call by; a question on its stream carries it.
+    /// The caller's own key of the call. Server requests on its stream carry it.
     pub tag: Option<u64>,
-    /// Whether the params are known to have no `_meta`, so that nobody has to look for it.
+    /// The params are known to have no `_meta`, which saves a lookup.
     pub has_no_meta: bool,
-    /// Whether all calls of the session are of one caller: what comes on no call's stream is then for one of them.
-    pub is_alone: bool,
-    /// Whether the caller goes the way to the server himself, where there is one for each request. What was sent
-    /// before may be overtaken, and nothing goes on while the call is not polled.
+    /// All calls of the session belong to one caller, so messages outside of a call's stream belong to one of these
+    /// calls.
+    pub is_exclusive: bool,
+    /// The caller itself performs the exchange, on transports with one exchange for each request. It may overtake
+    /// earlier messages, and it makes no progress while the call is not polled.
     pub is_direct: bool,
-    /// What the server is told if it is called off by whoever has words of his own for that.
-    pub call_off: Option<CallOff>,
-    /// Told when the server acknowledges what this subscribes to. Nobody waits for room in it.
+    /// Params of the cancellation, if the canceller supplies its own.
+    pub cancellation: Option<Cancellation>,
+    /// Signalled when the server acknowledges the subscription. The sender does not wait for capacity.
     pub acknowledged: Option<mpsc::Sender<()>>,
 }
 
-/// Whether a server is asked for progress.
+/// Progress notifications of a call.
 #[derive(Clone, Debug, Default)]
-pub enum ProgressWish {
+pub enum ProgressMode {
     #[default]
     None,
-    /// Only so that it extends the deadline.
+    /// Progress only extends the deadline.
     Extend,
-    /// Each remark, in order; all that came before the answer have been heard when the call ends.
-    Deliver(Arc<dyn Hears>),
+    /// Delivers each notification in order. All of them are delivered before the call returns.
+    Deliver(Arc<dyn NotificationSink>),
 }
 
-/// Whoever hears what is said about a call. Must not block: the whole conversation waits.
-pub trait Hears: fmt::Debug + Send + Sync {
-    fn hear(&self, remark: Remark);
+/// Receiver of a call's notifications. Implementations must not block, because the whole peer waits.
+pub trait NotificationSink: fmt::Debug + Send + Sync {
+    fn on_notification(&self, notification: CallNotification);
 }
 
-impl Hears for Sender<Remark> {
-    fn hear(&self, remark: Remark) {
-        let bytes = remark.params().text().len();
-        self.push(remark, bytes);
+impl NotificationSink for MailboxSender<CallNotification> {
+    fn on_notification(&self, notification: CallNotification) {
+        let bytes = notification.params().text().len();
+        self.push(notification, bytes);
     }
 }
 
-/// What a server says about a call while it is under way: the params of a notification.
+/// Params of a notification about a running call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Remark {
-    Progress(Raw),
-    Log(Raw),
+pub enum CallNotification {
+    Progress(RawJson),
+    Log(RawJson),
 }
 
-impl Remark {
-    pub fn params(&self) -> &Raw {
+impl CallNotification {
+    /// Params of the notification.
+    pub fn params(&self) -> &RawJson {
         match self {
-            Remark::Progress(params) | Remark::Log(params) => params,
+            CallNotification::Progress(params) | CallNotification::Log(params) => params,
         }
     }
 }
 
-/// What happens besides calls.
+/// Events outside of calls.
 #[derive(Debug)]
-pub enum Event {
-    /// Any notification but progress and cancellation.
+pub enum PeerEvent {
+    /// Any notification except progress and cancellation.
     Notification {
         notification: Notification,
-        /// Whether a call has heard it as a remark.
+        /// True if a call has received it as a [`CallNotification`].
         in_call: bool,
     },
-    /// The first of its kind; [`Peer::oddities`] tells more.
-    Odd(Odd),
-    /// The last one.
+    /// First violation of its kind. [`Peer::anomalies`] returns the counts.
+    Anomaly(Anomaly),
+    /// The last event.
     Closed(CloseReason),
 }
 
-/// What ends with the last handle.
+/// Tasks and link that end with the last handle.
 #[derive(Debug)]
-struct Owned {
+struct OwnedTasks {
     _tasks: JoinSet<()>,
     closer: Mutex<Option<Closer>>,
 }
 
 impl Peer {
-    pub fn start(link: Link, settings: PeerSettings) -> (Peer, Receiver<Event>) {
-        let Link { outbox, inbox, facts, closer, direct } = link;
-        let (sender, events) = mailbox(EVENTS);
-        let shared = Arc::new(Shared::new(&settings, facts, outbox, direct));
-        let dispatch = Dispatch::new(Arc::clone(&shared), Asks::new(settings.handler), sender);
+    /// Starts the tasks of a peer on an open link. Returns the peer and its events.
+    pub fn start(link: Link, settings: PeerSettings) -> (Peer, MailboxReceiver<PeerEvent>) {
+        let Link { outbox, inbox, info: link_info, closer, direct } = link;
+        let (sender, events) = mailbox(EVENT_CAPACITY);
+        let shared = Arc::new(SharedState::new(&settings, link_info, outbox, direct));
+        let dispatch = Dispatcher::new(Arc::clone(&shared), ServerRequests::new(settings.handler), sender);
         let mut tasks = JoinSet::new();
         tasks.spawn(dispatch.run(inbox));
         let carrier = Arc::clone(&shared);
-        tasks.spawn(async move { carrier.carry().await });
-        let owned = Arc::new(Owned { _tasks: tasks, closer: Mutex::new(Some(closer)) });
+        tasks.spawn(async move { carrier.send_backlog().await });
+        let owned = Arc::new(OwnedTasks { _tasks: tasks, closer: Mutex::new(Some(closer)) });
         (Peer { shared, owned }, events)
     }
 
-    /// Makes a request and waits for its answer. Dropping the future cancels the request at the server.
+    /// Sends a request and waits for its response. Dropping the future cancels the request at the server.
     pub async fn call(
         &self,
         method: &str,
-        params: Raw,
+        params: RawJson,
         options: CallOptions,
     ) -> Result<Body, CallError> {
         match self.exchange(method, params, options).await {
-            Ok(body) if !self.shared.masks(method, &body) => Ok(body),
+            Ok(body) if !self.shared.must_mask(method, &body) => Ok(body),
             outcome => self.shared.masked_outcome(method, outcome),
         }
     }
@@ -180,15 +187,15 @@ impl Peer {
     async fn exchange(
         &self,
         method: &str,
-        params: Raw,
+        params: RawJson,
         options: CallOptions,
     ) -> Result<Body, CallError> {
-        let clock = Clock::start(options.patience);
-        let patience = options.patience;
-        let late = |limit| CallError::Timeout {
+        let timer = DeadlineTimer::start(options.timeouts);
+        let timeouts = options.timeouts;
+        let timeout_error = |limit| CallError::Timeout {
             after: match limit {
-                Limit::Request => patience.request.unwrap_or_default(),
-                Limit::Max => patience.max.unwrap_or_default(),
+                TimeoutKind::Request => timeouts.request.unwrap_or_default(),
+                TimeoutKind::Max => timeouts.max.unwrap_or_default(),
             },
             limit,
         };
@@ -196,252 +203,255 @@ impl Peer {
         let room = match direct {
             Some(_) => None,
             None => Some(tokio::select! {
-                room = self.shared.outbox.room() => match room {
+                room = self.shared.outbox.reserve() => match room {
                     Ok(room) => room,
-                    Err(_) => return Err(Box::pin(self.shared.why_unsent(method)).await),
+                    Err(_) => return Err(Box::pin(self.shared.unsent_error(method)).await),
                 },
-                limit = clock.ran_out() => return Err(late(limit)),
+                limit = timer.expired() => return Err(timeout_error(limit)),
             }),
         };
-        let call_off = options.call_off.clone();
-        // From here to the guard nothing waits, so a call is either unknown to the server or guarded.
-        let (mut answer, request) = self.begin(method, &params, options, &clock)?;
-        let mut guard = Guard {
+        let cancellation = options.cancellation.clone();
+        // There is no await point before the guard, so a call is either unknown to the server or guarded.
+        let (mut answer, request) = self.register_call(method, &params, options, &timer)?;
+        let mut guard = CallGuard {
             shared: &self.shared,
             number: request.number,
             method,
             version: request.message.version.clone(),
-            call_off,
+            cancellation,
             reason: "no longer wanted",
             exchange: None,
         };
         match (room, direct) {
             (Some(room), _) => room.send(Outgoing::Message(request.message)),
-            (None, direct) => guard.exchange = direct.map(|it| it.exchange(request.message)),
+            (None, direct) => guard.exchange = direct.map(|it| it.start_exchange(request.message)),
         }
         loop {
             tokio::select! {
                 biased;
                 outcome = &mut answer => {
-                    let outcome = outcome.unwrap_or_else(|_| Err(self.shared.why_closed()));
+                    let outcome = outcome.unwrap_or_else(|_| Err(self.shared.closed_error()));
                     let is_broken = matches!(outcome, Err(CallError::Closed(CloseReason::Broken(_))));
                     return match &mut guard.exchange {
-                        // What is rare does not make every call large.
+                        // Boxed, so that the common future stays small.
                         exchange @ Some(_) if is_broken => {
-                            Box::pin(last_word(outcome, exchange, &clock)).await
+                            Box::pin(wait_for_exchange(outcome, exchange, &timer)).await
                         }
                         _ => outcome,
                     };
                 }
-                went = going(&mut guard.exchange) => {
-                    if let Some(outcome) = self.take(guard.number, went, &mut answer) {
+                went = poll_exchange(&mut guard.exchange) => {
+                    if let Some(outcome) = self.finish_exchange(guard.number, went, &mut answer) {
                         return outcome;
                     }
                 }
-                limit = clock.ran_out() => {
+                limit = timer.expired() => {
                     guard.reason = "timed out";
-                    guard.call_off = None;
-                    return Err(late(limit));
+                    guard.cancellation = None;
+                    return Err(timeout_error(limit));
                 }
             }
         }
     }
 
-    /// What came of a way that the caller has gone himself, if that is how the call ends.
-    fn take(
+    /// Handles the outcome of a direct exchange. Returns the call's outcome if the exchange decided it.
+    fn finish_exchange(
         &self,
         number: i64,
-        went: Went,
-        answer: &mut oneshot::Receiver<Outcome>,
-    ) -> Option<Outcome> {
-        let own = match went {
-            Went::Answered(alone) => {
-                if let Some(rest) = alone.rest {
-                    self.shared.post(Outgoing::Finish(Finish(rest)));
+        went: ExchangeOutcome,
+        answer: &mut oneshot::Receiver<CallOutcome>,
+    ) -> Option<CallOutcome> {
+        let direct_outcome = match went {
+            ExchangeOutcome::Response(direct) => {
+                if let Some(rest) = direct.remaining {
+                    self.shared.enqueue(Outgoing::RunRemaining(RemainingWork(rest)));
                 }
-                dispatch::outcome(&alone.response)
+                dispatch::call_outcome(&direct.response)
             }
-            Went::Failed(fault) => Err(CallError::Failed(fault)),
-            Went::Said => return None,
+            ExchangeOutcome::Failed(fault) => Err(CallError::Failed(fault)),
+            ExchangeOutcome::Forwarded => return None,
         };
-        if self.shared.found(number) {
-            return Some(own);
+        if self.shared.claim_outcome(number) {
+            return Some(direct_outcome);
         }
-        // An answer counts wherever it came. The end of the link does not: it may have come of just this way, and knows
-        // less of it, such as whether the server has begun.
-        Some(answer.try_recv().ok().filter(Result::is_ok).unwrap_or(own))
+        // A response counts wherever it arrived. A closed link does not: this exchange may have closed it, and the
+        // exchange knows more, such as whether the server started the call.
+        Some(answer.try_recv().ok().filter(Result::is_ok).unwrap_or(direct_outcome))
     }
 
     /// Sends a notification.
-    pub async fn notify(&self, method: &str, params: Option<Raw>) -> Result<(), CallError> {
+    pub async fn notify(&self, method: &str, params: Option<RawJson>) -> Result<(), CallError> {
         let sent = self.shared.outbox.send(self.notification(method, params.as_ref())).await;
-        sent.map_err(|_| self.shared.why_closed())
+        sent.map_err(|_| self.shared.closed_error())
     }
 
-    /// The same without waiting: at once if there is room, else as soon as there is.
-    pub fn tell(&self, method: &str, params: Option<&Raw>) {
-        self.shared.post(self.notification(method, params));
+    /// Sends a notification without waiting; without capacity it is queued.
+    pub fn queue_notification(&self, method: &str, params: Option<&RawJson>) {
+        self.shared.enqueue(self.notification(method, params));
     }
 
-    fn notification(&self, method: &str, params: Option<&Raw>) -> Outgoing {
-        Outgoing::Message(Outward {
-            raw: build::notification(method, params.map(Raw::json)),
-            what: What::Notification { method: method.into() },
+    fn notification(&self, method: &str, params: Option<&RawJson>) -> Outgoing {
+        Outgoing::Message(OutgoingMessage {
+            raw: build::notification(method, params.map(RawJson::json)),
+            kind: OutgoingKind::Notification { method: method.into() },
             version: self.version(),
             headers: Vec::new(),
         })
     }
 
-    /// Settles which version is spoken from here on.
-    pub fn speak(&self, version: Version) {
+    /// Sets the protocol version for all following messages.
+    pub fn set_version(&self, version: Version) {
         self.shared.state().version = Some(version);
     }
 
+    /// Agreed protocol version.
     pub fn version(&self) -> Option<Version> {
         self.shared.state().version.clone()
     }
 
-    /// Whether nothing can be said any more.
+    /// Returns whether the link is closed.
     pub fn is_over(&self) -> bool {
         self.shared.closed.borrow().is_some()
     }
 
-    /// How the server sets off its messages, as soon as it has sent one on a byte stream.
+    /// Message framing of the server, once it has sent a message on a byte stream.
     pub fn framing(&self) -> Option<Framing> {
         self.shared.state().framing
     }
 
-    pub fn facts(&self) -> &Facts {
-        &self.shared.facts
+    /// Facts about the link.
+    pub fn link_info(&self) -> &LinkInfo {
+        &self.shared.link_info
     }
 
+    /// Number of pending calls.
     pub fn in_flight(&self) -> usize {
         self.shared.state().calls.len()
     }
 
-    /// When anything last came from the server.
-    pub fn last_heard(&self) -> Instant {
-        self.shared.state().heard
+    /// Time of the last message from the server.
+    pub fn last_received(&self) -> Instant {
+        self.shared.state().last_received
     }
 
-    /// What the server did that it should not, by kind.
-    pub fn oddities(&self) -> Vec<Oddity> {
-        self.shared.state().tally.all()
+    /// Protocol violations of the server, by kind.
+    pub fn anomalies(&self) -> Vec<AnomalyReport> {
+        self.shared.state().anomalies.all()
     }
 
-    /// Waits for the end of the link.
+    /// Waits until the link closes.
     pub async fn closed(&self) -> CloseReason {
         let mut closed = self.shared.closed.subscribe();
         let known = closed.wait_for(Option::is_some).await;
-        known.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::Asked)
+        known.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::HostClosed)
     }
 
-    /// Fails what is under way, sends what is queued as far as `grace` allows, and ends all that the link
-    /// started. Dropping the future ends it at once.
+    /// Fails all pending calls, sends queued messages within `grace`, and stops everything that the link started.
+    /// Dropping the future stops it at once.
     pub async fn close(&self, grace: Duration) {
-        self.shared.end(&CloseReason::Asked, Vec::new());
+        self.shared.close(&CloseReason::HostClosed, Vec::new());
         let closer = self.owned.closer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(closer) = closer {
             closer.close(grace).await;
         }
     }
 
-    /// Fails what is under way and ends all that the link started at once.
+    /// Fails all pending calls and stops everything that the link started at once.
     pub fn kill(&self) {
-        self.shared.end(&CloseReason::Asked, Vec::new());
+        self.shared.close(&CloseReason::HostClosed, Vec::new());
         drop(self.owned.closer.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    fn begin(
+    fn register_call(
         &self,
         method: &str,
-        params: &Raw,
+        params: &RawJson,
         options: CallOptions,
-        clock: &Arc<Clock>,
-    ) -> Result<(oneshot::Receiver<Outcome>, Begun), CallError> {
+        timer: &Arc<DeadlineTimer>,
+    ) -> Result<(oneshot::Receiver<CallOutcome>, RegisteredCall), CallError> {
         let (sender, answer) = oneshot::channel();
-        let (wanted, progress) = match options.progress {
-            ProgressWish::None => (false, None),
-            ProgressWish::Extend => (true, None),
-            ProgressWish::Deliver(who) => (true, Some(who)),
+        let (wants_progress, listener) = match options.progress {
+            ProgressMode::None => (false, None),
+            ProgressMode::Extend => (true, None),
+            ProgressMode::Deliver(sink) => (true, Some(sink)),
         };
         let mut state = self.shared.state();
-        // The end fails what it finds under the same lock, so no call slips in between.
+        // Closing fails all calls under the same lock, so no call is missed.
         if self.is_over() {
             drop(state);
-            return Err(unbegun(self.shared.why_closed()));
+            return Err(unregistered_error(self.shared.closed_error()));
         }
-        let number = state.calls.begin();
-        let waiting = Waiting {
-            answer: sender,
-            clock: Arc::clone(clock),
-            remarks: progress,
-            is_alone: options.is_alone,
+        let number = state.calls.next_number();
+        let call = PendingCall {
+            response_sender: sender,
+            timer: Arc::clone(timer),
+            listener,
+            is_exclusive: options.is_exclusive,
             tag: options.tag,
             acknowledged: options.acknowledged,
         };
-        state.calls.insert(number, waiting);
+        state.calls.insert(number, call);
         let version = options.version.or_else(|| state.version.clone());
         drop(state);
         let id = Id::Number(number);
-        let name = self.name(method, params, version.as_ref());
-        let raw = match wanted {
+        let name = self.header_name(method, params, version.as_ref());
+        let raw = match wants_progress {
             true if options.has_no_meta => build::request_for_progress(&id, method, params.json()),
             true => build::request(&id, method, Some(with_token(params, &id).json())),
             false => build::request(&id, method, Some(params.json())),
         };
-        let message = Outward {
+        let message = OutgoingMessage {
             raw,
-            what: What::Request { id, method: method.into(), name },
+            kind: OutgoingKind::Request { id, method: method.into(), name },
             version,
             headers: options.headers,
         };
-        Ok((answer, Begun { number, message }))
+        Ok((answer, RegisteredCall { number, message }))
     }
 
-    /// Read from the params themselves, so that a header cannot say anything else than the body.
-    fn name(&self, method: &str, params: &Raw, version: Option<&Version>) -> Option<Arc<str>> {
-        if self.shared.facts.channel != Channel::Http || !version.is_some_and(Version::is_modern) {
+    /// Read from the params, so that header and body cannot differ.
+    fn header_name(&self, method: &str, params: &RawJson, version: Option<&Version>) -> Option<Arc<str>> {
+        if self.shared.link_info.channel != Channel::Http || !version.is_some_and(Version::is_modern) {
             return None;
         }
         let key = match target(method)? {
-            Target::Name => "name",
-            Target::Uri => "uri",
+            MethodTarget::Name => "name",
+            MethodTarget::Uri => "uri",
         };
         Some(params.json().get(key)?.as_str()?.into())
     }
 }
 
-/// A call that is known here and not yet sent.
-struct Begun {
+/// A registered call that has not been sent.
+struct RegisteredCall {
     number: i64,
-    message: Outward,
+    message: OutgoingMessage,
 }
 
-/// Cancels its call at the server unless that has ended.
-struct Guard<'a> {
-    shared: &'a Shared,
+/// Cancels its call at the server on drop, unless the call has ended.
+struct CallGuard<'a> {
+    shared: &'a SharedState,
     number: i64,
     method: &'a str,
     version: Option<Version>,
-    call_off: Option<CallOff>,
-    /// What is said where nobody else has said something.
+    cancellation: Option<Cancellation>,
+    /// Cancellation reason, unless the canceller supplies its own.
     reason: &'static str,
-    /// The way that the caller goes himself, until its end.
+    /// The direct exchange, until it ends.
     exchange: Option<Exchange>,
 }
 
-impl Drop for Guard<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let exchange = self.exchange.take();
-        let (call_off, reason) = (self.call_off.take(), self.reason);
-        let told = |id| call_off.unwrap_or_default().notification(id, reason);
-        self.shared.give_up(self.number, self.method, self.version.as_ref(), told, exchange);
+        let (cancellation, reason) = (self.cancellation.take(), self.reason);
+        let cancel_message = |id| cancellation.unwrap_or_default().notification(id, reason);
+        self.shared.abandon_call(self.number, self.method, self.version.as_ref(), cancel_message, exchange);
     }
 }
 
-/// A call that nothing was sent of is as one that a server refused because it does not know the session any more.
-fn unbegun(closed: CallError) -> CallError {
+/// Treats an unsent call like one that the server refused because of an unknown session.
+fn unregistered_error(closed: CallError) -> CallError {
     match closed {
         CallError::Closed(CloseReason::Broken(fault)) if fault.is_session_gone() => {
             CallError::Failed(fault)
@@ -450,45 +460,45 @@ fn unbegun(closed: CallError) -> CallError {
     }
 }
 
-/// Goes on with an exchange to its end, which it has but once.
-async fn going(exchange: &mut Option<Exchange>) -> Went {
-    let Some(going) = exchange else { return std::future::pending().await };
-    let went = going.work.as_mut().await;
+/// Polls the exchange and clears it when it ends.
+async fn poll_exchange(exchange: &mut Option<Exchange>) -> ExchangeOutcome {
+    let Some(current) = exchange else { return std::future::pending().await };
+    let went = current.work.as_mut().await;
     *exchange = None;
     went
 }
 
-/// A link that breaks does not know what becomes of requests that are on ways of their own: each hears it there, such as
-/// that it was not begun.
-async fn last_word(outcome: Outcome, exchange: &mut Option<Exchange>, clock: &Clock) -> Outcome {
+/// Waits for the exchange after the link broke. The broken link does not know the outcome of a direct exchange, such
+/// as that it never started.
+async fn wait_for_exchange(outcome: CallOutcome, exchange: &mut Option<Exchange>, timer: &DeadlineTimer) -> CallOutcome {
     let went = tokio::select! {
         biased;
-        went = timeout(LAST_WORD, going(exchange)) => went.unwrap_or(Went::Said),
-        // Nobody waits for it longer than for an answer.
-        _ = clock.ran_out() => Went::Said,
+        went = timeout(EXCHANGE_GRACE, poll_exchange(exchange)) => went.unwrap_or(ExchangeOutcome::Forwarded),
+        // No longer than the call's own deadline.
+        _ = timer.expired() => ExchangeOutcome::Forwarded,
     };
     match went {
-        Went::Answered(alone) => dispatch::outcome(&alone.response),
-        Went::Failed(fault) => Err(CallError::Failed(fault)),
-        Went::Said => outcome,
+        ExchangeOutcome::Response(direct) => dispatch::call_outcome(&direct.response),
+        ExchangeOutcome::Failed(fault) => Err(CallError::Failed(fault)),
+        ExchangeOutcome::Forwarded => outcome,
     }
 }
 
-impl Event {
-    fn is(&self, method: &str) -> bool {
-        matches!(self, Event::Notification { notification, .. } if notification.method == method)
+impl PeerEvent {
+    fn is_notification(&self, method: &str) -> bool {
+        matches!(self, PeerEvent::Notification { notification, .. } if notification.method == method)
     }
 }
 
-/// The request's own id serves as its progress token: it is as unique.
-fn with_token(params: &Raw, id: &Id) -> Raw {
+/// Uses the request id as the progress token, because it is unique as well.
+fn with_token(params: &RawJson, id: &Id) -> RawJson {
     let token = progress_token(id);
-    let Some(meta) = params.get("_meta") else { return params.with_new("_meta", token.json()) };
+    let Some(meta) = params.get("_meta") else { return params.with_new_member("_meta", token.json()) };
     let meta = meta.with_members([(meta::PROGRESS_TOKEN, token.get(meta::PROGRESS_TOKEN))]);
     params.with_members([("_meta", Some(meta))])
 }
 
-fn progress_token(id: &Id) -> Raw {
+fn progress_token(id: &Id) -> RawJson {
     ObjectWriter::new().id(meta::PROGRESS_TOKEN, id).finish()
 }
 

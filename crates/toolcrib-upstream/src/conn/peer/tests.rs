@@ -1,12 +1,12 @@
-//! What becomes of calls when their callers, their link or their own way ends.
+//! Tests of calls whose caller, link or exchange ends.
 
 use super::*;
-use crate::transport::{Direct, HttpFault, Incoming, LinkFault};
+use crate::transport::{DirectTransport, HttpFault, Incoming, LinkFault};
 
-/// A link that has a stream for each request; the other side is the test's.
+/// A link with one stream for each request. The test plays the server.
 fn http() -> (Link, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
     let mut ends = None;
-    let link = Link::start(Facts::of(Channel::Http), |given| {
+    let link = Link::start(LinkInfo::new(Channel::Http), |given| {
         ends = Some((given.outgoing, given.incoming));
         std::future::pending()
     });
@@ -17,16 +17,16 @@ fn http() -> (Link, mpsc::Receiver<Outgoing>, mpsc::Sender<Incoming>) {
 fn peer_over(link: Link) -> Peer {
     let settings = PeerSettings {
         server: "http".to_owned(),
-        handler: Arc::new(NoRequests),
+        handler: Arc::new(RefuseRequests),
         masks_results: false,
     };
     Peer::start(link, settings).0
 }
 
-async fn dropped_call(version: Version) -> (What, Vec<String>) {
+async fn dropped_call(version: Version) -> (OutgoingKind, Vec<String>) {
     let (link, mut outgoing, _incoming) = http();
     let peer = peer_over(link);
-    peer.speak(version);
+    peer.set_version(version);
     let params = ObjectWriter::new().string("name", "log").finish();
     let mut call = Box::pin(peer.call("tools/call", params, CallOptions::default()));
     let sent = tokio::select! {
@@ -40,46 +40,46 @@ async fn dropped_call(version: Version) -> (What, Vec<String>) {
         after.push(match next {
             Outgoing::Abandon(id) => format!("abandon {id}"),
             Outgoing::Adopt(id, _) => format!("adopt {id}"),
-            Outgoing::Finish(_) => "finish".to_owned(),
+            Outgoing::RunRemaining(_) => "finish".to_owned(),
             Outgoing::Message(message) => message.raw.text().to_owned(),
         });
     }
     match sent {
-        Some(Outgoing::Message(message)) => (message.what, after),
+        Some(Outgoing::Message(message)) => (message.kind, after),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn dis_25_a_call_is_cancelled_in_the_way_of_its_era() {
-    let request = |name: Option<&str>| What::Request {
+async fn dis_25_dropped_call_is_cancelled_as_its_era_requires() {
+    let request = |name: Option<&str>| OutgoingKind::Request {
         id: Id::Number(1),
         method: "tools/call".into(),
         name: name.map(Into::into),
     };
-    let (what, after) = dropped_call(Version::V2026_07_28).await;
-    assert_eq!((what, after), (request(Some("log")), vec!["abandon 1".to_owned()]));
-    let (what, after) = dropped_call(Version::V2025_11_25).await;
-    assert_eq!((what, after.len()), (request(None), 2));
+    let (kind, after) = dropped_call(Version::V2026_07_28).await;
+    assert_eq!((kind, after), (request(Some("log")), vec!["abandon 1".to_owned()]));
+    let (kind, after) = dropped_call(Version::V2025_11_25).await;
+    assert_eq!((kind, after.len()), (request(None), 2));
     assert!(after[0].contains("notifications/cancelled"), "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_link_that_breaks_makes_no_call_late() {
+async fn broken_link_does_not_extend_the_call_deadline() {
     #[derive(Debug)]
     struct Endless;
-    impl Direct for Endless {
-        fn exchange(&self, _: Outward) -> Exchange {
+    impl DirectTransport for Endless {
+        fn start_exchange(&self, _: OutgoingMessage) -> Exchange {
             Exchange { work: Box::pin(std::future::pending()), arrived: oneshot::channel().1 }
         }
     }
     let (link, _outgoing, incoming) = http();
     let peer = peer_over(link.with_direct(Arc::new(Endless)));
-    let begun = Instant::now();
-    let patience = Patience { request: Some(LAST_WORD - Duration::from_secs(1)), max: None };
-    let options = CallOptions { patience, is_direct: true, ..CallOptions::default() };
+    let started_at = Instant::now();
+    let timeouts = CallTimeouts { request: Some(EXCHANGE_GRACE - Duration::from_secs(1)), max: None };
+    let options = CallOptions { timeouts, is_direct: true, ..CallOptions::default() };
     let call = peer.call("tools/call", ObjectWriter::new().finish(), options);
-    let fault = LinkFault::io("listen", std::io::ErrorKind::ConnectionReset.into());
+    let fault = LinkFault::from_io("listen", std::io::ErrorKind::ConnectionReset.into());
     let breaks = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let closed = Incoming::Closed(CloseReason::Broken(fault));
@@ -87,39 +87,39 @@ async fn a_link_that_breaks_makes_no_call_late() {
     };
     let (outcome, ()) = tokio::join!(call, breaks);
     assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
-    assert_eq!(begun.elapsed(), LAST_WORD - Duration::from_secs(1));
+    assert_eq!(started_at.elapsed(), EXCHANGE_GRACE - Duration::from_secs(1));
 }
 
-/// Ends the link before it says what came of its request, and waits until everybody knows that.
+/// Closes the link before the exchange returns, and waits until the peer has seen that.
 #[derive(Debug)]
 struct Forgotten(mpsc::Sender<Incoming>, Arc<Mutex<Option<Peer>>>);
 
-impl Direct for Forgotten {
-    fn exchange(&self, _: Outward) -> Exchange {
+impl DirectTransport for Forgotten {
+    fn start_exchange(&self, _: OutgoingMessage) -> Exchange {
         let (incoming, peer) = (self.0.clone(), self.1.lock().unwrap().clone().unwrap());
         let work = Box::pin(async move {
-            let fault = LinkFault { doing: "x", cause: Arc::new(HttpFault::SessionGone) };
+            let fault = LinkFault { operation: "x", cause: Arc::new(HttpFault::SessionGone) };
             let closed = Incoming::Closed(CloseReason::Broken(fault.clone()));
             incoming.try_send(closed).unwrap();
-            let begun = std::time::Instant::now();
-            // On this thread, so that whoever calls cannot notice it first.
-            while peer.in_flight() > 0 && begun.elapsed() < Duration::from_secs(20) {
+            let started_at = std::time::Instant::now();
+            // Blocks this thread, so that the caller cannot see it first.
+            while peer.in_flight() > 0 && started_at.elapsed() < Duration::from_secs(20) {
                 std::thread::yield_now();
             }
-            Went::Failed(fault)
+            ExchangeOutcome::Failed(fault)
         });
         Exchange { work, arrived: oneshot::channel().1 }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_refused_is_told_as_that_although_it_ends_the_link() {
+async fn refused_call_keeps_its_fault_when_the_link_ends() {
     let (link, _outgoing, incoming) = http();
     let known = Arc::default();
     let direct = Forgotten(incoming, Arc::clone(&known));
     let peer = peer_over(link.with_direct(Arc::new(direct)));
     *known.lock().unwrap() = Some(peer.clone());
-    // The second is begun on a link that has ended: nothing of it was sent.
+    // The second call starts on a closed link, so nothing is sent.
     for call in ["first", "second"] {
         let options = CallOptions { is_direct: true, ..CallOptions::default() };
         let outcome = peer.call("tools/call", ObjectWriter::new().finish(), options).await;
@@ -129,14 +129,14 @@ async fn what_a_server_refused_is_told_as_that_although_it_ends_the_link() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_not_delivered_fails_alone() {
+async fn undelivered_request_fails_without_the_others() {
     let (link, mut outgoing, incoming) = http();
     let peer = peer_over(link);
     let call = |method| peer.call(method, ObjectWriter::new().finish(), CallOptions::default());
     let server = async {
         outgoing.recv().await;
         outgoing.recv().await;
-        let fault = LinkFault::io("post a message", std::io::ErrorKind::TimedOut.into());
+        let fault = LinkFault::from_io("post a message", std::io::ErrorKind::TimedOut.into());
         let failed = Incoming::Failed { request: Id::Number(1), fault };
         incoming.send(failed).await.unwrap();
         let bytes = br#"{"jsonrpc":"2.0","id":2,"result":{}}"#;

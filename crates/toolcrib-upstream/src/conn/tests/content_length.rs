@@ -1,31 +1,31 @@
-//! A server that is silent until its start-up limit: one wait, then `Content-Length` in the background.
+//! Silent starts: one timeout, then a `Content-Length` attempt in the background.
 
 use super::*;
 
 #[test]
-fn dis_53_silence_fails_everybody_and_content_length_follows_in_the_background() {
-    let life = check(
+fn dis_53_silent_start_fails_waiting_calls_and_tries_content_length_in_the_background() {
+    let lifecycle = check(
         &dispatch(),
         "0 call, 5 silent1, 6 call, 7 list, 8 connect",
         "0 connecting open1, 5 failed framed2, 6 failed, 7 failed, 8 failed",
     );
-    assert_eq!((life.outlook(), life.attempts()), (Outlook::Down, 1));
-    assert!(life.is_trying_content_length());
+    assert_eq!((lifecycle.availability(), lifecycle.attempts()), (ConnAvailability::Down, 1));
+    assert!(lifecycle.is_trying_content_length());
     check(&dispatch(), "0 call, 5 silent1, 6 up2", "0 connecting open1, 5 failed framed2, 6 ready");
 }
 
 #[test]
-fn dis_53_after_content_length_failed_the_retry_policy_goes_on() {
+fn dis_53_retry_policy_continues_after_content_length_failed() {
     for kind in ["down", "timeout", "protocol", "config"] {
-        // A hold-off of 30 seconds, counted from the end of the attempt.
-        let life = check(
+        // The hold-off of 30 seconds starts at the end of the attempt.
+        let lifecycle = check(
             &dispatch(),
             &format!("0 call, 5 silent1, 10 {kind}2, 39 call, 41 call"),
             "0 connecting open1, 5 failed framed2, 10 failed, 39 failed, 41 connecting open3",
         );
-        // The failure that is known stays the first.
-        assert_eq!(life.last_error().unwrap().1.message, "silent", "{kind}");
-        // Tries that are left.
+        // The first failure is kept.
+        assert_eq!(lifecycle.last_error().unwrap().1.message, "silent", "{kind}");
+        // With retries left.
         check(
             &minion(),
             &format!("0 call, 5 silent1, 10 {kind}2, 11 tick"),
@@ -35,7 +35,7 @@ fn dis_53_after_content_length_failed_the_retry_policy_goes_on() {
 }
 
 #[test]
-fn dis_53_a_retry_waits_for_the_background_attempt_and_does_not_end_it() {
+fn dis_53_retry_waits_for_the_background_attempt() {
     for settings in [dispatch(), minion()] {
         check(
             &settings,
@@ -51,7 +51,7 @@ fn dis_53_a_retry_waits_for_the_background_attempt_and_does_not_end_it() {
 }
 
 #[test]
-fn the_background_attempt_is_closed_by_whatever_ends_a_connection() {
+fn background_attempt_closes_on_every_end_event() {
     for (event, after) in [
         ("disconnect", "stopped close2"),
         ("disable", "disabled close2"),
@@ -71,7 +71,7 @@ fn the_background_attempt_is_closed_by_whatever_ends_a_connection() {
 }
 
 #[test]
-fn silence_of_a_draining_server_is_its_end() {
+fn silent_start_of_a_draining_server_retires_it() {
     check(
         &dispatch(),
         "0 call, 1 busy1, 2 retire, 5 silent1",
@@ -80,26 +80,26 @@ fn silence_of_a_draining_server_is_its_end() {
 }
 
 #[test]
-fn hol_45_a_late_diagnosis_is_added_to_the_failure_and_changes_no_state() {
-    let life = check(
+fn hol_45_late_diagnosis_replaces_the_failure_without_a_state_change() {
+    let lifecycle = check(
         &dispatch(),
         "0 call, 5 timeout1, 6 diagnosed1",
         "0 connecting open1, 5 failed, 6 failed",
     );
-    let (at, failure) = life.last_error().unwrap();
+    let (at, failure) = lifecycle.last_error().unwrap();
     assert_eq!((at, failure.message.as_str()), (moment(5.0), "diagnosed"));
     let (_, effects) = step(
-        life,
-        Event::Diagnosed(Link(1), Failure::new(FailureKind::Timeout, "again")),
+        lifecycle,
+        ConnEvent::Diagnosed(SessionNumber(1), Failure::new(FailureKind::Timeout, "again")),
         &dispatch(),
         moment(7.0),
         0.5,
     );
     assert_eq!(effects, [Effect::Announce]);
-    // A diagnosis of an earlier session says nothing of this one.
+    // A diagnosis of an earlier session is ignored.
     for events in ["0 call, 5 timeout1, 36 call, 37 diagnosed1", "0 call, 1 up1, 2 diagnosed1"] {
-        let life = live(&dispatch(), events).0;
-        let told = life.last_error().map(|(_, failure)| failure.message.as_str());
-        assert_ne!(told, Some("diagnosed"), "{events}");
+        let lifecycle = replay(&dispatch(), events).0;
+        let message = lifecycle.last_error().map(|(_, failure)| failure.message.as_str());
+        assert_ne!(message, Some("diagnosed"), "{events}");
     }
 }

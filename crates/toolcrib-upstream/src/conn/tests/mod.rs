@@ -1,10 +1,10 @@
-//! Lives of connections: events with their times in, states and effects out.
+//! Tests of the state machine: timed events in, states and effects out.
 
-mod any;
+mod random_events;
 mod content_length;
-mod ending;
-mod lists;
-mod trying;
+mod shutdown;
+mod catalog_refresh;
+mod retries;
 
 use std::sync::Arc;
 
@@ -12,111 +12,111 @@ use toolcrib_config::model::policy::{Policy, SessionScope};
 use toolcrib_config::model::units::Period;
 
 use super::*;
-use crate::conn::state::{Outlook, Words};
+use crate::conn::state::{ConnAvailability, StateVocabulary};
 use crate::transport::{HttpFault, LinkFault};
 
-/// Compares a life with what is told of it. Both are lists parted by `,`: events as `<seconds> <event>`, with
-/// the number of the session behind the word; what follows as `<seconds> <state> <effects>`. Ticks come by
-/// themselves when they are due. Announcements are left out; they have a test of their own.
-fn check(settings: &Settings, events: &str, expected: &str) -> Life {
-    let (life, lines) = live(settings, events);
+/// Replays events and compares the transitions. Both arguments are comma-separated: events as `<seconds>
+/// <event><session number>`, transitions as `<seconds> <state> <effects>`. Due ticks are inserted. Announcements are
+/// left out; they have their own test.
+fn check(settings: &ConnSettings, events: &str, expected: &str) -> ConnLifecycle {
+    let (lifecycle, lines) = replay(settings, events);
     let expected: Vec<_> = expected.split(',').map(str::trim).collect();
     assert_eq!(lines, expected, "{events}");
-    life
+    lifecycle
 }
 
-fn live(settings: &Settings, events: &str) -> (Life, Vec<String>) {
-    let mut life = Life::new(true);
+fn replay(settings: &ConnSettings, events: &str) -> (ConnLifecycle, Vec<String>) {
+    let mut lifecycle = ConnLifecycle::new(true);
     let mut lines = Vec::new();
-    for (at, event) in events.split(',').map(read) {
-        while let Some(due) = life.wake(settings).filter(|due| *due < at) {
-            life = one(life, Event::Tick, settings, due, &mut lines);
+    for (at, event) in events.split(',').map(parse_event) {
+        while let Some(due) = lifecycle.wake(settings).filter(|due| *due < at) {
+            lifecycle = apply_event(lifecycle, ConnEvent::Tick, settings, due, &mut lines);
         }
-        life = one(life, event, settings, at, &mut lines);
+        lifecycle = apply_event(lifecycle, event, settings, at, &mut lines);
     }
-    (life, lines)
+    (lifecycle, lines)
 }
 
-fn one(life: Life, event: Event, settings: &Settings, at: Moment, lines: &mut Vec<String>) -> Life {
-    let (life, effects) = step(life, event, settings, at, 0.5);
-    let mut line = format!("{} {}", at.0.as_secs_f64(), life.state().as_str());
+fn apply_event(lifecycle: ConnLifecycle, event: ConnEvent, settings: &ConnSettings, at: MonotonicTime, lines: &mut Vec<String>) -> ConnLifecycle {
+    let (lifecycle, effects) = step(lifecycle, event, settings, at, 0.5);
+    let mut line = format!("{} {}", at.0.as_secs_f64(), lifecycle.state().as_str());
     for effect in effects {
-        let (name, link) = match effect {
-            Effect::Connect(link) => ("open", link),
-            Effect::ConnectContentLength(link) => ("framed", link),
-            Effect::Close(link) => ("close", link),
-            Effect::Kill(link) => ("kill", link),
-            Effect::Ping(link) => ("ping", link),
-            Effect::Discover(link) => ("discover", link),
-            Effect::Compare(link) => ("compare", link),
+        let (name, number) = match effect {
+            Effect::Connect(number) => ("open", number),
+            Effect::ConnectWithContentLength(number) => ("framed", number),
+            Effect::Close(number) => ("close", number),
+            Effect::Kill(number) => ("kill", number),
+            Effect::Ping(number) => ("ping", number),
+            Effect::ReadCatalog(number) => ("discover", number),
+            Effect::CompareCatalog(number) => ("compare", number),
             Effect::Announce => continue,
         };
-        line += &format!(" {name}{}", link.0);
+        line += &format!(" {name}{}", number.0);
     }
     lines.push(line);
-    life
+    lifecycle
 }
 
-fn read(text: &str) -> (Moment, Event) {
+fn parse_event(text: &str) -> (MonotonicTime, ConnEvent) {
     let (at, word) = text.trim().split_once(' ').unwrap();
     let at = moment(at.parse().unwrap());
     let end = word.find(|c: char| c.is_ascii_digit()).unwrap_or(word.len());
     let number: u64 = word[end..].parse().unwrap_or_default();
-    let link = Link(number);
-    let down = |kind| Event::Down(link, Failure::new(kind, "x"));
+    let number = SessionNumber(number);
+    let down = |kind| ConnEvent::Down(number, Failure::new(kind, "x"));
     let event = match &word[..end] {
-        "begin" => Event::Begin,
-        "list" => Event::Wanted(Want::List),
-        "call" => Event::Wanted(Want::Call),
-        "up" => Event::Connected(link),
+        "begin" => ConnEvent::Start,
+        "list" => ConnEvent::Demanded(Demand::List),
+        "call" => ConnEvent::Demanded(Demand::Call),
+        "up" => ConnEvent::Connected(number),
         "down" => down(FailureKind::Connection),
         "gone" => {
-            let fault = LinkFault { doing: "x", cause: Arc::new(HttpFault::SessionGone) };
-            Event::Down(link, Failure::from(&fault))
+            let fault = LinkFault { operation: "x", cause: Arc::new(HttpFault::SessionGone) };
+            ConnEvent::Down(number, Failure::from(&fault))
         }
         "timeout" => down(FailureKind::Timeout),
-        "silent" => Event::Silent(link, Failure::new(FailureKind::Timeout, "silent")),
-        "diagnosed" => Event::Diagnosed(link, Failure::new(FailureKind::Timeout, "diagnosed")),
+        "silent" => ConnEvent::SilentStart(number, Failure::new(FailureKind::Timeout, "silent")),
+        "diagnosed" => ConnEvent::Diagnosed(number, Failure::new(FailureKind::Timeout, "diagnosed")),
         "config" => down(FailureKind::Config),
         "auth" => down(FailureKind::Authentication),
         "protocol" => down(FailureKind::Protocol),
         "resource" => down(FailureKind::Resource),
-        "heard" => Event::Traffic(link, at),
-        "busy" => Event::InFlight(u32::try_from(number).unwrap()),
-        "listed" => Event::Listed(link, Ok(())),
-        "unlisted" => Event::Listed(link, Err(Failure::new(FailureKind::Protocol, "x"))),
-        "changed" => Event::ListChanged(link),
-        "compared" => Event::Compared(link),
-        "tick" => Event::Tick,
-        "connect" => Event::Connect,
-        "disconnect" => Event::Disconnect,
-        "restart" => Event::Restart,
-        "retry" => Event::Retry,
-        "release" => Event::Release,
-        "refresh" => Event::Refresh,
-        "enable" => Event::Enable,
-        "disable" => Event::Disable,
-        "retire" => Event::Retire,
+        "heard" => ConnEvent::Traffic(number, at),
+        "busy" => ConnEvent::InFlight(u32::try_from(number.0).unwrap()),
+        "listed" => ConnEvent::CatalogRead(number, Ok(())),
+        "unlisted" => ConnEvent::CatalogRead(number, Err(Failure::new(FailureKind::Protocol, "x"))),
+        "changed" => ConnEvent::ListChanged(number),
+        "compared" => ConnEvent::CatalogCompared(number),
+        "tick" => ConnEvent::Tick,
+        "connect" => ConnEvent::Connect,
+        "disconnect" => ConnEvent::Disconnect,
+        "restart" => ConnEvent::Restart,
+        "retry" => ConnEvent::Retry,
+        "release" => ConnEvent::Release,
+        "refresh" => ConnEvent::Refresh,
+        "enable" => ConnEvent::Enable,
+        "disable" => ConnEvent::Disable,
+        "retire" => ConnEvent::Retire,
         other => panic!("{other}"),
     };
     (at, event)
 }
 
-/// The events up to each, for tests that look at the life after each of them.
-fn beginnings<const N: usize>(events: [&str; N]) -> [String; N] {
+/// Returns all prefixes of the events.
+fn event_prefixes<const N: usize>(events: [&str; N]) -> [String; N] {
     std::array::from_fn(|n| events[..=n].join(","))
 }
 
-fn moment(at: f64) -> Moment {
-    Moment(secs(at))
+fn moment(at: f64) -> MonotonicTime {
+    MonotonicTime(secs(at))
 }
 
 fn secs(secs: f64) -> Duration {
     Duration::from_secs_f64(secs)
 }
 
-/// Minion's: tries again 3 times, after 1, 2 and 4 seconds.
-fn minion() -> Settings {
+/// Minion's settings: 3 retries after 1, 2 and 4 seconds.
+fn minion() -> ConnSettings {
     let mut policy = Policy::default();
     policy.lifecycle.connect = Connect::OnFirstCall;
     policy.lifecycle.retry.max = 3;
@@ -125,11 +125,11 @@ fn minion() -> Settings {
     policy.lifecycle.reconnect.jitter = 0.0;
     policy.session.scope = SessionScope::Shared;
     policy.discovery.on_list_changed = OnListChanged::MarkStale;
-    Settings::of(&policy, Some(Period::secs(30)))
+    ConnSettings::from_policy(&policy, Some(Period::secs(30)))
 }
 
-/// The Docker platform's with `attempts` in all: one and those after it, each after 2 seconds.
-fn docker(attempts: u32) -> Settings {
+/// Docker's settings: `attempts` in total, 2 seconds apart.
+fn docker(attempts: u32) -> ConnSettings {
     let mut settings = minion();
     settings.connect = Connect::Eager;
     settings.retry.max = attempts - 1;
@@ -143,8 +143,8 @@ fn docker(attempts: u32) -> Settings {
     settings
 }
 
-/// Dispatch's: nothing is tried again, and for 30 seconds nothing at all.
-fn dispatch() -> Settings {
+/// Dispatch's settings: no retries and a hold-off of 30 seconds.
+fn dispatch() -> ConnSettings {
     let mut settings = minion();
     settings.connect = Connect::OnFirstList;
     settings.retry.max = 0;
@@ -153,29 +153,29 @@ fn dispatch() -> Settings {
     settings
 }
 
-/// HoloDeck's: nothing is tried again but by the next call or list.
-fn holodeck() -> Settings {
-    Settings { hold_off: Duration::ZERO, ..dispatch() }
+/// HoloDeck's settings: reconnects only on the next call or list.
+fn holodeck() -> ConnSettings {
+    ConnSettings { hold_off: Duration::ZERO, ..dispatch() }
 }
 
 #[test]
-fn policy_becomes_settings() {
+fn policy_maps_to_settings() {
     let mut policy = Policy::default();
     policy.lifecycle.reconnect.auto = false;
-    let settings = Settings::of(&policy, Some(Period::secs(7)));
+    let settings = ConnSettings::from_policy(&policy, Some(Period::secs(7)));
     assert_eq!(settings.retry.max, 5);
     assert_eq!(settings.reconnect.max, 0, "MIN-63");
     assert_eq!(settings.drain_kill, Some(secs(7.0)));
-    assert_eq!(Settings::of(&policy, None).drain_kill, None, "DOM-96");
+    assert_eq!(ConnSettings::from_policy(&policy, None).drain_kill, None, "DOM-96");
     assert_eq!(settings.idle, secs(600.0));
     policy.lifecycle.drain_kill = Some(Period::secs(3));
     policy.session.scope = SessionScope::Shared;
-    let settings = Settings::of(&policy, Some(Period::secs(7)));
+    let settings = ConnSettings::from_policy(&policy, Some(Period::secs(7)));
     assert_eq!((settings.drain_kill, settings.idle), (Some(secs(3.0)), secs(0.0)));
 }
 
 #[test]
-fn min_28_to_31_and_dis_18_states_in_the_words_of_the_designs() {
+fn min_28_to_31_and_dis_18_state_labels_of_each_vocabulary() {
     let (events, words): (Vec<_>, Vec<_>) = [
         ("0 begin", ("disconnected", "disconnected")),
         ("0 call", ("connecting", "connecting")), // MIN-29
@@ -193,18 +193,18 @@ fn min_28_to_31_and_dis_18_states_in_the_words_of_the_designs() {
     .into_iter()
     .unzip();
     let events: [&str; 12] = events.try_into().unwrap();
-    for (events, expected) in beginnings(events).iter().zip(words) {
-        let (life, _) = live(&minion(), events);
-        let words = (life.word(Words::Minion), life.word(Words::Dispatch));
+    for (events, expected) in event_prefixes(events).iter().zip(words) {
+        let (lifecycle, _) = replay(&minion(), events);
+        let words = (lifecycle.state_label(StateVocabulary::Minion), lifecycle.state_label(StateVocabulary::Dispatch));
         assert_eq!(words, expected, "{events}");
-        assert_eq!(life.word(Words::Plain), life.state().as_str());
+        assert_eq!(lifecycle.state_label(StateVocabulary::Plain), lifecycle.state().as_str());
     }
 }
 
 #[test]
-fn only_what_people_see_is_announced() {
-    let settings = Settings { ping_every: secs(10.0), ..docker(3) };
-    let mut life = Life::new(true);
+fn only_visible_changes_are_announced() {
+    let settings = ConnSettings { ping_every: secs(10.0), ..docker(3) };
+    let mut lifecycle = ConnLifecycle::new(true);
     for (event, announced) in [
         ("0 begin", true),
         ("0 begin", false),
@@ -218,9 +218,9 @@ fn only_what_people_see_is_announced() {
         ("16 tick", true),
         ("16.1 down2", true),
     ] {
-        let (at, read) = read(event);
+        let (at, read) = parse_event(event);
         let effects;
-        (life, effects) = step(life, read, &settings, at, 0.5);
+        (lifecycle, effects) = step(lifecycle, read, &settings, at, 0.5);
         assert_eq!(effects.contains(&Effect::Announce), announced, "{event}");
     }
 }

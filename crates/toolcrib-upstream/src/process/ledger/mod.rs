@@ -1,40 +1,41 @@
-//! The ledger: on disk, which children a host instance has, so that the next start can end what outlived it.
+//! The ledger: a file that records an instance's children, so that the next start can reap orphans.
 //!
-//! `<state>/ledger/<instance>.jsonl`, locked while the instance lives. The kernel releases the lock when the
-//! instance dies, however it dies; a file that can be locked is therefore a dead instance's. The descriptor is
-//! closed on exec, as all of std's are, so that no child keeps its host's lock. A child of a host that was killed
-//! before its `execve` keeps it until it has died too, which it does at once.
+//! Path: `<state>/ledger/<instance>.jsonl`. The instance locks the file while it lives. The kernel releases
+//! the lock when the instance dies, so a file that can be locked belongs to a dead instance. Like all of
+//! std's descriptors, the descriptor closes on exec, so children do not keep the lock. A child of a killed
+//! host keeps the lock until its `execve`, and dies at once.
 
-mod dead;
-mod line;
-mod own;
+mod claim;
+mod format;
+mod writer;
 
-pub(crate) use dead::{Claim, Dead, claim};
-pub(crate) use line::Entry;
-pub(crate) use own::Ledger;
+pub(crate) use claim::{ClaimOutcome, ClaimedLedger, claim_ledger};
+pub(crate) use format::ChildEntry;
+pub(crate) use writer::Ledger;
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::mark::InstanceId;
+use super::owner_mark::HostInstanceId;
 
-pub(crate) fn folder(state: &Path) -> PathBuf {
+pub(crate) fn ledger_folder(state: &Path) -> PathBuf {
     state.join("ledger")
 }
 
-fn file_name(instance: InstanceId) -> String {
+fn file_name(instance: HostInstanceId) -> String {
     format!("{instance}.jsonl")
 }
 
-/// Where compaction writes before it renames; it exists beside the ledger only for that moment.
-fn draft_of(ledger: &Path) -> PathBuf {
+/// Temporary file of the compaction. It exists only until the compaction renames it over the ledger.
+fn compaction_path(ledger: &Path) -> PathBuf {
     ledger.with_extension("jsonl.next")
 }
 
-/// Whether `path` still leads to this very file: between opening and locking somebody may have replaced it.
-fn leads_to(path: &Path, file: &File) -> io::Result<bool> {
+/// Returns whether `path` still refers to this open file. Another process may have replaced it between opening and
+/// locking.
+fn is_same_file(path: &Path, file: &File) -> io::Result<bool> {
     let opened = file.metadata()?;
     match fs::symlink_metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),

@@ -1,12 +1,13 @@
-//! Cgroups (version 2): the kernel itself keeps the list of all processes that a server has started, whatever
-//! they do to their environment, session and parents.
+//! Cgroups (version 2): the kernel tracks all processes of a server, whatever they do to their environment,
+//! session and parents.
 //!
-//! A host has one cgroup, `toolcrib-<instance>.locked`, below its own, and in it one for each child. No controller is
-//! switched on, so that the host may stay where it is, and no process is ever moved but a new child by itself.
+//! A host has one cgroup, `toolcrib-<instance>.locked`, below its own cgroup, with one child cgroup for each
+//! server process. No controller is enabled, so the host may stay in its own cgroup. No process is ever
+//! moved, except that a new child joins its cgroup itself.
 //!
-//! The host holds an exclusive lock on the folder of its cgroup. The kernel releases the lock when the host dies, so
-//! that any later host can tell that the cgroup is abandoned, without the ledger. A pid and a start time could not:
-//! they mean nothing in another pid namespace, which may share the cgroup file system.
+//! The host holds an exclusive lock on the folder of its cgroup. The kernel releases the lock when the host
+//! dies, so a later host detects an abandoned cgroup without the ledger. A pid with a start time would not
+//! suffice: it has no meaning in another pid namespace, which may share the cgroup file system.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -18,32 +19,32 @@ use std::time::Duration;
 use rustix::process::{Signal, geteuid};
 
 use super::cgroup_path::own_cgroup;
-use super::{Process, linux};
-use crate::process::mark::InstanceId;
+use super::{ProcessInfo, linux};
+use crate::process::owner_mark::HostInstanceId;
 
 const PREFIX: &str = "toolcrib-";
 
-/// Tells that the host of a cgroup holds a lock on it. Earlier versions made cgroups without a lock.
-const LOCKED: &str = ".locked";
+/// Suffix of cgroups whose host holds a lock. Earlier versions created cgroups without a lock.
+const LOCKED_SUFFIX: &str = ".locked";
 
-/// How often a new cgroup may be removed by another host before it is locked.
-const ATTEMPTS: usize = 16;
+/// Attempts to create a locked cgroup. A concurrent host may remove a new cgroup before it is locked.
+const CREATE_ATTEMPTS: usize = 16;
 
-/// A server may make cgroups in its own; more than this are not looked into at a time.
-const MOST_FOLDERS: usize = 4096;
+/// Maximum number of folders that one scan visits, because a server may create cgroups below its own.
+const MAX_FOLDERS: usize = 4096;
 
-/// A cgroup that is younger may be about to get its first process.
-const LEFT_ALONE: Duration = Duration::from_secs(60);
+/// Minimum age for removal. A younger cgroup may be about to get its first process.
+const MIN_AGE: Duration = Duration::from_secs(60);
 
-/// A cgroup that was made by this or an earlier host.
+/// A cgroup that this or an earlier host created.
 #[derive(Clone, Debug)]
 pub(crate) struct Cgroup {
     path: PathBuf,
-    /// The lock of an instance's cgroup, held for as long as this lives; none for a child's.
+    /// Lock on the instance's cgroup. `None` for a child's cgroup.
     _lock: Option<Arc<File>>,
 }
 
-/// The folder of the cgroup that this process is in.
+/// Returns the folder of this process's cgroup.
 pub(crate) fn current_cgroup() -> io::Result<PathBuf> {
     let mountinfo = fs::read("/proc/self/mountinfo")?;
     let cgroup = fs::read_to_string("/proc/self/cgroup")?;
@@ -51,26 +52,26 @@ pub(crate) fn current_cgroup() -> io::Result<PathBuf> {
     own_cgroup(&mountinfo, &cgroup).ok_or_else(none)
 }
 
-/// The cgroups below `parent` that hosts of this user left behind when they died. Each is locked, so that two starts at
-/// once do not end the same one.
-pub(crate) fn abandoned_cgroups(parent: &Path) -> io::Result<Vec<(InstanceId, Cgroup)>> {
+/// Lists and locks the cgroups below `parent` that dead hosts of this user left behind. The lock prevents a
+/// concurrent start from reaping the same cgroup.
+pub(crate) fn abandoned_cgroups(parent: &Path) -> io::Result<Vec<(HostInstanceId, Cgroup)>> {
     let mut found = Vec::new();
-    for path in subfolders(parent)?.into_iter().take(MOST_FOLDERS) {
+    for path in subfolders(parent)?.into_iter().take(MAX_FOLDERS) {
         let name = path.file_name().and_then(|name| name.to_str());
-        let instance = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(LOCKED));
-        let Some(instance) = instance.and_then(InstanceId::parse) else { continue };
+        let instance = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(LOCKED_SUFFIX));
+        let Some(instance) = instance.and_then(HostInstanceId::parse) else { continue };
         match lock_folder(&path) {
             Ok(Some(lock)) if lock.metadata()?.uid() == geteuid().as_raw() => {
                 found.push((instance, Cgroup { path, _lock: Some(Arc::new(lock)) }));
             }
-            // Its host lives, or it is another user's, or it is gone.
+            // The host is alive, the cgroup belongs to another user, or the folder is gone.
             _ => {}
         }
     }
     Ok(found)
 }
 
-/// Locks a folder; `None` if another process holds the lock or has removed the folder.
+/// Locks a folder. Returns `None` if another process holds the lock or has removed the folder.
 fn lock_folder(path: &Path) -> io::Result<Option<File>> {
     let lock = File::open(path)?;
     match lock.try_lock() {
@@ -83,20 +84,20 @@ fn lock_folder(path: &Path) -> io::Result<Option<File>> {
     Ok(fs::symlink_metadata(path).is_ok_and(|there| identity(there) == held).then_some(lock))
 }
 
-/// Removes empty cgroups of instances of earlier versions, which did not lock them. One that is in use does not go,
-/// since it has processes; one of a living host that has no children at the moment is made anew by that host.
-fn sweep(parent: &Path) {
+/// Removes empty cgroups of earlier versions, which did not lock them. The kernel refuses to remove a cgroup
+/// with processes. A live host without children recreates its cgroup on the next start of a child.
+fn remove_legacy_cgroups(parent: &Path) {
     let old = |path: &Path| {
-        let made = fs::metadata(path).and_then(|it| it.modified());
-        made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > LEFT_ALONE))
+        let made = fs::metadata(path).and_then(|metadata| metadata.modified());
+        made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > MIN_AGE))
     };
     let is_ours = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.and_then(|name| name.strip_prefix(PREFIX)).and_then(InstanceId::parse).is_some()
+        name.and_then(|name| name.strip_prefix(PREFIX)).and_then(HostInstanceId::parse).is_some()
     };
     let all = subfolders(parent).unwrap_or_default();
-    for folder in all.iter().filter(|path| is_ours(path) && old(path)).take(MOST_FOLDERS) {
-        // It fails for what is in use.
+    for folder in all.iter().filter(|path| is_ours(path) && old(path)).take(MAX_FOLDERS) {
+        // The kernel refuses to remove a cgroup that is in use.
         for child in subfolders(folder).unwrap_or_default().iter().filter(|path| old(path)) {
             let _ = fs::remove_dir(child);
         }
@@ -105,51 +106,52 @@ fn sweep(parent: &Path) {
 }
 
 impl Cgroup {
-    /// Where an instance's cgroup is or was, below `parent`.
-    pub(crate) fn path_of(parent: &Path, instance: InstanceId) -> PathBuf {
-        parent.join(format!("{PREFIX}{instance}{LOCKED}"))
+    /// Path of an instance's cgroup below `parent`.
+    pub(crate) fn instance_path(parent: &Path, instance: HostInstanceId) -> PathBuf {
+        parent.join(format!("{PREFIX}{instance}{LOCKED_SUFFIX}"))
     }
 
-    /// Makes an instance's cgroup, and clears away what others left there. It fails where children could not be put into it.
+    /// Creates and locks an instance's cgroup, and removes abandoned ones. Fails if children could not join
+    /// it.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
-            sweep(parent);
+            remove_legacy_cgroups(parent);
         }
         let cgroup = Self { path: path.to_owned(), _lock: Some(Arc::new(create_locked(path)?)) };
-        match cgroup.check() {
+        match cgroup.check_usable() {
             Ok(()) => Ok(cgroup),
             Err(error) => {
-                // It is empty, and ours.
+                // The new cgroup is empty and belongs to this instance.
                 let _ = fs::remove_dir(path);
                 Err(error)
             }
         }
     }
 
-    /// An instance's cgroup that an earlier host made, if there is one. The name is of 128 random bits: no
-    /// other can have it.
-    pub(crate) fn existing(path: &Path, instance: InstanceId) -> Option<Self> {
+    /// Opens an instance's cgroup that an earlier host created. The name holds 128 random bits, so no other
+    /// host can have it.
+    pub(crate) fn existing(path: &Path, instance: HostInstanceId) -> Option<Self> {
         let parent = path.parent()?;
         let cgroup = Self { path: path.to_owned(), _lock: None };
         let unlocked = parent.join(format!("{PREFIX}{instance}"));
-        let is_ours = Self::path_of(parent, instance) == path || unlocked == path;
+        let is_ours = Self::instance_path(parent, instance) == path || unlocked == path;
         (is_ours && cgroup.is_cgroup()).then_some(cgroup)
     }
 
-    /// Whether this very process is in it or below: then it must not be killed as a whole.
-    pub(crate) fn is_around_this_process(&self) -> bool {
+    /// Returns whether this process is in the cgroup or below it. Then the cgroup must not be killed as a whole.
+    pub(crate) fn contains_this_process(&self) -> bool {
         current_cgroup().is_ok_and(|own| own.starts_with(&self.path))
     }
 
-    /// Makes the cgroup of one child. It fails if somebody has removed the instance's own: one that is made anew would
-    /// not be locked, and another host would take it for abandoned.
+    /// Creates the cgroup of one child. Fails if the instance's cgroup was removed: a recreated one would not
+    /// be locked, and another host would consider it abandoned.
     pub(crate) fn create_child(&self, session: u64) -> io::Result<Self> {
         let path = self.path.join(session.to_string());
         fs::create_dir(&path)?;
         Ok(Self { path, _lock: None })
     }
 
-    /// The cgroups of the children, with their sessions.
+    /// Lists the children's cgroups with their session numbers.
     pub(crate) fn children(&self) -> io::Result<Vec<(u64, Self)>> {
         let folders = subfolders(&self.path)?;
         let session = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
@@ -157,12 +159,12 @@ impl Cgroup {
         Ok(folders.into_iter().filter_map(child).collect())
     }
 
-    /// A process that writes `0` to this file joins the cgroup.
-    pub(crate) fn procs(&self) -> io::Result<File> {
+    /// Opens `cgroup.procs`. A process that writes `0` to this file joins the cgroup.
+    pub(crate) fn open_procs(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))
     }
 
-    /// Whether any process is in it, or below.
+    /// Returns whether any process is in the cgroup or below it.
     pub(crate) fn is_populated(&self) -> io::Result<bool> {
         match fs::read_to_string(self.path.join("cgroup.events")) {
             Ok(text) => Ok(text.lines().any(|line| line == "populated 1")),
@@ -171,31 +173,31 @@ impl Cgroup {
         }
     }
 
-    /// The processes in it and below.
-    pub(crate) fn members(&self) -> io::Result<Vec<Process>> {
+    /// Lists the processes in the cgroup and below it.
+    pub(crate) fn members(&self) -> io::Result<Vec<ProcessInfo>> {
         let before = self.pids()?;
         let mut found = Vec::new();
         for pid in before {
-            found.extend(linux::process(pid, 0)?);
+            found.extend(linux::read_process(pid, 0)?);
         }
-        // A pid that passed to another process while it was looked at is not in the second list.
+        // A pid that was reused during the reads is missing in the second list.
         let after = self.pids()?;
         found.retain(|process| !process.zombie && after.contains(&process.pid));
         Ok(found)
     }
 
-    /// Kills all processes in it and below. The kernel does so at once where it can; otherwise some may fork
-    /// meanwhile, and this has to be called again.
+    /// Kills all processes in the cgroup and below it. Since Linux 5.14 the kernel does so atomically. On
+    /// older kernels processes may fork meanwhile, and the caller must call this again.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        match self.write("cgroup.kill", "1") {
-            // Before Linux 5.14.
-            Err(error) if is_gone(&error) && self.path.exists() => self.kill_each(),
+        match self.write_file("cgroup.kill", "1") {
+            // Linux before 5.14 has no `cgroup.kill`.
+            Err(error) if is_gone(&error) && self.path.exists() => self.kill_members(),
             Err(error) if !is_gone(&error) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Removes it with everything below. It fails while a process is in it.
+    /// Removes the cgroup and everything below it. Fails while a process is in it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         for folder in self.folders()?.iter().rev() {
             match fs::remove_dir(folder) {
@@ -206,15 +208,16 @@ impl Cgroup {
         Ok(())
     }
 
-    fn kill_each(&self) -> io::Result<()> {
-        // SIGKILL reaches what is frozen; before Linux 5.2 there is nothing to freeze with.
-        let _ = self.write("cgroup.freeze", "1");
+    fn kill_members(&self) -> io::Result<()> {
+        // SIGKILL also reaches frozen processes. Linux before 5.2 has no freezer.
+        let _ = self.write_file("cgroup.freeze", "1");
         let members = self.members();
         for process in members.iter().flatten() {
-            // Whom this user may not signal is seen again, and in the end reported.
-            let _ = linux::signal(process, Signal::KILL);
+            // A process that this user may not signal appears again in the next round and is reported at the
+            // end.
+            let _ = linux::signal_process(process, Signal::KILL);
         }
-        let _ = self.write("cgroup.freeze", "0");
+        let _ = self.write_file("cgroup.freeze", "0");
         members.map(drop)
     }
 
@@ -222,7 +225,7 @@ impl Cgroup {
         let mut pids = Vec::new();
         for folder in self.folders()? {
             match fs::read_to_string(folder.join("cgroup.procs")) {
-                // A process of another pid namespace is shown as 0.
+                // A process of another pid namespace appears as 0.
                 Ok(text) => pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok())),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -232,11 +235,11 @@ impl Cgroup {
         Ok(pids)
     }
 
-    /// Its folder and all below, each before those in it.
+    /// Lists the cgroup's folder and all folders below it, parents first.
     fn folders(&self) -> io::Result<Vec<PathBuf>> {
         let mut folders = vec![self.path.clone()];
         let mut next = 0;
-        while next < folders.len() && folders.len() < MOST_FOLDERS {
+        while next < folders.len() && folders.len() < MAX_FOLDERS {
             let below = subfolders(&folders[next])?;
             folders.extend(below);
             next += 1;
@@ -244,7 +247,7 @@ impl Cgroup {
         Ok(folders)
     }
 
-    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+    fn write_file(&self, file: &str, text: &str) -> io::Result<()> {
         OpenOptions::new().write(true).open(self.path.join(file))?.write_all(text.as_bytes())
     }
 
@@ -252,18 +255,18 @@ impl Cgroup {
         ["cgroup.procs", "cgroup.events"].iter().all(|file| self.path.join(file).is_file())
     }
 
-    /// Whether children can be put into it, as far as that can be told without trying.
-    fn check(&self) -> io::Result<()> {
+    /// Checks whether children can join the cgroup, as far as this is known without trying.
+    fn check_usable(&self) -> io::Result<()> {
         if !self.is_cgroup() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not a cgroup v2 folder"));
         }
-        // A cgroup below a threaded one takes no processes.
+        // A cgroup below a threaded cgroup accepts no processes.
         let kind = fs::read_to_string(self.path.join("cgroup.type"))?;
         if kind.trim() != "domain" {
-            let text = format!("a cgroup of the type `{}` takes no processes", kind.trim());
+            let text = format!("a cgroup of the type `{}` accepts no processes", kind.trim());
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        // The kernel asks whether whoever moves may write to the common ancestor of both cgroups.
+        // The kernel requires write access to `cgroup.procs` of the common ancestor of both cgroups.
         if let Some(parent) = self.path.parent() {
             OpenOptions::new().write(true).open(parent.join("cgroup.procs"))?;
         }
@@ -271,16 +274,16 @@ impl Cgroup {
     }
 }
 
-/// Makes a cgroup that is locked before any process is in it.
+/// Creates a cgroup and locks it before any process joins it.
 fn create_locked(path: &Path) -> io::Result<File> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..CREATE_ATTEMPTS {
         match fs::create_dir(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         match lock_folder(path) {
             Ok(Some(lock)) => return Ok(lock),
-            // A start beside this one took the new folder for an abandoned one, and removes it.
+            // A concurrent start took the new folder for an abandoned cgroup and removes it.
             Ok(None) => {}
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
@@ -305,7 +308,7 @@ fn subfolders(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// A removed cgroup's open files answer with `ENODEV`.
+/// Returns whether the cgroup was removed. Open files of a removed cgroup fail with `ENODEV`.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())

@@ -1,35 +1,35 @@
-//! Finds the cgroup (version 2) of this process in the texts of `/proc`.
+//! Finds this process's cgroup (version 2) in `/proc`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The folder of the process's own cgroup, from `/proc/self/mountinfo` and `/proc/self/cgroup`. `None` where no
-/// cgroup v2 file system is mounted, or where the process's cgroup is outside of what is mounted.
+/// Returns the folder of the process's cgroup, from `/proc/self/mountinfo` and `/proc/self/cgroup`. Returns
+/// `None` if no cgroup v2 file system is mounted, or if the mount does not include the process's cgroup.
 pub(crate) fn own_cgroup(mountinfo: &[u8], cgroup: &str) -> Option<PathBuf> {
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
     let own = Path::new(own);
     if own.components().any(|part| part == Component::ParentDir) {
         return None;
     }
-    let mounts = mountinfo.split(|byte| *byte == b'\n').filter_map(mount);
+    let mounts = mountinfo.split(|byte| *byte == b'\n').filter_map(parse_mount);
     mounts.into_iter().find_map(|(root, point)| {
         let inside = own.strip_prefix(&root).ok()?;
         Some(if inside.as_os_str().is_empty() { point } else { point.join(inside) })
     })
 }
 
-/// Root and mount point of one line of `mountinfo`, if it is a cgroup v2 file system.
-fn mount(line: &[u8]) -> Option<(PathBuf, PathBuf)> {
+/// Parses the root and the mount point of a `mountinfo` line of a cgroup v2 file system.
+fn parse_mount(line: &[u8]) -> Option<(PathBuf, PathBuf)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let (root, point) = (fields.nth(3)?, fields.next()?);
-    // Optional fields come before a lone dash, the file system's type after it.
+    // Optional fields end with a lone dash. The file system type follows.
     fields.find(|field| *field == b"-")?;
-    (fields.next()? == b"cgroup2").then(|| (path(root), path(point)))
+    (fields.next()? == b"cgroup2").then(|| (decode_path(root), decode_path(point)))
 }
 
-/// Spaces and the like are written as three octal digits.
-fn path(field: &[u8]) -> PathBuf {
+/// Decodes octal escapes: spaces and some other characters are written as three octal digits.
+fn decode_path(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
@@ -57,7 +57,7 @@ mod tests {
         35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 
     #[test]
-    fn the_own_cgroup_is_below_the_mount_point() {
+    fn own_cgroup_is_below_the_mount_point() {
         let hybrid = "40 39 0:35 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
             41 39 0:36 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let part = "35 24 0:30 /user.slice /run/my\\040cgroup rw - cgroup2 cgroup2 rw\n";

@@ -1,4 +1,4 @@
-//! Linux: `/proc` is the process table, and the kernel ends a child when the thread that started it ends.
+//! Linux: reads the process table from `/proc` and signals processes safely across pid reuse.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,93 +13,94 @@ use rustix::process::{
 };
 
 use super::procfs::{self, Stat};
-use super::{Identity, Process, Realm};
+use super::{ProcessIdentity, ProcessInfo, PidScope};
 
-/// Far above the environment that `execve` accepts by default; a bound all the same.
+/// Maximum number of bytes read from one file. Far above the environment that `execve` accepts by default.
 const READ_LIMIT: u64 = 8 << 20;
 
-/// How long a look at the table waits for processes that are between two programs. They are so for microseconds,
-/// but on a busy machine one may have to wait for its turn in the middle of that.
-const SETTLE: Duration = Duration::from_secs(2);
+/// Timeout of a scan for processes in the middle of `execve`. That state lasts for microseconds, but a busy
+/// machine may preempt a process in it.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// So often such a process is looked at even if the others took all the time: on a loaded machine a look at the whole
-/// table takes long.
-const LEAST_LOOKS: usize = 20;
+/// Minimum number of reads of such a process, even if others have used up the time: on a loaded machine a
+/// full scan takes long.
+const MIN_READS: usize = 20;
 
-/// Gives back the memory that the program's own code takes. What is needed again comes back from the file by itself.
-#[allow(unsafe_code, reason = "advice about memory is given by address")]
-pub(crate) fn forget_code() -> io::Result<()> {
+/// Releases the memory of the program's own code. The kernel reloads pages from the file on demand.
+#[allow(unsafe_code, reason = "madvise takes a raw address")]
+pub(crate) fn release_code_pages() -> io::Result<()> {
     let own = fs::read_link("/proc/self/exe")?;
     let maps = fs::read_to_string("/proc/self/maps")?;
-    for (start, length) in maps.lines().filter_map(|line| procfs::code(line, &own)) {
+    for (start, length) in maps.lines().filter_map(|line| procfs::parse_code_mapping(line, &own)) {
         let start = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: the range is a mapping of code, which nobody can write to: its pages are those of the file, and
-        // reading any of them again gives the same bytes.
+        // SAFETY: the range is a non-writable mapping (`r-xp`) of the executable file. Discarding its pages is
+        // sound, because the kernel reads the same bytes from the file again.
         unsafe { madvise(start, length, Advice::LinuxDontNeed) }?;
     }
     Ok(())
 }
 
-pub(crate) fn realm() -> io::Result<Realm> {
+pub(crate) fn pid_scope() -> io::Result<PidScope> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let pids = fs::read_link("/proc/self/ns/pid")?;
-    Ok(Realm { boot: boot.trim().to_owned(), pids: pids.to_string_lossy().into_owned() })
+    Ok(PidScope { boot: boot.trim().to_owned(), pids: pids.to_string_lossy().into_owned() })
 }
 
-pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
-    identity_in(realm()?, pid)
+pub(crate) fn identity(pid: u32) -> io::Result<ProcessIdentity> {
+    identity_in_scope(pid_scope()?, pid)
 }
 
-/// The same where it is known where the pid means something.
-pub(crate) fn identity_in(realm: Realm, pid: u32) -> io::Result<Identity> {
-    let found = stat(pid)?.ok_or(io::ErrorKind::NotFound)?;
-    Ok(Identity { pid, start: found.start, realm })
+/// Returns the identity of a process in a known scope.
+pub(crate) fn identity_in_scope(pid_scope: PidScope, pid: u32) -> io::Result<ProcessIdentity> {
+    let found = read_stat(pid)?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(ProcessIdentity { pid, start: found.start, pid_scope })
 }
 
-/// Whether the process has not ended; where it cannot be seen from here, it counts as living.
-pub(crate) fn lives(identity: &Identity) -> io::Result<bool> {
-    if identity.realm != realm()? {
+/// Returns whether the process still runs. Returns true if the process is not visible from this scope.
+pub(crate) fn is_alive(identity: &ProcessIdentity) -> io::Result<bool> {
+    if identity.pid_scope != pid_scope()? {
         return Ok(true);
     }
-    let found = stat(identity.pid)?;
+    let found = read_stat(identity.pid)?;
     Ok(found.is_some_and(|found| found.start == identity.start && !found.zombie))
 }
 
-/// The processes that began at `since` or later: a descendant is never older than its ancestor. An error, such
-/// as no free descriptor, means that the table is not known; it must not be taken for an empty one.
-pub(crate) fn processes(since: u64) -> io::Result<Vec<Process>> {
-    let deadline = Instant::now() + SETTLE;
+/// Lists the processes that started at `since` or later; a descendant is never older than its ancestor. An
+/// error, such as a lack of file descriptors, means that the table is unknown; callers must not treat it as
+/// empty.
+pub(crate) fn list_processes(since: u64) -> io::Result<Vec<ProcessInfo>> {
+    let deadline = Instant::now() + EXEC_TIMEOUT;
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        found.extend(settled(pid, since, deadline)?);
+        found.extend(read_settled(pid, since, deadline)?);
     }
     Ok(found)
 }
 
-/// From now on processes below this one whose parent ends become children of this process, instead of the first
-/// process of the machine. It holds for the whole process and cannot be seen by its children.
+/// Makes this process the subreaper of its descendants: orphaned descendants become children of this process
+/// instead of init. The attribute applies to the whole process and is not inherited.
 pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Signals exactly this process: if its pid has passed to another one meanwhile, nothing happens.
-pub(crate) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
+/// Signals exactly this process. Does nothing if its pid was reused.
+pub(crate) fn signal_process(process: &ProcessInfo, signal: Signal) -> io::Result<()> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
         return Ok(());
     };
-    // The handle is opened first and the row read again afterwards: a row unchanged since the listing shows that
-    // the pid had one bearer all the time, the one the handle holds.
+    // Opens the pidfd first and reads the row again afterwards. An unchanged row proves that the pidfd refers
+    // to the listed process.
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => Some(handle),
         Err(Errno::SRCH) => return Ok(()),
-        // Before Linux 5.3, or behind a system-call filter.
+        // Linux before 5.3 has no pidfd, and a system-call filter may block it.
         Err(_) => None,
     };
-    if !still_there(process)? {
+    if !is_same_process(process)? {
         return Ok(());
     }
     let sent = match handle {
@@ -112,100 +113,102 @@ pub(crate) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// A process in the middle of `execve` shows no mark, and is still the same one.
-fn still_there(known: &Process) -> io::Result<bool> {
-    let now = process(known.pid, known.start)?;
+/// Returns whether the listed process still has its pid. A process in the middle of `execve` shows no mark and still
+/// is the same process.
+fn is_same_process(known: &ProcessInfo) -> io::Result<bool> {
+    let now = read_process(known.pid, known.start)?;
     Ok(now.is_some_and(|now| {
-        now.start == known.start && (now.mark == known.mark || now.unsettled || known.unsettled)
+        now.start == known.start && (now.mark == known.mark || now.is_mid_exec || known.is_mid_exec)
     }))
 }
 
-/// A process in the middle of `execve` shows no mark, or half an environment; that must not hide it.
-fn settled(pid: u32, since: u64, deadline: Instant) -> io::Result<Option<Process>> {
-    let mut looks = 0;
+/// Reads a row until it is complete or the deadline passes. In the middle of `execve` a process shows no mark
+/// or half an environment, which must not hide it.
+fn read_settled(pid: u32, since: u64, deadline: Instant) -> io::Result<Option<ProcessInfo>> {
+    let mut reads = 0;
     loop {
-        looks += 1;
-        match look(pid, since)? {
-            Look::At(process) => return Ok(Some(process)),
-            Look::Nothing => return Ok(None),
-            Look::Between(process) if looks >= LEAST_LOOKS && Instant::now() >= deadline => {
+        reads += 1;
+        match read_once(pid, since)? {
+            ProcessReading::Complete(process) => return Ok(Some(process)),
+            ProcessReading::Absent => return Ok(None),
+            ProcessReading::MidExec(process) if reads >= MIN_READS && Instant::now() >= deadline => {
                 return Ok(Some(process));
             }
-            Look::Between(_) => thread::sleep(Duration::from_millis(1)),
+            ProcessReading::MidExec(_) => thread::sleep(Duration::from_millis(1)),
         }
     }
 }
 
-/// One row of the table, as it is at the moment.
-pub(super) fn process(pid: u32, since: u64) -> io::Result<Option<Process>> {
-    match look(pid, since)? {
-        Look::At(process) | Look::Between(process) => Ok(Some(process)),
-        Look::Nothing => Ok(None),
+/// Reads one row of the process table once.
+pub(super) fn read_process(pid: u32, since: u64) -> io::Result<Option<ProcessInfo>> {
+    match read_once(pid, since)? {
+        ProcessReading::Complete(process) | ProcessReading::MidExec(process) => Ok(Some(process)),
+        ProcessReading::Absent => Ok(None),
     }
 }
 
-enum Look {
-    /// It has gone meanwhile, is older than wanted, hidden from us, or the kernel's.
-    Nothing,
-    At(Process),
-    /// Its environment is not the one that was read: it is executing another program, or ending.
-    Between(Process),
+enum ProcessReading {
+    /// The process has exited, is older than requested, is hidden from this user, or is a kernel thread.
+    Absent,
+    Complete(ProcessInfo),
+    /// The environment changed during the read: the process is in `execve` or is exiting.
+    MidExec(ProcessInfo),
 }
 
-fn look(pid: u32, since: u64) -> io::Result<Look> {
-    let Some(stat) = stat(pid)?.filter(|stat| stat.start >= since && !stat.kernel) else {
-        return Ok(Look::Nothing);
+fn read_once(pid: u32, since: u64) -> io::Result<ProcessReading> {
+    let Some(stat) = read_stat(pid)?.filter(|stat| stat.start >= since && !stat.kernel) else {
+        return Ok(ProcessReading::Absent);
     };
-    let environ = read(pid, "environ")?;
-    let mark = environ.as_deref().and_then(procfs::mark);
+    let environ = read_proc_file(pid, "environ")?;
+    let mark = environ.as_deref().and_then(procfs::parse_mark);
     let Stat { parent, group, start, zombie, .. } = stat;
-    let process = Process { pid, parent, group, start, zombie, mark, unsettled: false };
+    let process = ProcessInfo { pid, parent, group, start, zombie, mark, is_mid_exec: false };
     match environ {
-        Some(environ) if mark.is_none() && is_stale(pid, &environ)? => {
-            Ok(Look::Between(Process { unsettled: true, ..process }))
+        Some(environ) if mark.is_none() && is_environ_stale(pid, &environ)? => {
+            Ok(ProcessReading::MidExec(ProcessInfo { is_mid_exec: true, ..process }))
         }
-        _ => Ok(Look::At(process)),
+        _ => Ok(ProcessReading::Complete(process)),
     }
 }
 
-/// What this process has in use, in bytes.
-pub(crate) fn memory() -> Option<u64> {
-    procfs::resident(&read(std::process::id(), "status").ok()??)
+/// Resident memory of this process in bytes.
+pub(crate) fn memory_usage() -> Option<u64> {
+    procfs::parse_resident_memory(&read_proc_file(std::process::id(), "status").ok()??)
 }
 
-/// What this process may use, in bytes: each control group that it is in has a limit of its own.
+/// Memory limit of this process in bytes: the minimum over all its control groups and the machine's memory.
 pub(crate) fn memory_limit() -> Option<u64> {
     let text = |path: &str| std::fs::read_to_string(path).ok();
     let groups = text("/proc/self/cgroup").unwrap_or_default();
     let files = procfs::memory_limit_files(&groups);
     let limits = files.iter().filter_map(|file| text(file)?.trim().parse::<u64>().ok());
-    let machine = text("/proc/meminfo").and_then(|text| procfs::total(&text));
+    let machine = text("/proc/meminfo").and_then(|text| procfs::parse_total_memory(&text));
     limits.chain(machine).min()
 }
 
-fn is_stale(pid: u32, environ: &[u8]) -> io::Result<bool> {
-    let now = stat(pid)?;
+fn is_environ_stale(pid: u32, environ: &[u8]) -> io::Result<bool> {
+    let now = read_stat(pid)?;
     Ok(now.is_some_and(|now| !now.zombie && now.environ != Some(environ.len() as u64)))
 }
 
-fn stat(pid: u32) -> io::Result<Option<Stat>> {
-    Ok(read(pid, "stat")?.and_then(|text| procfs::stat(&text)))
+fn read_stat(pid: u32) -> io::Result<Option<Stat>> {
+    Ok(read_proc_file(pid, "stat")?.and_then(|text| procfs::parse_stat(&text)))
 }
 
-fn read(pid: u32, what: &str) -> io::Result<Option<Vec<u8>>> {
+fn read_proc_file(pid: u32, what: &str) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let read = File::open(format!("/proc/{pid}/{what}"))
         .and_then(|file| file.take(READ_LIMIT).read_to_end(&mut bytes));
     match read {
         Ok(_) => Ok(Some(bytes)),
-        // The memory went away while it was read: what is missing shows that.
+        // The process's memory was freed during the read. The missing part shows that.
         Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(Some(bytes)),
-        Err(error) if withheld(&error) => Ok(None),
+        Err(error) if is_inaccessible(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn withheld(error: &io::Error) -> bool {
+fn is_inaccessible(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
         || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }

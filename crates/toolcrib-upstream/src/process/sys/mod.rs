@@ -1,4 +1,4 @@
-//! What only the operating system knows: which processes there are, and how to bind a child's life to ours.
+//! Operating-system interface: process table, cgroups, and spawning of children that die with their parent.
 
 #[cfg(target_os = "linux")]
 mod cgroup;
@@ -14,8 +14,8 @@ mod spawn;
 pub(crate) use cgroup::{Cgroup, abandoned_cgroups, current_cgroup};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    become_subreaper, forget_code, identity, identity_in, lives, memory, memory_limit, processes,
-    realm, signal,
+    become_subreaper, identity, identity_in_scope, is_alive, list_processes, memory_limit,
+    memory_usage, pid_scope, release_code_pages, signal_process,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use spawn::spawn;
@@ -24,66 +24,69 @@ pub(crate) use spawn::spawn;
 mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    Cgroup, abandoned_cgroups, become_subreaper, current_cgroup, forget_code, identity,
-    identity_in, lives, memory, memory_limit, processes, realm, signal, spawn,
+    Cgroup, abandoned_cgroups, become_subreaper, current_cgroup, identity, identity_in_scope,
+    is_alive, list_processes, memory_limit, memory_usage, pid_scope, release_code_pages,
+    signal_process, spawn,
 };
 
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use rustix::process::Pid;
 
-use super::mark::Mark;
+use super::owner_mark::OwnerMark;
 
-/// A process that was just started, and our ends of its pipes. It stays in the table until it is waited for.
+/// A process that was just started, and the parent's ends of its pipes. It stays in the process table until
+/// it is reaped.
 #[derive(Debug)]
-pub(crate) struct Born {
+pub(crate) struct SpawnedProcess {
     pub(crate) pid: Pid,
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
-    /// Whether it is in the cgroup that was made for it.
+    /// True if the process has joined the cgroup that was made for it.
     pub(crate) is_in_cgroup: bool,
 }
 
-/// As the table and people write it.
-pub(crate) fn number(pid: Pid) -> u32 {
+/// Returns the pid as an unsigned number, as `/proc` and messages write it.
+pub(crate) fn raw_pid(pid: Pid) -> u32 {
     pid.as_raw_pid().cast_unsigned()
 }
 
 /// One row of the process table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessInfo {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
     pub(crate) group: u32,
-    /// Ticks since boot. Together with the pid it names one process for ever, where the pid alone is reused.
+    /// Start time in ticks since boot. Pid and start time together identify a process uniquely; a pid alone
+    /// is reused.
     pub(crate) start: u64,
-    /// Dead, but its parent has not asked for its status.
+    /// The process is dead, but not reaped.
     pub(crate) zombie: bool,
-    /// `None` where the environment has no mark or cannot be read.
-    pub(crate) mark: Option<Mark>,
-    /// It was in the middle of `execve` each time it was looked at: it may have a mark all the same.
-    pub(crate) unsettled: bool,
+    /// `None` if the environment has no mark or is unreadable.
+    pub(crate) mark: Option<OwnerMark>,
+    /// The process was in the middle of `execve` at each read, so it may have a mark that was not readable.
+    pub(crate) is_mid_exec: bool,
 }
 
-/// One process, told apart from every other that has had or will have its pid.
+/// Identity of one process across pid reuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     pub(crate) pid: u32,
     pub(crate) start: u64,
-    pub(crate) realm: Realm,
+    pub(crate) pid_scope: PidScope,
 }
 
-/// Where a pid means something: one boot of one machine, and there one pid namespace.
+/// Scope in which a pid is valid: one boot of one machine and one pid namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Realm {
+pub(crate) struct PidScope {
     pub(crate) boot: String,
     pub(crate) pids: String,
 }
 
-impl Identity {
-    /// Whether a row of the table of `realm` is this process.
-    pub(crate) fn is(&self, realm: &Realm, process: &Process) -> bool {
-        self.pid == process.pid && self.start == process.start && self.realm == *realm
+impl ProcessIdentity {
+    /// Returns whether a row of the process table of `pid_scope` is this process.
+    pub(crate) fn matches(&self, pid_scope: &PidScope, process: &ProcessInfo) -> bool {
+        self.pid == process.pid && self.start == process.start && self.pid_scope == *pid_scope
     }
 }

@@ -1,4 +1,5 @@
-//! Other Unix systems: children are stopped by their group; there is no process table to verify orphans with.
+//! Other Unix systems: children are stopped by process group, and there is no process table to verify
+//! orphans.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -7,15 +8,15 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal};
 
-use super::{Born, Identity, Process, Realm};
-use crate::process::launch::Launch;
-use crate::process::mark::{InstanceId, Mark, OWNER_VARIABLE};
+use super::{SpawnedProcess, ProcessIdentity, ProcessInfo, PidScope};
+use crate::process::launch::LaunchSpec;
+use crate::process::owner_mark::{HostInstanceId, OwnerMark, OWNER_VARIABLE};
 
-/// There are no cgroups here.
+/// Uninhabited: only Linux has cgroups.
 #[derive(Clone, Debug)]
 pub(crate) enum Cgroup {}
 
-pub(crate) fn abandoned_cgroups(_parent: &Path) -> io::Result<Vec<(InstanceId, Cgroup)>> {
+pub(crate) fn abandoned_cgroups(_parent: &Path) -> io::Result<Vec<(HostInstanceId, Cgroup)>> {
     Ok(Vec::new())
 }
 
@@ -24,7 +25,7 @@ pub(crate) fn current_cgroup() -> io::Result<PathBuf> {
 }
 
 impl Cgroup {
-    pub(crate) fn path_of(parent: &Path, _instance: InstanceId) -> PathBuf {
+    pub(crate) fn instance_path(parent: &Path, _instance: HostInstanceId) -> PathBuf {
         parent.to_owned()
     }
 
@@ -32,11 +33,11 @@ impl Cgroup {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn existing(_path: &Path, _instance: InstanceId) -> Option<Self> {
+    pub(crate) fn existing(_path: &Path, _instance: HostInstanceId) -> Option<Self> {
         None
     }
 
-    pub(crate) fn is_around_this_process(&self) -> bool {
+    pub(crate) fn contains_this_process(&self) -> bool {
         match *self {}
     }
 
@@ -52,7 +53,7 @@ impl Cgroup {
         match *self {}
     }
 
-    pub(crate) fn members(&self) -> io::Result<Vec<Process>> {
+    pub(crate) fn members(&self) -> io::Result<Vec<ProcessInfo>> {
         match *self {}
     }
 
@@ -69,9 +70,9 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Starts a program in its own group. It cannot be bound to its parent here: a child of a killed host sees the end of
-/// its stdin and no more.
-pub(crate) fn spawn(launch: &Launch, mark: Mark, _cgroup: Option<&Cgroup>) -> io::Result<Born> {
+/// Starts a program in its own process group. The child cannot be bound to its parent: if the host is killed,
+/// the child only sees the end of its stdin.
+pub(crate) fn spawn(launch: &LaunchSpec, mark: OwnerMark, _cgroup: Option<&Cgroup>) -> io::Result<SpawnedProcess> {
     let mut child = Command::new(&launch.program)
         .args(&launch.args)
         .env_clear()
@@ -88,39 +89,39 @@ pub(crate) fn spawn(launch: &Launch, mark: Mark, _cgroup: Option<&Cgroup>) -> io
         return Err(io::ErrorKind::BrokenPipe.into());
     };
     let pid = Pid::from_child(&child);
-    Ok(Born { pid, stdin, stdout, stderr, is_in_cgroup: false })
+    Ok(SpawnedProcess { pid, stdin, stdout, stderr, is_in_cgroup: false })
 }
 
-/// What is not needed is taken back by the system itself when it wants it.
-pub(crate) fn forget_code() -> io::Result<()> {
+/// Does nothing: the system reclaims unused code pages itself.
+pub(crate) fn release_code_pages() -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn realm() -> io::Result<Realm> {
-    Ok(Realm::default())
+pub(crate) fn pid_scope() -> io::Result<PidScope> {
+    Ok(PidScope::default())
 }
 
-pub(crate) fn identity(pid: u32) -> io::Result<Identity> {
-    identity_in(realm()?, pid)
+pub(crate) fn identity(pid: u32) -> io::Result<ProcessIdentity> {
+    identity_in_scope(pid_scope()?, pid)
 }
 
-pub(crate) fn identity_in(realm: Realm, pid: u32) -> io::Result<Identity> {
-    Ok(Identity { pid, start: 0, realm })
+pub(crate) fn identity_in_scope(pid_scope: PidScope, pid: u32) -> io::Result<ProcessIdentity> {
+    Ok(ProcessIdentity { pid, start: 0, pid_scope })
 }
 
-pub(crate) fn lives(_identity: &Identity) -> io::Result<bool> {
+pub(crate) fn is_alive(_identity: &ProcessIdentity) -> io::Result<bool> {
     Ok(true)
 }
 
-pub(crate) fn processes(_since: u64) -> io::Result<Vec<Process>> {
+pub(crate) fn list_processes(_since: u64) -> io::Result<Vec<ProcessInfo>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn signal(_process: &Process, _signal: Signal) -> io::Result<()> {
+pub(crate) fn signal_process(_process: &ProcessInfo, _signal: Signal) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn memory() -> Option<u64> {
+pub(crate) fn memory_usage() -> Option<u64> {
     None
 }
 

@@ -1,8 +1,8 @@
-//! Linux: a child borrows the host's memory until it has become another program, as with `posix_spawn`.
+//! Linux: spawns with `clone(CLONE_VM | CLONE_VFORK)`, like `posix_spawn`, instead of `fork`.
 //!
-//! std does so only where nothing is to be done in between, and forks where there is. A fork copies the page tables of
-//! the whole host, and every page that the host writes to afterwards is copied once more, for each child anew: with
-//! fifty servers that was most of what their start took.
+//! std uses `posix_spawn` only if the child has nothing to do before `execve`, and forks otherwise. A fork
+//! copies the page tables of the whole host, and every page that the host writes to afterwards is copied
+//! again for each child. With fifty servers that was most of the startup time.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -20,25 +20,25 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::{Born, Cgroup};
-use crate::process::launch::Launch;
-use crate::process::mark::{Mark, OWNER_VARIABLE};
+use super::{SpawnedProcess, Cgroup};
+use crate::process::launch::LaunchSpec;
+use crate::process::owner_mark::{OwnerMark, OWNER_VARIABLE};
 
-/// What a child needs until it has a program of its own is a few calls deep.
-const STACK: usize = 64 << 10;
+/// Stack size of the child before `execve`. Its call depth is small.
+const STACK_SIZE: usize = 64 << 10;
 
-/// What runs a file that is executable and no program, as `execvp` has it.
+/// Runs an executable text file without an interpreter line, as `execvp` does.
 const SHELL: &CStr = c"/bin/sh";
 
-/// Starts a program in its own group, and in this cgroup if that is possible. The kernel kills it when the calling
-/// *thread* ends, however it ends.
-pub(crate) fn spawn(launch: &Launch, mark: Mark, cgroup: Option<&Cgroup>) -> io::Result<Born> {
-    let procs = cgroup.and_then(|cgroup| cgroup.procs().ok());
-    let image = Image::of(launch, mark)?;
+/// Starts a program in its own process group, and in this cgroup if possible. The kernel kills the program
+/// when the calling *thread* ends.
+pub(crate) fn spawn(launch: &LaunchSpec, mark: OwnerMark, cgroup: Option<&Cgroup>) -> io::Result<SpawnedProcess> {
+    let procs = cgroup.and_then(|cgroup| cgroup.open_procs().ok());
+    let image = ExecImage::new(launch, mark)?;
     let (input, stdin) = io::pipe()?;
     let (stdout, output) = io::pipe()?;
     let (stderr, errors) = io::pipe()?;
-    let errand = Errand {
+    let setup = ChildSetup {
         image: &image,
         streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
         cgroup: procs.as_ref().map(AsFd::as_fd),
@@ -46,121 +46,124 @@ pub(crate) fn spawn(launch: &Launch, mark: Mark, cgroup: Option<&Cgroup>) -> io:
         parent: getpid(),
         fault: AtomicI32::new(0),
     };
-    let pid = errand.send()?;
-    Ok(Born {
+    let pid = setup.clone_child()?;
+    Ok(SpawnedProcess {
         pid,
         stdin: OwnedFd::from(stdin).into(),
         stdout: OwnedFd::from(stdout).into(),
         stderr: OwnedFd::from(stderr).into(),
-        is_in_cgroup: errand.is_in_cgroup.load(Ordering::Relaxed),
+        is_in_cgroup: setup.is_in_cgroup.load(Ordering::Relaxed),
     })
 }
 
-/// All that becomes of a launch, written down before there is a child: that may allocate nothing.
-struct Image {
-    /// Where the program may be, the likeliest first.
+/// Everything that `execve` needs, allocated before the clone: the child must not allocate.
+struct ExecImage {
+    /// Candidate paths of the program in search order.
     files: Vec<CString>,
     cwd: CString,
-    args: Pointers,
-    /// The same for the shell; the file goes into its second place.
-    script: Pointers,
-    env: Pointers,
+    args: CStringArray,
+    /// Arguments of the shell; the script's path is set at index 1.
+    script: CStringArray,
+    env: CStringArray,
 }
 
-/// Texts and their addresses, ended by none, as `execve` wants them.
-struct Pointers {
-    places: Vec<Cell<*const c_char>>,
-    _texts: Vec<CString>,
+/// A null-terminated array of C strings, as `execve` expects.
+struct CStringArray {
+    pointers: Vec<Cell<*const c_char>>,
+    _strings: Vec<CString>,
 }
 
-impl Image {
-    fn of(launch: &Launch, mark: Mark) -> io::Result<Self> {
+impl ExecImage {
+    fn new(launch: &LaunchSpec, mark: OwnerMark) -> io::Result<Self> {
         let texts = [&launch.program].into_iter().chain(&launch.args);
         let args =
             texts.map(|text| CString::new(text.as_bytes())).collect::<Result<Vec<_>, _>>()?;
         let own = launch.env.iter().filter(|(name, _)| *name != OWNER_VARIABLE);
         let own = own.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'='));
         let env = own.chain([format!("{OWNER_VARIABLE}={mark}").into_bytes()]);
-        let files = launch.files().map(|file| CString::new(file.into_os_string().into_vec()));
+        let files = launch.candidate_paths().map(|file| CString::new(file.into_os_string().into_vec()));
         let script = [SHELL.to_owned(), CString::default()].into_iter();
-        Ok(Image {
+        Ok(ExecImage {
             files: files.collect::<Result<_, _>>()?,
             cwd: CString::new(launch.cwd.as_os_str().as_bytes())?,
-            script: Pointers::to(script.chain(args.iter().skip(1).cloned()).collect()),
-            args: Pointers::to(args),
-            env: Pointers::to(env.map(CString::new).collect::<Result<_, _>>()?),
+            script: CStringArray::new(script.chain(args.iter().skip(1).cloned()).collect()),
+            args: CStringArray::new(args),
+            env: CStringArray::new(env.map(CString::new).collect::<Result<_, _>>()?),
         })
     }
 }
 
-impl Pointers {
-    fn to(texts: Vec<CString>) -> Self {
-        let places = texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]);
-        Pointers { places: places.map(Cell::new).collect(), _texts: texts }
+impl CStringArray {
+    fn new(texts: Vec<CString>) -> Self {
+        let pointers = texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]);
+        CStringArray { pointers: pointers.map(Cell::new).collect(), _strings: texts }
     }
 
-    fn first(&self) -> *const *const c_char {
-        self.places.as_ptr().cast()
+    fn as_ptr(&self) -> *const *const c_char {
+        self.pointers.as_ptr().cast()
     }
 }
 
-/// What a child does before it is a program. It shares the host's memory, and the thread that sent it stands still
-/// meanwhile; all others go on. So it takes no lock, allocates nothing, and calls nothing but the kernel.
-struct Errand<'a> {
-    image: &'a Image,
+/// The child's work before `execve`. The child shares the host's memory; the cloning thread is suspended
+/// meanwhile, but all other threads run. Therefore the child takes no lock, allocates nothing, and makes only
+/// system calls.
+struct ChildSetup<'a> {
+    image: &'a ExecImage,
     streams: [BorrowedFd<'a>; 3],
-    /// The file by which it joins its cgroup.
+    /// The cgroup's `cgroup.procs` file.
     cgroup: Option<BorrowedFd<'a>>,
     is_in_cgroup: AtomicBool,
     parent: Pid,
-    /// Why it did not become a program.
+    /// Error number of a failed setup or `execve`; 0 on success.
     fault: AtomicI32,
 }
 
-impl Errand<'_> {
-    #[allow(unsafe_code, reason = "std forks where a child has something to do before `execve`")]
-    fn send(&self) -> io::Result<Pid> {
-        let mut stack = Box::<[u128]>::new_uninit_slice(STACK / size_of::<u128>());
+impl ChildSetup<'_> {
+    #[allow(unsafe_code, reason = "std forks if a child has work to do before `execve`")]
+    fn clone_child(&self) -> io::Result<Pid> {
+        let mut stack = Box::<[u128]>::new_uninit_slice(STACK_SIZE / size_of::<u128>());
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        let silence = Silence::begin();
-        // SAFETY: the child runs `run` on a stack of its own that grows down from the end it is given, and is aligned.
-        // With CLONE_VFORK this thread does not go on before the child has another memory or has ended, so that
-        // the stack, the errand and all it refers to outlive its use. No handler of the host runs in the child:
-        // every signal is blocked until it has set them back.
+        let blocked = BlockedSignals::block_all();
+        // SAFETY: the child runs `child_main` on its own aligned stack, which grows down from the given end.
+        // CLONE_VFORK suspends this thread until the child calls `execve` or exits, so the stack, `self` and
+        // everything it refers to outlive their use. No signal handler of the host runs in the child: all
+        // signals are blocked until the child has reset the handlers.
         let pid = unsafe {
             let end = stack.as_mut_ptr_range().end.cast::<c_void>();
-            libc::clone(run, end, flags, ptr::from_ref(self).cast_mut().cast())
+            libc::clone(child_main, end, flags, ptr::from_ref(self).cast_mut().cast())
         };
         let error = io::Error::last_os_error();
-        drop(silence);
+        drop(blocked);
         let pid = Pid::from_raw(pid.max(0)).ok_or(error)?;
         match self.fault.load(Ordering::Relaxed) {
             0 => Ok(pid),
             fault => {
-                // It has ended. That somebody else has reaped it is as good.
+                // The child has exited. `waitpid` fails only if other code has reaped it already.
                 let _ = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
                 Err(io::Error::from_raw_os_error(fault))
             }
         }
     }
 
-    /// Returns only if it fails.
-    fn perform(&self) -> Errno {
+    /// Returns only on failure.
+    fn setup_and_exec(&self) -> Errno {
         match self.prepare() {
-            Ok(()) => self.execute(),
+            Ok(()) => self.execute_candidates(),
             Err(fault) => fault,
         }
     }
 
     fn prepare(&self) -> Result<(), Errno> {
-        forget_handlers();
+        reset_signal_handlers();
         setpgid(None, None)?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the request sends no signal any more; the child then has another parent.
+        // If the parent died before the request, the kernel sends no signal. The child then has another
+        // parent.
         if getppid() != Some(self.parent) {
             return Err(Errno::SRCH);
         }
-        // Before there is a program that could start another process. Without a cgroup the program runs all the same.
+        // Joins the cgroup before the program can start other processes. Without a cgroup the program runs
+        // all the same.
         if let Some(procs) = self.cgroup {
             let joined = retry_on_intr(|| write(procs, b"0"));
             self.is_in_cgroup.store(joined.is_ok(), Ordering::Relaxed);
@@ -172,22 +175,22 @@ impl Errand<'_> {
         chdir(self.image.cwd.as_c_str())
     }
 
-    /// Becomes the first file that can be executed; what counts as such is as with `execvp`.
-    fn execute(&self) -> Errno {
-        let Image { files, args, script, env, .. } = self.image;
-        block(&signals(libc::sigemptyset));
+    /// Executes the first executable candidate, with the rules of `execvp`.
+    fn execute_candidates(&self) -> Errno {
+        let ExecImage { files, args, script, env, .. } = self.image;
+        set_signal_mask(&signal_set(libc::sigemptyset));
         let mut last = Errno::NOENT;
         for file in files {
             let mut fault = execute(file, args, env);
             if fault == Errno::NOEXEC
-                && let Some(place) = script.places.get(1)
+                && let Some(place) = script.pointers.get(1)
             {
                 place.set(file.as_ptr());
                 fault = execute(SHELL, script, env);
             }
             match fault {
                 Errno::ACCESS => last = fault,
-                _ if is_elsewhere(fault) => {}
+                _ if continues_search(fault) => {}
                 _ => return fault,
             }
         }
@@ -195,34 +198,37 @@ impl Errand<'_> {
     }
 }
 
-/// Where an errand begins.
-#[allow(unsafe_code, reason = "the kernel hands on an address")]
-extern "C" fn run(errand: *mut c_void) -> c_int {
-    // SAFETY: it is what `send` gave, which lives until the child does not need it any more.
-    let errand = unsafe { &*errand.cast::<Errand<'_>>() };
-    errand.fault.store(errand.perform().raw_os_error(), Ordering::Relaxed);
-    // SAFETY: ends the child and runs nothing of the host's on the way.
+/// Entry point of the child.
+#[allow(unsafe_code, reason = "the child receives its argument as a raw pointer")]
+extern "C" fn child_main(setup: *mut c_void) -> c_int {
+    // SAFETY: the pointer is the `&ChildSetup` that `clone_child` passed, which outlives the child's use of
+    // it.
+    let setup = unsafe { &*setup.cast::<ChildSetup<'_>>() };
+    setup.fault.store(setup.setup_and_exec().raw_os_error(), Ordering::Relaxed);
+    // SAFETY: `_exit` ends the child without running any code of the host.
     unsafe { libc::_exit(127) }
 }
 
-/// Whether the program may be in a later folder.
-fn is_elsewhere(fault: Errno) -> bool {
+/// Returns whether the search continues with the next folder.
+fn continues_search(fault: Errno) -> bool {
     matches!(fault, Errno::NOENT | Errno::STALE | Errno::NOTDIR | Errno::NODEV | Errno::TIMEDOUT)
 }
 
-/// Returns only if it fails.
-#[allow(unsafe_code, reason = "std offers `execve` only with what it does itself before")]
-fn execute(file: &CStr, args: &Pointers, env: &Pointers) -> Errno {
-    // SAFETY: all three are texts, or lists of their addresses that end with none, which `Pointers` keeps.
-    unsafe { libc::execve(file.as_ptr(), args.first(), env.first()) };
+/// Returns only on failure.
+#[allow(unsafe_code, reason = "std has no bare `execve`")]
+fn execute(file: &CStr, args: &CStringArray, env: &CStringArray) -> Errno {
+    // SAFETY: `file` is a C string, and both arrays are null-terminated arrays of C strings that
+    // `CStringArray` keeps alive.
+    unsafe { libc::execve(file.as_ptr(), args.as_ptr(), env.as_ptr()) };
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Every handler is set back, as `execve` would do, and so is what Rust ignores.
-#[allow(unsafe_code, reason = "std knows nothing of signals")]
-fn forget_handlers() {
+/// Resets every signal handler, as `execve` would, and the SIGPIPE that Rust ignores.
+#[allow(unsafe_code, reason = "std has no signal API")]
+fn reset_signal_handlers() {
     for number in 1..=64 {
-        // SAFETY: all zeroes is an action: the default one. Numbers that are none are refused.
+        // SAFETY: a zeroed `sigaction` is valid and means the default action. The kernel rejects invalid
+        // signal numbers.
         unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             let is_known = libc::sigaction(number, ptr::null(), &raw mut action) == 0;
@@ -236,33 +242,33 @@ fn forget_handlers() {
     }
 }
 
-/// While it lives, this thread hears no signal.
-struct Silence(libc::sigset_t);
+/// Blocks all signals in this thread while it exists.
+struct BlockedSignals(libc::sigset_t);
 
-impl Silence {
-    fn begin() -> Self {
-        Silence(block(&signals(libc::sigfillset)))
+impl BlockedSignals {
+    fn block_all() -> Self {
+        BlockedSignals(set_signal_mask(&signal_set(libc::sigfillset)))
     }
 }
 
-impl Drop for Silence {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        block(&self.0);
+        set_signal_mask(&self.0);
     }
 }
 
-/// Blocks just these in the calling thread; those that were blocked before.
-#[allow(unsafe_code, reason = "std knows nothing of signals")]
-fn block(these: &libc::sigset_t) -> libc::sigset_t {
-    let mut before = signals(libc::sigemptyset);
-    // SAFETY: both are sets. It cannot fail: what is asked for exists.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, these, &raw mut before) };
+/// Sets the signal mask of the calling thread and returns the previous one.
+#[allow(unsafe_code, reason = "std has no signal API")]
+fn set_signal_mask(signals: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = signal_set(libc::sigemptyset);
+    // SAFETY: both pointers refer to valid signal sets. SIG_SETMASK with a valid set cannot fail.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, signals, &raw mut before) };
     before
 }
 
-#[allow(unsafe_code, reason = "std knows nothing of signals")]
-fn signals(fill: unsafe extern "C" fn(*mut libc::sigset_t) -> c_int) -> libc::sigset_t {
-    // SAFETY: all zeroes is a set, and filling it, or not, makes it another.
+#[allow(unsafe_code, reason = "std has no signal API")]
+fn signal_set(fill: unsafe extern "C" fn(*mut libc::sigset_t) -> c_int) -> libc::sigset_t {
+    // SAFETY: a zeroed `sigset_t` is valid, and `fill` only initialises it.
     unsafe {
         let mut set = MaybeUninit::zeroed().assume_init();
         fill(&raw mut set);

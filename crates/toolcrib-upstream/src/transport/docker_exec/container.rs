@@ -1,4 +1,4 @@
-//! Containers: found, made with our labels, waited in, removed with all that they brought.
+//! Finds, creates, starts and removes containers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,143 +10,144 @@ use bollard::query_parameters::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::engine::{Engine, limited, status};
+use super::engine::{DockerEngine, with_call_timeout, response_status};
 use super::fault::DockerFault;
-use crate::process::Mark;
+use crate::process::OwnerMark;
 
-/// The host that a container belongs to, and the session.
-const OWNER: &str = "toolcrib.owner";
-const SESSION: &str = "toolcrib.session";
+/// Labels with the host instance and the session that own a container.
+const OWNER_LABEL: &str = "toolcrib.owner";
+const SESSION_LABEL: &str = "toolcrib.session";
 
-/// The image that a kept container was made for: it belongs to no host.
-const KEPT: &str = "toolcrib.kept";
+/// Label with the image of a kept container, which belongs to no host.
+const KEPT_LABEL: &str = "toolcrib.kept";
 
-/// What waits in a container of ours while servers are run in it by `exec`. As the first process it must take
-/// care of orphans, which a waiting shell does, and end when it is told.
-const WAIT: [&str; 3] =
+/// First process of our containers. It waits while servers run by `exec`, reaps orphans, as a waiting shell does, and
+/// ends on a signal.
+const WAIT_COMMAND: [&str; 3] =
     ["sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
 
-/// How long a making or a removal that is under way may take.
-const UNDER_WAY: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(50);
+/// How long a creation or removal in progress may take.
+const PENDING_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 type Labels = HashMap<String, String>;
 
-/// Of a container that is removed with its server.
-pub(super) fn own_labels(mark: Mark) -> Labels {
-    let owner = (OWNER.to_owned(), mark.instance.to_string());
-    Labels::from([owner, (SESSION.to_owned(), mark.to_string())])
+/// Labels of a container that is removed with its server.
+pub(super) fn session_labels(mark: OwnerMark) -> Labels {
+    let owner = (OWNER_LABEL.to_owned(), mark.instance.to_string());
+    Labels::from([owner, (SESSION_LABEL.to_owned(), mark.to_string())])
 }
 
-impl Engine {
-    /// The id of a container that runs.
-    pub(super) async fn running(&self, name: &str) -> Result<String, DockerFault> {
+impl DockerEngine {
+    /// The id of a running container.
+    pub(super) async fn running_container(&self, name: &str) -> Result<String, DockerFault> {
         let absent = || DockerFault::NoContainer { container: name.to_owned() };
-        let found = self.find(name).await?.ok_or_else(absent)?;
-        if !runs(&found) {
+        let found = self.inspect(name).await?.ok_or_else(absent)?;
+        if !is_container_running(&found) {
             return Err(DockerFault::NotRunning { container: name.to_owned() });
         }
         found.id.ok_or_else(absent)
     }
 
-    /// The container that is kept for an image: the one that is there, or a new one.
-    pub(super) async fn kept(&self, image: &str) -> Result<String, DockerFault> {
-        let name = kept_name(image);
-        if self.find(&name).await?.is_none() {
-            let labels = Labels::from([(KEPT.to_owned(), image.to_owned())]);
-            match self.make(image, labels, Some(name.clone())).await {
-                // Somebody else has just made it.
-                Err(error) if status(&error) == Some(409) => {}
+    /// The kept container of an image. Creates it if it is missing.
+    pub(super) async fn kept_container(&self, image: &str) -> Result<String, DockerFault> {
+        let name = kept_container_name(image);
+        if self.inspect(&name).await?.is_none() {
+            let labels = Labels::from([(KEPT_LABEL.to_owned(), image.to_owned())]);
+            match self.try_create(image, labels, Some(name.clone())).await {
+                // Another host has just created the container.
+                Err(error) if response_status(&error) == Some(409) => {}
                 made => drop(made.map_err(|error| self.create_fault(image, error))?),
             }
         }
-        let found = self.find_soon(&name).await?;
-        let found = found.filter(|found| label(found, KEPT) == Some(image));
+        let found = self.inspect_when_created(&name).await?;
+        let found = found.filter(|found| container_label(found, KEPT_LABEL) == Some(image));
         let id = found.as_ref().and_then(|found| found.id.clone());
         let (Some(found), Some(id)) = (found, id) else {
             let cause = format!("the name `{name}` is taken by another container").into();
             return Err(DockerFault::Create { image: image.to_owned(), cause });
         };
-        if !runs(&found) {
-            self.start(image, &id).await?;
+        if !is_container_running(&found) {
+            self.start_container(image, &id).await?;
         }
         Ok(id)
     }
 
-    /// Makes a container, which does not run yet.
-    pub(super) async fn create(&self, image: &str, labels: Labels) -> Result<String, DockerFault> {
-        let made = self.make(image, labels, None).await;
+    /// Creates a container without starting it.
+    pub(super) async fn create_container(&self, image: &str, labels: Labels) -> Result<String, DockerFault> {
+        let made = self.try_create(image, labels, None).await;
         made.map_err(|error| self.create_fault(image, error))
     }
 
-    pub(super) async fn start(&self, image: &str, id: &str) -> Result<(), DockerFault> {
-        let started = limited(self.docker.start_container(id, None)).await;
+    pub(super) async fn start_container(&self, image: &str, id: &str) -> Result<(), DockerFault> {
+        let started = with_call_timeout(self.docker.start_container(id, None)).await;
         started.map_err(|error| self.create_fault(image, error))
     }
 
-    /// Removes a container whatever runs in it, with the volumes that have no name.
-    pub(super) async fn remove(&self, id: &str) -> Result<(), DockerFault> {
-        let deadline = Instant::now() + UNDER_WAY;
+    /// Removes a container with its processes and its anonymous volumes.
+    pub(super) async fn remove_container(&self, id: &str) -> Result<(), DockerFault> {
+        let deadline = Instant::now() + PENDING_TIMEOUT;
         loop {
             let options = RemoveContainerOptions { v: true, force: true, link: false };
-            match limited(self.docker.remove_container(id, Some(options))).await {
+            match with_call_timeout(self.docker.remove_container(id, Some(options))).await {
                 Ok(()) => return Ok(()),
-                Err(error) if status(&error) == Some(404) => return Ok(()),
-                // It is being removed.
-                Err(error) if status(&error) == Some(409) && Instant::now() < deadline => {
-                    sleep(POLL).await;
+                Err(error) if response_status(&error) == Some(404) => return Ok(()),
+                // Another removal is in progress.
+                Err(error) if response_status(&error) == Some(409) && Instant::now() < deadline => {
+                    sleep(POLL_INTERVAL).await;
                 }
                 Err(error) => return Err(self.unreachable(error)),
             }
         }
     }
 
-    /// The containers of one session, by their label.
-    pub(super) async fn of_session(&self, mark: Mark) -> Result<Vec<String>, DockerFault> {
-        let label = format!("{SESSION}={mark}");
+    /// The containers with the label of one session.
+    pub(super) async fn session_containers(&self, mark: OwnerMark) -> Result<Vec<String>, DockerFault> {
+        let label = format!("{SESSION_LABEL}={mark}");
         let filters = Some(HashMap::from([("label".to_owned(), vec![label])]));
         let options = ListContainersOptions { all: true, filters, ..Default::default() };
-        let found = limited(self.docker.list_containers(Some(options))).await;
+        let found = with_call_timeout(self.docker.list_containers(Some(options))).await;
         let found = found.map_err(|error| self.unreachable(error))?;
         Ok(found.into_iter().filter_map(|container| container.id).collect())
     }
 
-    /// Whether anything can run in it at all.
-    pub(super) async fn lives(&self, container: &str) -> Result<bool, DockerFault> {
-        Ok(self.find(container).await?.is_some_and(|found| runs(&found)))
+    /// Whether the container runs.
+    pub(super) async fn is_running(&self, container: &str) -> Result<bool, DockerFault> {
+        Ok(self.inspect(container).await?.is_some_and(|found| is_container_running(&found)))
     }
 
-    /// Asked of its files, which is much cheaper than to try. Where that cannot be told, it has one.
+    /// Whether the container has `/bin/sh`. Checking the file system is much cheaper than running it. Assumes a shell
+    /// if the check fails.
     pub(super) async fn has_shell(&self, container: &str) -> bool {
         let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
-        let found = limited(self.docker.get_container_archive_info(container, Some(options))).await;
-        found.err().is_none_or(|error| status(&error) != Some(404))
+        let found = with_call_timeout(self.docker.get_container_archive_info(container, Some(options))).await;
+        found.err().is_none_or(|error| response_status(&error) != Some(404))
     }
 
-    async fn find(&self, name: &str) -> Result<Option<ContainerInspectResponse>, DockerFault> {
-        // What is no name would be taken for another part of the request.
-        if !is_name(name) {
+    async fn inspect(&self, name: &str) -> Result<Option<ContainerInspectResponse>, DockerFault> {
+        // Characters outside of names could change the path of the API request.
+        if !is_container_name(name) {
             return Ok(None);
         }
-        match limited(self.docker.inspect_container(name, None)).await {
+        match with_call_timeout(self.docker.inspect_container(name, None)).await {
             Ok(found) => Ok(Some(found)),
-            Err(error) if status(&error) == Some(404) => Ok(None),
+            Err(error) if response_status(&error) == Some(404) => Ok(None),
             Err(error) => Err(self.unreachable(error)),
         }
     }
 
-    /// One that is being made has its name before it can be found.
-    async fn find_soon(&self, name: &str) -> Result<Option<ContainerInspectResponse>, DockerFault> {
-        let deadline = Instant::now() + UNDER_WAY;
+    /// The engine reserves the name of a container before the container can be inspected.
+    async fn inspect_when_created(&self, name: &str) -> Result<Option<ContainerInspectResponse>, DockerFault> {
+        let deadline = Instant::now() + PENDING_TIMEOUT;
         loop {
-            match self.find(name).await? {
-                None if Instant::now() < deadline => sleep(POLL).await,
+            match self.inspect(name).await? {
+                None if Instant::now() < deadline => sleep(POLL_INTERVAL).await,
                 found => return Ok(found),
             }
         }
     }
 
-    async fn make(
+    async fn try_create(
         &self,
         image: &str,
         labels: Labels,
@@ -154,19 +155,19 @@ impl Engine {
     ) -> Result<String, bollard::errors::Error> {
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
-            entrypoint: Some(WAIT.map(str::to_owned).to_vec()),
-            // Else the image's own would be given to ours as arguments.
+            entrypoint: Some(WAIT_COMMAND.map(str::to_owned).to_vec()),
+            // An empty command keeps the image's own command from becoming arguments of ours.
             cmd: Some(Vec::new()),
             labels: Some(labels),
             ..ContainerCreateBody::default()
         };
         let options = CreateContainerOptions { name, ..Default::default() };
-        limited(self.docker.create_container(Some(options), body)).await.map(|made| made.id)
+        with_call_timeout(self.docker.create_container(Some(options), body)).await.map(|made| made.id)
     }
 
     fn create_fault(&self, image: &str, error: bollard::errors::Error) -> DockerFault {
         let image = image.to_owned();
-        match status(&error) {
+        match response_status(&error) {
             None => self.unreachable(error),
             Some(404) => DockerFault::NoImage { image },
             Some(_) => DockerFault::Create { image, cause: Box::new(error) },
@@ -174,22 +175,22 @@ impl Engine {
     }
 }
 
-fn runs(found: &ContainerInspectResponse) -> bool {
+fn is_container_running(found: &ContainerInspectResponse) -> bool {
     found.state.as_ref().and_then(|state| state.running).unwrap_or_default()
 }
 
-fn label<'a>(found: &'a ContainerInspectResponse, name: &str) -> Option<&'a str> {
+fn container_label<'a>(found: &'a ContainerInspectResponse, name: &str) -> Option<&'a str> {
     found.config.as_ref()?.labels.as_ref()?.get(name).map(String::as_str)
 }
 
-/// What engines accept as a container's name or id.
-fn is_name(text: &str) -> bool {
+/// Whether engines accept the text as a container name or id.
+fn is_container_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
 }
 
-/// The same for the same image, so that it is found again. The label tells apart what looks alike.
-fn kept_name(image: &str) -> String {
+/// Derives a stable name from the image. The label distinguishes images with the same name.
+fn kept_container_name(image: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     format!("toolcrib-{}", image.chars().map(plain).collect::<String>())
 }
@@ -199,18 +200,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_change_a_request_is_no_name() {
+    fn names_with_url_syntax_are_rejected() {
         for good in ["pg-tools", "c0ffee", "a_b.c"] {
-            assert!(is_name(good), "{good}");
+            assert!(is_container_name(good), "{good}");
         }
         for bad in ["", "../x", "a/b", "a?force=1", "a b", "-a", "a#b", "ä"] {
-            assert!(!is_name(bad), "{bad}");
+            assert!(!is_container_name(bad), "{bad}");
         }
     }
 
     #[test]
-    fn a_kept_container_is_named_after_its_image() {
-        assert_eq!(kept_name("registry.example/tools:1"), "toolcrib-registry.example-tools-1");
-        assert!(is_name(&kept_name("a b?c")));
+    fn kept_container_is_named_after_image() {
+        assert_eq!(kept_container_name("registry.example/tools:1"), "toolcrib-registry.example-tools-1");
+        assert!(is_container_name(&kept_container_name("a b?c")));
     }
 }

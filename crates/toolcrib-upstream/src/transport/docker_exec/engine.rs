@@ -1,4 +1,4 @@
-//! A Docker engine, as far as a server in a container needs one: its address, and execs in its containers.
+//! Client of a Docker engine: its address and the execs in its containers.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,51 +10,51 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::time::timeout;
 
 use super::fault::DockerFault;
-use super::streams::Streams;
-use crate::process::Exit;
-use crate::transport::remote::without_secrets;
+use super::exec_streams::ExecStreams;
+use crate::process::ProcessExit;
+use crate::transport::remote_target::redact_url;
 
-/// Bounds every call; making a container on a slow disk is the longest.
-const CALL: Duration = Duration::from_secs(60);
+/// Limit of every API call. Creating a container on a slow disk takes longest.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// As much of an exec's output as is read at a time.
-const CHUNK: usize = 64 * 1024;
+/// Read size for the output of an exec.
+const READ_CHUNK: usize = 64 * 1024;
 
-const USUAL: &str = "unix:///var/run/docker.sock";
-const USUAL_PORT: u16 = 2375;
+const DEFAULT_ENDPOINT: &str = "unix:///var/run/docker.sock";
+const DEFAULT_PORT: u16 = 2375;
 
-/// Where an engine listens.
+/// Address of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Address {
+pub(super) enum EngineAddress {
     /// `unix://PATH`
     Local(String),
     /// `tcp://HOST:PORT`
     Remote(String),
 }
 
-/// A connection to an engine, or rather the way to make one: each call has its own.
+/// Client of one engine. Every call opens its own connection.
 #[derive(Clone, Debug)]
-pub(super) struct Engine {
+pub(super) struct DockerEngine {
     pub(super) docker: Docker,
     address: String,
 }
 
-/// What an engine knows of an exec.
+/// State of an exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exec {
-    /// It may never begin: nobody may have asked for it.
-    NotBegun,
+pub(super) enum ExecState {
+    /// The exec may never start.
+    NotStarted,
     Running,
-    Ended(Exit),
-    /// No process could be started.
+    Ended(ProcessExit),
+    /// The engine could not start the process.
     Refused,
-    /// The engine has forgotten it, and its container perhaps too.
+    /// The engine does not know the exec. Its container may be gone as well.
     Unknown,
 }
 
-impl Address {
-    /// The configured one, else that of `DOCKER_HOST`, else the usual one.
-    pub(super) fn of(
+impl EngineAddress {
+    /// Takes the configured address, else `DOCKER_HOST`, else the default socket.
+    pub(super) fn resolve(
         configured: Option<String>,
         host_env: &[(String, String)],
     ) -> Result<Self, DockerFault> {
@@ -63,12 +63,12 @@ impl Address {
             found.map(|(_, value)| value.clone())
         };
         let text = configured.filter(|text| !text.is_empty()).or_else(|| variable("DOCKER_HOST"));
-        let text = text.unwrap_or_else(|| USUAL.to_owned());
-        let shown = || without_secrets(&text);
+        let text = text.unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+        let shown = || redact_url(&text);
         match text.split_once("://") {
             Some(("unix", path)) if path.starts_with('/') => Ok(Self::Local(text)),
             None if text.starts_with('/') => Ok(Self::Local(format!("unix://{text}"))),
-            // To speak in the clear where encryption was asked for would be worse than to fail.
+            // Failing is better than an unencrypted connection where TLS was requested.
             Some(("https", _)) => Err(DockerFault::Tls(shown())),
             Some(("tcp" | "http", _)) if variable("DOCKER_TLS_VERIFY").is_some() => {
                 Err(DockerFault::Tls(shown()))
@@ -85,33 +85,33 @@ impl Address {
         matches!(self, Self::Remote(_))
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         let (Self::Local(text) | Self::Remote(text)) = self;
         text
     }
 }
 
-/// A path, a query or a name with a password is more than the address of an engine.
+/// Returns `None` for a text with a path, query or user name.
 fn with_port(host: &str) -> Option<String> {
     let url = url::Url::parse(&format!("tcp://{host}")).ok()?;
     let only_host = url.path().is_empty() && url.query().is_none() && url.username().is_empty();
     let name = url.host_str().filter(|name| only_host && !name.is_empty())?;
-    Some(format!("{name}:{}", url.port().unwrap_or(USUAL_PORT)))
+    Some(format!("{name}:{}", url.port().unwrap_or(DEFAULT_PORT)))
 }
 
-impl Engine {
+impl DockerEngine {
     pub(super) async fn connect(address: &str) -> Result<Self, DockerFault> {
         let unreachable = |cause: Error| DockerFault::Unreachable {
             engine: address.to_owned(),
             cause: Box::new(cause),
         };
         let docker = if address.starts_with("unix://") {
-            Docker::connect_with_unix(address, CALL.as_secs(), API_DEFAULT_VERSION)
+            Docker::connect_with_unix(address, CALL_TIMEOUT.as_secs(), API_DEFAULT_VERSION)
         } else {
-            Docker::connect_with_http(address, CALL.as_secs(), API_DEFAULT_VERSION)
+            Docker::connect_with_http(address, CALL_TIMEOUT.as_secs(), API_DEFAULT_VERSION)
         };
         let docker = docker.map_err(unreachable)?;
-        let docker = limited(docker.negotiate_version()).await.map_err(unreachable)?;
+        let docker = with_call_timeout(docker.negotiate_version()).await.map_err(unreachable)?;
         Ok(Self { docker, address: address.to_owned() })
     }
 
@@ -124,15 +124,15 @@ impl Engine {
         container: &str,
         config: ExecConfig,
     ) -> Result<String, DockerFault> {
-        let created = limited(self.docker.create_exec(container, config)).await;
+        let created = with_call_timeout(self.docker.create_exec(container, config)).await;
         created.map(|created| created.id).map_err(|error| self.exec_fault(container, error))
     }
 
-    /// Starts an exec with its streams attached.
-    pub(super) async fn attach(&self, container: &str, exec: &str) -> Result<Streams, DockerFault> {
-        let options = StartExecOptions { output_capacity: Some(CHUNK), ..Default::default() };
-        match limited(self.docker.start_exec(exec, Some(options))).await {
-            Ok(StartExecResults::Attached { output, input }) => Ok(Streams { output, input }),
+    /// Starts an exec with attached streams.
+    pub(super) async fn attach(&self, container: &str, exec: &str) -> Result<ExecStreams, DockerFault> {
+        let options = StartExecOptions { output_capacity: Some(READ_CHUNK), ..Default::default() };
+        match with_call_timeout(self.docker.start_exec(exec, Some(options))).await {
+            Ok(StartExecResults::Attached { output, input }) => Ok(ExecStreams { output, input }),
             Ok(StartExecResults::Detached) => Err(DockerFault::Exec {
                 container: container.to_owned(),
                 cause: "the engine did not attach the streams".into(),
@@ -141,17 +141,17 @@ impl Engine {
         }
     }
 
-    pub(super) async fn look(&self, exec: &str) -> Result<Exec, DockerFault> {
-        match limited(self.docker.inspect_exec(exec)).await {
-            Ok(found) => Ok(Exec::of(&found)),
-            Err(error) if status(&error) == Some(404) => Ok(Exec::Unknown),
+    pub(super) async fn exec_state(&self, exec: &str) -> Result<ExecState, DockerFault> {
+        match with_call_timeout(self.docker.inspect_exec(exec)).await {
+            Ok(found) => Ok(ExecState::from_inspect(&found)),
+            Err(error) if response_status(&error) == Some(404) => Ok(ExecState::Unknown),
             Err(error) => Err(self.unreachable(error)),
         }
     }
 
     fn exec_fault(&self, container: &str, error: Error) -> DockerFault {
         let name = container.to_owned();
-        match status(&error) {
+        match response_status(&error) {
             None => self.unreachable(error),
             Some(404) => DockerFault::NoContainer { container: name },
             Some(409) => DockerFault::NotRunning { container: name },
@@ -164,27 +164,27 @@ impl Engine {
     }
 }
 
-impl Exec {
-    fn of(found: &ExecInspectResponse) -> Self {
+impl ExecState {
+    fn from_inspect(found: &ExecInspectResponse) -> Self {
         let has_pid = found.pid.is_some_and(|pid| pid > 0);
         match (found.running.unwrap_or_default(), found.exit_code) {
             (true, _) if has_pid => Self::Running,
-            (true, _) | (false, None) => Self::NotBegun,
-            // Some engines forget the pid when the process ends; these two are what they give where none began.
+            (true, _) | (false, None) => Self::NotStarted,
+            // Some engines forget the pid when the process ends. They report 126 or 127 if no process was started.
             (false, Some(126 | 127)) if !has_pid => Self::Refused,
             (false, Some(code)) => {
-                Self::Ended(i32::try_from(code).map_or(Exit::Unknown, Exit::Code))
+                Self::Ended(i32::try_from(code).map_or(ProcessExit::Unknown, ProcessExit::Code))
             }
         }
     }
 }
 
-pub(super) async fn limited<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    timeout(CALL, call).await.unwrap_or(Err(Error::RequestTimeoutError))
+pub(super) async fn with_call_timeout<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(CALL_TIMEOUT, call).await.unwrap_or(Err(Error::RequestTimeoutError))
 }
 
-/// The status that an engine refused something with; `None` where it did not answer at all.
-pub(super) fn status(error: &Error) -> Option<u16> {
+/// HTTP status of an engine's refusal, or `None` if the engine did not answer.
+pub(super) fn response_status(error: &Error) -> Option<u16> {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
         _ => None,
@@ -198,16 +198,16 @@ mod tests {
     fn check(configured: &str, env: &[(&str, &str)], wanted: Result<&str, &str>) {
         let env: Vec<_> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let configured = Some(configured.to_owned());
-        let found = Address::of(configured.clone(), &env);
-        let found = found.as_ref().map(Address::text).map_err(DockerFault::code);
+        let found = EngineAddress::resolve(configured.clone(), &env);
+        let found = found.as_ref().map(EngineAddress::as_str).map_err(DockerFault::code);
         assert_eq!(found, wanted, "{configured:?} {env:?}");
     }
 
     #[test]
-    fn the_engine_is_the_configured_one_or_that_of_the_environment_or_the_usual_one() {
+    fn engine_address_comes_from_configuration_environment_or_default() {
         let env = [("DOCKER_HOST", "tcp://builder:1")];
-        check("", &[], Ok(USUAL));
-        check("", &[("DOCKER_HOST", "")], Ok(USUAL));
+        check("", &[], Ok(DEFAULT_ENDPOINT));
+        check("", &[("DOCKER_HOST", "")], Ok(DEFAULT_ENDPOINT));
         check("", &env, Ok("tcp://builder:1"));
         check("unix:///run/a.sock", &env, Ok("unix:///run/a.sock"));
         check("/run/a.sock", &env, Ok("unix:///run/a.sock"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_as_it_says_is_refused() {
+    fn unsupported_engine_addresses_are_rejected() {
         for bad in [
             "ssh://me@host",
             "npipe:////./pipe/x",
@@ -235,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn no_dependency_can_log_a_request_with_its_variables() {
+    fn log_crate_level_excludes_request_bodies() {
         assert!(log::STATIC_MAX_LEVEL <= log::LevelFilter::Info);
     }
 
     #[test]
-    fn an_exec_has_begun_when_it_has_a_pid() {
+    fn exec_state_depends_on_pid_and_exit_code() {
         let of = |running, pid, exit_code| {
             let found = ExecInspectResponse {
                 running: Some(running),
@@ -248,14 +248,14 @@ mod tests {
                 exit_code,
                 ..Default::default()
             };
-            Exec::of(&found)
+            ExecState::from_inspect(&found)
         };
-        assert_eq!(of(false, Some(0), None), Exec::NotBegun);
-        assert_eq!(of(true, Some(0), None), Exec::NotBegun);
-        assert_eq!(of(true, Some(7), None), Exec::Running);
-        assert_eq!(of(false, Some(7), Some(3)), Exec::Ended(Exit::Code(3)));
-        assert_eq!(of(false, Some(0), Some(126)), Exec::Refused);
-        assert_eq!(of(false, Some(7), Some(126)), Exec::Ended(Exit::Code(126)));
-        assert_eq!(of(false, Some(0), Some(0)), Exec::Ended(Exit::Code(0)));
+        assert_eq!(of(false, Some(0), None), ExecState::NotStarted);
+        assert_eq!(of(true, Some(0), None), ExecState::NotStarted);
+        assert_eq!(of(true, Some(7), None), ExecState::Running);
+        assert_eq!(of(false, Some(7), Some(3)), ExecState::Ended(ProcessExit::Code(3)));
+        assert_eq!(of(false, Some(0), Some(126)), ExecState::Refused);
+        assert_eq!(of(false, Some(7), Some(126)), ExecState::Ended(ProcessExit::Code(126)));
+        assert_eq!(of(false, Some(0), Some(0)), ExecState::Ended(ProcessExit::Code(0)));
     }
 }

@@ -1,14 +1,14 @@
-//! What can go wrong between us and a Docker engine, and what a person can do about it.
+//! Errors of a Docker engine and their fixes.
 
 use std::error::Error;
 use std::time::Duration;
 
-/// The engine's own words are the cause. No variant holds a variable's value.
+/// Error of a Docker engine. The engine's own text is the cause. No variant holds the value of a variable.
 #[derive(Debug, thiserror::Error)]
 pub enum DockerFault {
-    #[error("`{0}` is no address of a Docker engine")]
+    #[error("`{0}` is not an address of a Docker engine")]
     BadEndpoint(String),
-    #[error("the Docker engine at `{0}` is to be reached over TLS, which is not supported")]
+    #[error("TLS to the Docker engine at `{0}` is not supported")]
     Tls(String),
     #[error("no Docker engine answers at `{engine}`")]
     Unreachable {
@@ -20,11 +20,11 @@ pub enum DockerFault {
     Slow(Duration),
     #[error("there is no container `{container}`")]
     NoContainer { container: String },
-    #[error("the container `{container}` does not run")]
+    #[error("the container `{container}` is not running")]
     NotRunning { container: String },
     #[error("the engine has no image `{image}`")]
     NoImage { image: String },
-    #[error("cannot make a container from the image `{image}`")]
+    #[error("cannot create a container from the image `{image}`")]
     Create {
         image: String,
         #[source]
@@ -39,7 +39,7 @@ pub enum DockerFault {
 }
 
 impl DockerFault {
-    /// Stable, for machines.
+    /// Stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::BadEndpoint(_) => "docker.endpoint",
@@ -54,7 +54,7 @@ impl DockerFault {
         }
     }
 
-    /// What a person can do.
+    /// Suggested fix for people.
     pub fn fix(&self) -> String {
         match self {
             Self::BadEndpoint(_) => {
@@ -66,17 +66,17 @@ impl DockerFault {
             Self::Unreachable { .. } => {
                 "start the engine, allow access to its socket, or correct `endpoint` or DOCKER_HOST".to_owned()
             }
-            Self::Slow(_) => "see what keeps the engine busy, or raise `timeouts.connect`".to_owned(),
+            Self::Slow(_) => "check the load of the engine, or raise `timeouts.connect`".to_owned(),
             Self::NoContainer { .. } => {
-                "correct `container`, or give an `image` to make one from".to_owned()
+                "correct `container`, or give an `image` to create one from".to_owned()
             }
             Self::NotRunning { container } => format!("start it: `docker start {container}`"),
             Self::NoImage { image } => format!("get it: `docker pull {image}`"),
             Self::Create { .. } => {
-                "see the engine's words; the image needs `sh` and `sleep` to wait in a container".to_owned()
+                "see the engine's error; the image needs `sh` and `sleep`".to_owned()
             }
             Self::Exec { .. } => {
-                "see the engine's words; the command must be a program in the container's PATH".to_owned()
+                "see the engine's error; the command must be a program in the container's PATH".to_owned()
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What each request of a conversation carries.
+//! Headers and bodies of the requests of a session.
 
 use std::sync::Arc;
 
@@ -7,104 +7,104 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_wire::Version;
 use toolcrib_wire::header::{self, Header};
 
-use super::{DELIVERY, Session, sensitive};
-use crate::transport::answer::Answer;
-use crate::transport::event_stream::Cursor;
-use crate::transport::http::{self, Post};
+use super::{DELIVERY_TIMEOUT, HttpSession, into_sensitive};
+use crate::transport::http_response::HttpResponse;
+use crate::transport::event_stream::StreamCursor;
+use crate::transport::http_client::{self, PostRequest};
 use crate::transport::http_fault::HttpFault;
-use crate::transport::known::SESSION_ID;
-use crate::transport::link::{Outward, What};
-use crate::transport::posting::Posting;
-use crate::transport::waiting::Waiting;
+use crate::transport::session_state::SESSION_ID;
+use crate::transport::link::{OutgoingMessage, OutgoingKind};
+use crate::transport::request_template::RequestTemplate;
+use crate::transport::request_waiter::RequestWaiter;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 
-impl Session {
-    /// Sends the message that opens the conversation, and begins another session if the configured one is gone.
-    pub(super) async fn post_opening(
+impl HttpSession {
+    /// Sends `initialize`. Starts a new session if the configured one is gone.
+    pub(super) async fn post_initialize(
         &self,
-        message: &Outward,
-    ) -> Result<(Answer, bool), HttpFault> {
-        // What was spoken before, to find out the era, is not what this begins.
-        self.known().speaks(None);
-        let (mut response, mut had_session) = self.post_in(None, message).await?;
+        message: &OutgoingMessage,
+    ) -> Result<(HttpResponse, bool), HttpFault> {
+        // The version of an era probe does not apply to the new session.
+        self.state().set_version(None);
+        let (mut response, mut had_session) = self.post_with_version(None, message).await?;
         if had_session && response.status() == StatusCode::NOT_FOUND {
-            // It has had no effect yet.
-            self.known().is_in(None);
-            (response, had_session) = self.post_in(None, message).await?;
+            // A 404 means that the request had no effect.
+            self.state().set_session_id(None);
+            (response, had_session) = self.post_with_version(None, message).await?;
         }
         if response.status().is_success()
             && let Some(given) = response.headers().get(SESSION_ID)
         {
-            self.known().is_in(Some(sensitive(given.clone())));
+            self.state().set_session_id(Some(into_sensitive(given.clone())));
         }
         Ok((response, had_session))
     }
 
-    /// Sends any other message. Tells besides whether the request named a session.
-    pub(super) async fn post(&self, message: &Outward) -> Result<(Answer, bool), HttpFault> {
-        self.post_in(message.version.as_ref(), message).await
+    /// Sends any other message. Also returns whether the request named a session.
+    pub(super) async fn post(&self, message: &OutgoingMessage) -> Result<(HttpResponse, bool), HttpFault> {
+        self.post_with_version(message.version.as_ref(), message).await
     }
 
-    /// Sends a message in a version from now on, or in the one that is spoken.
-    async fn post_in(
+    /// Sends a message, and changes the session to `version` if there is one.
+    async fn post_with_version(
         &self,
         version: Option<&Version>,
-        message: &Outward,
-    ) -> Result<(Answer, bool), HttpFault> {
-        let mut own = HeaderMap::new();
-        for header in of_message(message) {
-            http::put(&mut own, &header)?;
+        message: &OutgoingMessage,
+    ) -> Result<(HttpResponse, bool), HttpFault> {
+        let mut headers = HeaderMap::new();
+        for header in message_headers(message) {
+            http_client::insert_header(&mut headers, &header)?;
         }
-        let (posting, had_session, waiting) = self.prepared(version, message);
-        let post = Post { url: self.http.url(), posting: &posting, own, message: &message.raw };
-        let response = self.http.post(post, waiting).await?;
-        self.known().heard(response.status());
+        let (template, had_session, waiter) = self.prepare_post(version, message);
+        let post = PostRequest { url: self.http.url(), template: &template, headers, message: &message.raw };
+        let response = self.http.post(post, waiter).await?;
+        self.state().record_response(response.status());
         Ok((response, had_session))
     }
 
-    /// What a message goes with, whether a session is in it, and how long its answer may take.
-    fn prepared<'a>(
+    /// Template of a message, whether it names a session, and the waiter with its limits.
+    fn prepare_post<'a>(
         &'a self,
         version: Option<&Version>,
-        message: &'a Outward,
-    ) -> (Arc<Posting>, bool, Waiting<'a>) {
-        let waiting = match &message.what {
-            What::Request { id, .. } => Waiting::for_answer(&self.incoming, id),
-            What::Notification { .. } | What::Answer => Waiting::NOBODY.at_most(DELIVERY),
+        message: &'a OutgoingMessage,
+    ) -> (Arc<RequestTemplate>, bool, RequestWaiter<'a>) {
+        let waiter = match &message.kind {
+            OutgoingKind::Request { id, .. } => RequestWaiter::for_request(&self.incoming, id),
+            OutgoingKind::Notification { .. } | OutgoingKind::Response => RequestWaiter::NONE.with_limit(DELIVERY_TIMEOUT),
         };
-        let mut known = self.known();
+        let mut state = self.state();
         if version.is_some() {
-            known.speaks(version);
+            state.set_version(version);
         }
-        let (posting, had_session) = known.posting(&self.http);
-        match known.answered {
-            true => (posting, had_session, waiting),
-            false => (posting, had_session, waiting.at_most(self.http.connect_timeout)),
+        let (template, had_session) = state.request_template(&self.http);
+        match state.has_answered {
+            true => (template, had_session, waiter),
+            false => (template, had_session, waiter.with_limit(self.http.connect_timeout)),
         }
     }
 
-    pub(super) async fn get(&self, cursor: &Cursor) -> Result<Answer, HttpFault> {
-        let (mut headers, had_session) = self.known().headers(&self.http);
+    pub(super) async fn get_event_stream(&self, cursor: &StreamCursor) -> Result<HttpResponse, HttpFault> {
+        let (mut headers, had_session) = self.state().headers(&self.http);
         if let Some(id) = cursor.last_id() {
             let refused = |_| HttpFault::BadHeader(header::LAST_EVENT_ID.to_owned());
             headers.insert(LAST_EVENT_ID, HeaderValue::from_str(id).map_err(refused)?);
         }
-        let response = self.http.get_events(headers, Waiting::NOBODY).await?;
+        let response = self.http.open_event_stream(headers, RequestWaiter::NONE).await?;
         match response.status().is_success() {
             true => Ok(response),
-            false => Err(self.http.refusal(response, had_session).await),
+            false => Err(self.http.read_refusal(response, had_session).await),
         }
     }
 }
 
-/// What a message of the modern era repeats in headers, and what was given along.
-fn of_message(message: &Outward) -> Vec<Header> {
+/// Headers that repeat parts of a modern message, and the headers of the message itself.
+fn message_headers(message: &OutgoingMessage) -> Vec<Header> {
     let mut headers = Vec::new();
-    let (method, name) = match &message.what {
-        What::Request { method, name, .. } => (Some(method), name.as_ref()),
-        What::Notification { method } => (Some(method), None),
-        What::Answer => (None, None),
+    let (method, name) = match &message.kind {
+        OutgoingKind::Request { method, name, .. } => (Some(method), name.as_ref()),
+        OutgoingKind::Notification { method } => (Some(method), None),
+        OutgoingKind::Response => (None, None),
     };
     if message.version.as_ref().is_some_and(Version::is_modern) {
         let header =

@@ -1,93 +1,93 @@
-//! Tokens from a real OpenID provider for a real server: how they come, stay fresh, and end.
+//! Tests of OAuth with a real OpenID provider and a real server.
 
 mod container;
-mod endings;
+mod token_lifecycle;
 mod logins;
-mod races;
+mod concurrent_renewal;
 
 use serde_json::{Value, json};
-use toolcrib_testkit::provider::{Provider, browse};
-use toolcrib_upstream::auth::{Accounts, AuthError, Begun, Login, Protected};
-use toolcrib_upstream::conn::{Conn, Event, Failure, Want};
-use toolcrib_upstream::secrets::{Keep, Storage};
+use toolcrib_testkit::openid_provider::{OpenIdProvider, open_in_browser};
+use toolcrib_upstream::auth::{Accounts, AuthError, LoginStart, Login, ProtectedServer};
+use toolcrib_upstream::conn::{Conn, ConnEvent, Failure, Demand};
+use toolcrib_upstream::secrets::{CredentialStore, StorageMode};
 
-use crate::scene::{Scene, text, tool, within};
+use crate::test_host::{TestHost, result_text, call_tool, with_time_limit};
 
-/// Nobody listens there: the browser tells the address instead of showing it.
+/// No process listens there. The test browser returns the URL instead of opening it.
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
-/// A provider, and a host that wants its tokens.
-struct Stage {
-    scene: Scene,
-    provider: Provider,
+/// A provider, and a host that uses its tokens.
+struct LoginFixture {
+    host: TestHost,
+    provider: OpenIdProvider,
     conn: Conn,
-    server: Protected,
+    server: ProtectedServer,
 }
 
-impl Stage {
-    async fn new(words: &[&str]) -> Self {
-        Self::with(words, json!({})).await
+impl LoginFixture {
+    async fn new(args: &[&str]) -> Self {
+        Self::with(args, json!({})).await
     }
 
-    /// With more in the server's entry.
-    async fn with(words: &[&str], more: Value) -> Self {
-        let provider = within(Provider::start(words)).await.unwrap();
-        let scene = Scene::new();
+    /// Adds members to the server's entry.
+    async fn with(args: &[&str], more: Value) -> Self {
+        let provider = with_time_limit(OpenIdProvider::start(args)).await.unwrap();
+        let host = TestHost::new();
         let mut entry = json!({"url": provider.server});
         let more = more.as_object().cloned().unwrap_or_default();
         entry.as_object_mut().unwrap().extend(more);
-        let spec = scene.server(&entry);
-        let server = Protected::of(&spec, &|_| None).unwrap().unwrap();
-        let conn = scene.start(spec);
-        Stage { scene, provider, conn, server }
+        let spec = host.server(&entry);
+        let server = ProtectedServer::from_spec(&spec, &|_| None).unwrap().unwrap();
+        let conn = host.start(spec);
+        LoginFixture { host, provider, conn, server }
     }
 
     fn accounts(&self) -> &Accounts {
-        &self.scene.world.accounts
+        &self.host.context.accounts
     }
 
-    fn keep(&self) -> Keep {
-        Keep::open(self.scene.path().join("credentials"), Storage::File)
+    fn credential_store(&self) -> CredentialStore {
+        CredentialStore::open(self.host.path().join("credentials"), StorageMode::File)
     }
 
-    /// What is kept of the login.
-    async fn kept(&self) -> Value {
-        let kept = self.keep().read(&format!("oauth:{}", self.provider.server)).await.unwrap();
-        serde_json::from_str(kept.unwrap().reveal()).unwrap()
+    /// The stored login.
+    async fn stored_login(&self) -> Value {
+        let stored = self.credential_store().read(&format!("oauth:{}", self.provider.server)).await.unwrap();
+        serde_json::from_str(stored.unwrap().reveal()).unwrap()
     }
 
     async fn refresh_token(&self) -> String {
-        let kept = self.kept().await;
-        kept["accounts"][0]["tokens"]["refresh"].as_str().unwrap_or_default().to_owned()
+        let stored = self.stored_login().await;
+        stored["accounts"][0]["tokens"]["refresh"].as_str().unwrap_or_default().to_owned()
     }
 
-    async fn begin(&self) -> Result<Box<Login>, AuthError> {
-        match within(self.accounts().begin_login(&self.server, REDIRECT)).await? {
-            Begun::Ask(login) => Ok(login),
-            Begun::Done(done) => panic!("nobody was asked: {done:?}"),
+    async fn start_login(&self) -> Result<Box<Login>, AuthError> {
+        match with_time_limit(self.accounts().start_login(&self.server, REDIRECT)).await? {
+            LoginStart::Browser(login) => Ok(login),
+            LoginStart::Done(done) => panic!("the login needs the user: {done:?}"),
         }
     }
 
     async fn log_in(&self) {
-        let login = self.begin().await.unwrap();
-        let answer = browse(login.address().as_str()).await.unwrap();
-        within(login.finish(&answer)).await.unwrap();
+        let login = self.start_login().await.unwrap();
+        let answer = open_in_browser(login.authorization_url().as_str()).await.unwrap();
+        with_time_limit(login.finish(&answer)).await.unwrap();
     }
 
     async fn call(&self, name: &str) -> Result<String, Failure> {
-        self.conn.tell(Event::Connect).await;
-        let ticket = within(self.conn.first_try(Want::Call)).await?;
-        let result = tool(&ticket.session, name, &json!({})).await;
-        result.map(|result| text(&result).to_owned()).map_err(|error| Failure::from(&error))
+        self.conn.send_event(ConnEvent::Connect).await;
+        let permit = with_time_limit(self.conn.acquire_without_retry(Demand::Call)).await?;
+        let result = call_tool(&permit.session, name, &json!({})).await;
+        result.map(|result| result_text(&result).to_owned()).map_err(|error| Failure::from(&error))
     }
 
     async fn count(&mut self, what: &str) -> u64 {
-        self.provider.order("counts").await.unwrap()[what].as_u64().unwrap()
+        self.provider.send_command("counts").await.unwrap()[what].as_u64().unwrap()
     }
 
     async fn close(self) {
-        self.conn.tell(Event::Retire).await;
-        within(self.conn.ended()).await;
-        self.scene.close().await;
+        self.conn.send_event(ConnEvent::Retire).await;
+        with_time_limit(self.conn.wait_until_ended()).await;
+        self.host.close().await;
     }
 }

@@ -1,26 +1,26 @@
-//! Which era is spoken, how it is found out, and what each asks of a call.
+//! Era detection and era-specific requests.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_config::model::transport::Framing;
+use toolcrib_config::model::transport::FramingMode;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{FailureKind, Learned, Outlook, Want};
+use toolcrib_upstream::conn::{FailureKind, ServerTraits, ConnAvailability, Demand};
 use toolcrib_wire::{Era, Version};
 
-use crate::scene::{Same, Scene, can, text, tool, within};
+use crate::test_host::{FixedResponse, TestHost, session_client, result_text, call_tool, with_time_limit};
 
-async fn spoken(scene: &Scene, script: Script, protocol: &str) -> Result<Version, FailureKind> {
-    let mut entry = scene.scripted(script, "log");
+async fn spoken(host: &TestHost, script: Script, protocol: &str) -> Result<Version, FailureKind> {
+    let mut entry = host.scripted(script, "log");
     entry["protocol"] = json!(protocol);
-    let conn = scene.start(scene.server(&entry));
-    let ticket = within(conn.ready(Want::Call)).await.map_err(|failure| failure.kind)?;
-    tool(&ticket.session, "echo", &json!({"a": 1})).await.unwrap();
-    Ok(ticket.session.agreed().version.clone())
+    let conn = host.start(host.server(&entry));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.map_err(|failure| failure.kind)?;
+    call_tool(&permit.session, "echo", &json!({"a": 1})).await.unwrap();
+    Ok(permit.session.agreed().version.clone())
 }
 
 #[tokio::test]
-async fn the_newest_era_that_both_know_is_spoken() {
+async fn newest_common_era_is_chosen() {
     let both = Script::default;
     let legacy = || Script { legacy_only: true, ..Script::default() };
     let modern = || Script { modern_only: true, ..Script::default() };
@@ -33,107 +33,106 @@ async fn the_newest_era_that_both_know_is_spoken() {
         (modern(), "auto", Ok(Version::V2026_07_28)),
         (modern(), "legacy", Err(FailureKind::Protocol)),
     ] {
-        let scene = Scene::new();
-        assert_eq!(spoken(&scene, script, protocol).await, expected, "{protocol}");
-        scene.close().await;
+        let host = TestHost::new();
+        assert_eq!(spoken(&host, script, protocol).await, expected, "{protocol}");
+        host.close().await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_slow_to_answer_the_first_question_is_asked_the_second_too() {
-    let scene = Scene::new();
+async fn slow_discover_response_triggers_initialize() {
+    let host = TestHost::new();
     let script = Script { legacy_only: true, ..Script::default() }.on("server/discover", []);
-    assert_eq!(spoken(&scene, script, "auto").await, Ok(Version::V2025_11_25));
-    assert_eq!(scene.methods("log")[..2], ["server/discover", "initialize"]);
-    scene.close().await;
+    assert_eq!(spoken(&host, script, "auto").await, Ok(Version::V2025_11_25));
+    assert_eq!(host.methods("log")[..2], ["server/discover", "initialize"]);
+    host.close().await;
 }
 
 #[tokio::test]
-async fn a_server_that_ends_at_the_first_question_is_started_once_more() {
-    let scene = Scene::new();
+async fn server_that_exits_on_discover_is_respawned_once() {
+    let host = TestHost::new();
     let script = Script::default().on("server/discover", [Step::Exit(3)]);
-    assert_eq!(spoken(&scene, script, "auto").await, Ok(Version::V2025_11_25));
-    assert_eq!(scene.methods("log")[..2], ["server/discover", "initialize"]);
-    scene.close().await;
+    assert_eq!(spoken(&host, script, "auto").await, Ok(Version::V2025_11_25));
+    assert_eq!(host.methods("log")[..2], ["server/discover", "initialize"]);
+    host.close().await;
 }
 
 #[tokio::test]
-async fn what_was_spoken_is_remembered_and_asked_anew_when_it_no_longer_holds() {
-    let scene = Scene::new();
-    let entry = scene.scripted(Script { legacy_only: true, ..Script::default() }, "log");
-    let spec = scene.server(&entry);
+async fn known_era_is_reused_and_probed_again_when_wrong() {
+    let host = TestHost::new();
+    let entry = host.scripted(Script { legacy_only: true, ..Script::default() }, "log");
+    let spec = host.server(&entry);
     let hash = spec.hash;
-    let conn = scene.start(spec.clone());
-    within(conn.ready(Want::Call)).await.unwrap();
-    assert_eq!(scene.world.memory.of(hash).era, Some(Era::Legacy));
+    let conn = host.start(spec.clone());
+    with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    assert_eq!(host.context.traits.get(hash).era, Some(Era::Legacy));
     drop(conn);
-    let before = scene.count("log", "server/discover");
-    let conn = scene.start(spec.clone());
-    within(conn.ready(Want::Call)).await.unwrap();
-    assert_eq!(scene.count("log", "server/discover"), before); // it was not asked again
+    let before = host.count("log", "server/discover");
+    let conn = host.start(spec.clone());
+    with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    assert_eq!(host.count("log", "server/discover"), before); // no second probe
     drop(conn);
-    // The server has changed, and what is remembered is wrong.
-    scene.world.memory.learn(hash, Learned { era: Some(Era::Modern), framing: None });
-    let conn = scene.start(spec);
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    assert_eq!(ticket.session.agreed().era, Era::Legacy);
-    drop((ticket, conn));
-    scene.close().await;
+    // The known era is wrong for the changed server.
+    host.context.traits.insert(hash, ServerTraits { era: Some(Era::Modern), framing: None });
+    let conn = host.start(spec);
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    assert_eq!(permit.session.agreed().era, Era::Legacy);
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn dis_47_dkr_08_a_server_that_only_knows_content_length_is_spoken_to_in_it() {
-    // DKR-08 as well.
-    let scene = Scene::new();
+async fn dis_47_dkr_08_content_length_server_is_detected() {
+    let host = TestHost::new();
     let script = Script { content_length: true, legacy_only: true, ..Script::default() };
-    let mut entry = scene.scripted(script, "log");
-    // It says nothing to lines, and only after this time it is known that it will not.
+    let mut entry = host.scripted(script, "log");
+    // The server ignores lines, which only the timeout shows.
     entry["timeouts"] = json!({"startup": "1500ms"});
-    let spec = scene.server(&entry);
-    let conn = scene.start(spec.clone());
-    // DIS-53: whoever waits fails at the limit; the server comes up in the background.
-    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    let spec = host.server(&entry);
+    let conn = host.start(spec.clone());
+    // DIS-53: waiting callers fail at the timeout; the server comes up in the background.
+    let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout, "{failure:?}");
     let mut view = conn.watch();
-    within(view.wait_for(|view| view.life.outlook() == Outlook::Up)).await.unwrap();
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    let said = tool(&ticket.session, "echo", &json!({"word": "größer 🙂"})).await.unwrap();
-    assert!(text(&said).contains("größer 🙂"));
-    assert_eq!(scene.world.memory.of(spec.hash).framing, Some(Framing::ContentLength));
-    drop((ticket, conn));
-    scene.close().await;
+    with_time_limit(view.wait_for(|view| view.lifecycle.availability() == ConnAvailability::Up)).await.unwrap();
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    let sent = call_tool(&permit.session, "echo", &json!({"word": "größer 🙂"})).await.unwrap();
+    assert!(result_text(&sent).contains("größer 🙂"));
+    assert_eq!(host.context.traits.get(spec.hash).framing, Some(FramingMode::ContentLength));
+    drop((permit, conn));
+    host.close().await;
 }
 
-/// DIS-52: what is remembered outlives hosts, so that a wrong memory must not.
+/// DIS-52: stored traits outlive hosts, so wrong ones must not stay.
 #[tokio::test]
-async fn a_remembered_framing_is_forgotten_after_a_silent_start() {
-    let scene = Scene::new();
+async fn stored_traits_are_removed_after_a_silent_start() {
+    let host = TestHost::new();
     let silent = Script::default()
         .on("server/discover", [Step::Sleep(600_000)])
         .on("initialize", [Step::Sleep(600_000)]);
-    let mut entry = scene.scripted(silent, "log");
+    let mut entry = host.scripted(silent, "log");
     entry["timeouts"] = json!({"startup": "500ms"});
-    let spec = scene.server(&entry);
+    let spec = host.server(&entry);
     for era in [None, Some(Era::Legacy)] {
-        let learned = Learned { era, framing: Some(Framing::ContentLength) };
-        scene.world.memory.learn(spec.hash, learned);
-        let conn = scene.start(spec.clone());
-        within(conn.ready(Want::Call)).await.unwrap_err();
-        assert_eq!(scene.world.memory.of(spec.hash), Learned::default());
+        let learned = ServerTraits { era, framing: Some(FramingMode::ContentLength) };
+        host.context.traits.insert(spec.hash, learned);
+        let conn = host.start(spec.clone());
+        with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
+        assert_eq!(host.context.traits.get(spec.hash), ServerTraits::default());
         drop(conn);
     }
-    scene.close().await;
+    host.close().await;
 }
 
 #[tokio::test]
-async fn each_request_of_the_modern_era_says_who_asks() {
-    let scene = Scene::new();
-    let mut setup = scene.setup(scene.server(&scene.scripted(Script::default(), "log")));
-    setup.caller = can(json!({"elicitation": {"form": {}}}), Same(json!({"action": "decline"})));
-    let conn = scene.start_with(setup);
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    let log = scene.log("log");
+async fn modern_requests_carry_client_info_and_capabilities() {
+    let host = TestHost::new();
+    let mut setup = host.setup(host.server(&host.scripted(Script::default(), "log")));
+    setup.client = session_client(json!({"elicitation": {"form": {}}}), FixedResponse(json!({"action": "decline"})));
+    let conn = host.start_with(setup);
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    let log = host.log("log");
     for method in ["server/discover", "tools/list", "tools/call"] {
         let message = log.iter().find(|message| message["method"] == method).unwrap();
         let meta = &message["params"]["_meta"];
@@ -142,8 +141,8 @@ async fn each_request_of_the_modern_era_says_who_asks() {
         let capabilities = &meta["io.modelcontextprotocol/clientCapabilities"];
         assert_eq!(*capabilities, json!({"elicitation": {"form": {}}}));
     }
-    drop((ticket, conn));
-    scene.close().await;
+    drop((permit, conn));
+    host.close().await;
 }
 
 fn asks(key: &str, state: &str) -> Step {
@@ -154,19 +153,19 @@ fn asks(key: &str, state: &str) -> Step {
 }
 
 #[tokio::test]
-async fn a_server_of_the_modern_era_asks_until_it_has_what_it_needs() {
-    let scene = Scene::new();
-    let turns = vec![vec![asks("first", "s1")], vec![asks("second", "s2")], vec![Step::Answer]];
+async fn modern_server_gets_input_over_several_rounds() {
+    let host = TestHost::new();
+    let turns = vec![vec![asks("first", "s1")], vec![asks("second", "s2")], vec![Step::Respond]];
     let script = Script { modern_only: true, ..Script::default() }
-        .on("tools/call who", [Step::Turns { count: scene.path().join("turns"), turns }]);
-    let mut setup = scene.setup(scene.server(&scene.scripted(script, "log")));
+        .on("tools/call who", [Step::Sequence { count: host.path().join("turns"), turns }]);
+    let mut setup = host.setup(host.server(&host.scripted(script, "log")));
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
-    setup.caller = can(json!({"elicitation": {}}), Same(answer.clone()));
-    let conn = scene.start_with(setup);
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    tool(&ticket.session, "who", &json!({"a": 1})).await.unwrap();
+    setup.client = session_client(json!({"elicitation": {}}), FixedResponse(answer.clone()));
+    let conn = host.start_with(setup);
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    call_tool(&permit.session, "who", &json!({"a": 1})).await.unwrap();
     let calls: Vec<Value> =
-        scene.log("log").into_iter().filter(|message| message["method"] == "tools/call").collect();
+        host.log("log").into_iter().filter(|message| message["method"] == "tools/call").collect();
     assert_eq!(calls.len(), 3);
     assert!(calls[0]["params"].get("inputResponses").is_none());
     assert_eq!(calls[1]["params"]["inputResponses"], json!({"first": answer}));
@@ -176,49 +175,48 @@ async fn a_server_of_the_modern_era_asks_until_it_has_what_it_needs() {
     assert!(calls.iter().all(|call| call["params"]["arguments"] == json!({"a": 1})));
     let ids: std::collections::HashSet<_> =
         calls.iter().map(|call| call["id"].to_string()).collect();
-    assert_eq!(ids.len(), 3); // each is a request of its own
-    drop((ticket, conn));
-    scene.close().await;
+    assert_eq!(ids.len(), 3); // each is a separate request
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn questions_without_end_and_without_answer_fail_their_call() {
-    let scene = Scene::new();
+async fn endless_or_unanswered_input_requests_fail_the_call() {
+    let host = TestHost::new();
     let script = Script { modern_only: true, ..Script::default() }
         .on("tools/call endless", [asks("again", "s")])
         .on("tools/call odd", [Step::Result(json!({"resultType": "input_required"}))]);
-    let mut setup = scene.setup(scene.server(&scene.scripted(script, "log")));
-    setup.caller = can(json!({"elicitation": {}}), Same(json!({"action": "decline"})));
-    let conn = scene.start_with(setup);
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    let endless = tool(&ticket.session, "endless", &json!({})).await.unwrap_err();
+    let mut setup = host.setup(host.server(&host.scripted(script, "log")));
+    setup.client = session_client(json!({"elicitation": {}}), FixedResponse(json!({"action": "decline"})));
+    let conn = host.start_with(setup);
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    let endless = call_tool(&permit.session, "endless", &json!({})).await.unwrap_err();
     assert!(endless.to_string().contains("16 rounds"), "{endless}");
-    let odd = tool(&ticket.session, "odd", &json!({})).await.unwrap_err();
-    assert_eq!(odd.to_string(), "the answer is malformed");
-    let nobody = can(json!({}), toolcrib_upstream::conn::peer::NoRequests);
-    let params = toolcrib_wire::Raw::of(&json!({"name": "endless"})).unwrap();
-    let call = ticket.session.call("tools/call", params, crate::scene::options(), Some(&nobody));
-    let unanswered = within(call).await.unwrap_err();
-    assert_eq!(unanswered.to_string(), "the server's `elicitation/create` cannot be answered");
-    tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    drop((ticket, conn));
-    scene.close().await;
+    let odd = call_tool(&permit.session, "odd", &json!({})).await.unwrap_err();
+    assert_eq!(odd.to_string(), "malformed response");
+    let refusing_client = session_client(json!({}), toolcrib_upstream::conn::peer::RefuseRequests);
+    let params = toolcrib_wire::RawJson::from_value(&json!({"name": "endless"})).unwrap();
+    let call = permit.session.call("tools/call", params, crate::test_host::options(), Some(&refusing_client));
+    let unanswered = with_time_limit(call).await.unwrap_err();
+    assert_eq!(unanswered.to_string(), "cannot answer the server's `elicitation/create` request");
+    call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn dkr_23_min_20_a_server_that_is_not_ready_in_time_has_failed() {
-    // MIN-20 as well.
-    let scene = Scene::new();
+async fn dkr_23_min_20_startup_timeout_fails_the_server() {
+    let host = TestHost::new();
     let script = Script::default().on("initialize", []).on("server/discover", []);
-    let mut entry = scene.scripted(script, "log");
+    let mut entry = host.scripted(script, "log");
     entry["timeouts"] = json!({"startup": "300ms"});
     entry["transport"] = json!({"framing": "newline"});
     entry["lifecycle"] = json!({"retry": {"max": 0}});
-    let conn = scene.start(scene.server(&entry));
-    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    let conn = host.start(host.server(&entry));
+    let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
     assert!(failure.message.contains("not ready within 0.3 s"), "{}", failure.message);
     drop(conn);
-    tokio::time::sleep(Duration::from_millis(1)).await; // lets the task end before its world does
-    scene.close().await;
+    tokio::time::sleep(Duration::from_millis(1)).await; // lets the task end before its context does
+    host.close().await;
 }

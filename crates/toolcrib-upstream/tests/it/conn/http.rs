@@ -1,4 +1,4 @@
-//! Connections to servers at an address: headers, lost sessions, and HTTP+SSE of either era.
+//! Connections over HTTP: headers, lost sessions, diagnosis and HTTP+SSE.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_testkit::http::{Asked, HttpServer, Reply, Step};
-use toolcrib_upstream::conn::{Conn, State, Ticket, Want};
+use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_upstream::conn::{Conn, ServerState, SessionPermit, Demand};
 
-use crate::scene::{Scene, names, text, tool, within};
+use crate::test_host::{TestHost, tool_names, result_text, call_tool, with_time_limit};
 
-/// What a server answers to a message in whichever era it is asked; nothing where nothing is due.
+/// Response of a server that supports both eras. `None` for notifications.
 fn answer(message: &Value) -> Option<Value> {
     let schema = |property| json!({"type": "object", "properties": {"where": property}});
     let result = match message["method"].as_str()? {
@@ -29,7 +29,7 @@ fn answer(message: &Value) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
 }
 
-/// The same of a server that has never heard of the modern era.
+/// Response of a legacy-only server.
 fn legacy_answer(message: &Value) -> Option<Value> {
     let unknown = json!({"code": -32601, "message": "Method not found"});
     match message["method"].as_str()? {
@@ -38,62 +38,62 @@ fn legacy_answer(message: &Value) -> Option<Value> {
     }
 }
 
-fn body(asked: &Asked) -> Value {
-    serde_json::from_str(&asked.body).unwrap_or_default()
+fn body(request: &ReceivedRequest) -> Value {
+    serde_json::from_str(&request.body).unwrap_or_default()
 }
 
-fn reply(answer: Option<Value>) -> Reply {
-    answer.map_or_else(|| Reply::status(202), |answer| Reply::json(answer.to_string()))
+fn reply(answer: Option<Value>) -> ScriptedResponse {
+    answer.map_or_else(|| ScriptedResponse::status(202), |answer| ScriptedResponse::json(answer.to_string()))
 }
 
-async fn connect(scene: &Scene, entry: &Value) -> (Conn, Ticket) {
-    let conn = scene.start(scene.server(entry));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    (conn, ticket)
+async fn connect(host: &TestHost, entry: &Value) -> (Conn, SessionPermit) {
+    let conn = host.start(host.server(entry));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    (conn, permit)
 }
 
-async fn done(ticket: &Ticket) {
-    let result = tool(&ticket.session, "größe", &json!({"where": " Köln"})).await.unwrap();
-    assert_eq!(text(&result), "done");
+async fn done(permit: &SessionPermit) {
+    let result = call_tool(&permit.session, "größe", &json!({"where": " Köln"})).await.unwrap();
+    assert_eq!(result_text(&result), "done");
 }
 
 #[tokio::test]
-async fn requests_of_the_modern_era_repeat_in_headers_what_they_say() {
-    let server = HttpServer::start(|asked| reply(answer(&body(asked)))).await.unwrap();
-    let scene = Scene::new();
-    let (conn, ticket) = connect(&scene, &json!({"url": server.url("/mcp")})).await;
-    // What cannot be said in a header cannot be called, and is told of.
+async fn modern_requests_repeat_their_body_in_headers() {
+    let server = HttpServer::start(|request| reply(answer(&body(request)))).await.unwrap();
+    let host = TestHost::new();
+    let (conn, permit) = connect(&host, &json!({"url": server.url("/mcp")})).await;
+    // A tool with an impossible header is left out and reported.
     let catalog = conn.view().catalog.unwrap();
-    assert_eq!((names(&catalog), catalog.oddities.len()), (vec!["größe"], 1));
-    done(&ticket).await;
-    let asked = server.requests();
-    let methods: Vec<_> = asked.iter().map(|asked| asked.header("mcp-method").unwrap()).collect();
+    assert_eq!((tool_names(&catalog), catalog.defects.len()), (vec!["größe"], 1));
+    done(&permit).await;
+    let requests = server.requests();
+    let methods: Vec<_> = requests.iter().map(|request| request.header("mcp-method").unwrap()).collect();
     assert_eq!(methods, ["server/discover", "tools/list", "tools/call"]);
-    for asked in &asked {
-        assert_eq!((asked.method.as_str(), asked.header("mcp-session-id")), ("POST", None));
-        assert_eq!(asked.header("mcp-protocol-version"), Some("2026-07-28"));
-        assert_eq!(body(asked)["method"], asked.header("mcp-method").unwrap());
+    for request in &requests {
+        assert_eq!((request.method.as_str(), request.header("mcp-session-id")), ("POST", None));
+        assert_eq!(request.header("mcp-protocol-version"), Some("2026-07-28"));
+        assert_eq!(body(request)["method"], request.header("mcp-method").unwrap());
     }
-    let header = |at: usize, name| asked[at].header(name);
+    let header = |at: usize, name| requests[at].header(name);
     assert_eq!((header(1, "mcp-name"), header(1, "mcp-param-where")), (None, None));
     assert_eq!(header(2, "mcp-name"), Some("=?base64?Z3LDtsOfZQ==?="));
     assert_eq!(header(2, "mcp-param-where"), Some("=?base64?IEvDtmxu?="));
-    drop((ticket, conn));
-    scene.close().await;
+    drop((permit, conn));
+    host.close().await;
 }
 
-/// Some servers compare the header with what `initialize` says, and refuse it where they differ.
+/// Some servers refuse a header that differs from the `initialize` params.
 #[tokio::test]
-async fn initialize_does_not_carry_the_version_of_the_question_before_it() {
-    let server = HttpServer::start(|asked| reply(legacy_answer(&body(asked)))).await.unwrap();
-    let scene = Scene::new();
-    let (conn, ticket) = connect(&scene, &json!({"url": server.url("/mcp")})).await;
-    done(&ticket).await;
-    let asked = server.requests();
-    let asked = asked.iter().filter(|asked| asked.method == "POST");
-    let said = asked.map(|asked| {
-        let method = body(asked)["method"].as_str().unwrap().to_owned();
-        (method, asked.header("mcp-protocol-version").map(str::to_owned))
+async fn initialize_does_not_carry_the_version_of_discover() {
+    let server = HttpServer::start(|request| reply(legacy_answer(&body(request)))).await.unwrap();
+    let host = TestHost::new();
+    let (conn, permit) = connect(&host, &json!({"url": server.url("/mcp")})).await;
+    done(&permit).await;
+    let requests = server.requests();
+    let posts = requests.iter().filter(|request| request.method == "POST");
+    let sent = posts.map(|request| {
+        let method = body(request)["method"].as_str().unwrap().to_owned();
+        (method, request.header("mcp-protocol-version").map(str::to_owned))
     });
     let expected = [
         ("server/discover", Some("2026-07-28")),
@@ -104,71 +104,71 @@ async fn initialize_does_not_carry_the_version_of_the_question_before_it() {
     ];
     let expected =
         expected.map(|(method, version)| (method.to_owned(), version.map(str::to_owned)));
-    assert_eq!(said.collect::<Vec<_>>(), expected);
-    drop((ticket, conn));
-    scene.close().await;
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_opened_anew_and_no_call_is_made_twice() {
+async fn forgotten_session_is_reopened_without_repeating_calls() {
     let sessions = AtomicUsize::new(0);
-    let server = HttpServer::start(move |asked| {
-        let message = body(asked);
+    let server = HttpServer::start(move |request| {
+        let message = body(request);
         if message["method"] == "initialize" {
             let session = format!("s-{}", sessions.fetch_add(1, Ordering::SeqCst) + 1);
             return reply(answer(&message)).header("Mcp-Session-Id", &session);
         }
-        let forgotten = asked.header("mcp-session-id") == Some("s-1");
-        match asked.method.as_str() {
-            "GET" => Reply::status(405),
-            _ if forgotten && message["method"] == "tools/call" => Reply::status(404),
+        let forgotten = request.header("mcp-session-id") == Some("s-1");
+        match request.method.as_str() {
+            "GET" => ScriptedResponse::status(405),
+            _ if forgotten && message["method"] == "tools/call" => ScriptedResponse::status(404),
             _ => reply(legacy_answer(&message)),
         }
     });
     let server = server.await.unwrap();
-    let scene = Scene::new();
+    let host = TestHost::new();
     let entry = json!({
         "url": server.url("/mcp"), "protocol": "legacy", "lifecycle": {"reconnect": {"auto": false}},
     });
-    let (conn, ticket) = connect(&scene, &entry).await;
-    // A session that is forgotten as soon as it is made is a failure like any other.
+    let (conn, permit) = connect(&host, &entry).await;
+    // A session that is forgotten at once is an ordinary failure, so wait past the minimum lifetime.
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    let error = tool(&ticket.session, "größe", &json!({})).await.unwrap_err();
-    assert_eq!(error.to_string(), "the request got no answer");
-    drop(ticket);
-    scene.heard.times(2, "state ready").await;
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    done(&ticket).await;
-    let calls = server.requests().into_iter().filter(|asked| asked.body.contains("tools/call"));
+    let error = call_tool(&permit.session, "größe", &json!({})).await.unwrap_err();
+    assert_eq!(error.to_string(), "the request failed");
+    drop(permit);
+    host.updates.wait_for(2, "state ready").await;
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    done(&permit).await;
+    let calls = server.requests().into_iter().filter(|request| request.body.contains("tools/call"));
     let sessions: Vec<_> =
-        calls.map(|asked| asked.header("mcp-session-id").unwrap().to_owned()).collect();
+        calls.map(|request| request.header("mcp-session-id").unwrap().to_owned()).collect();
     assert_eq!(sessions, ["s-1", "s-2"]);
-    assert_eq!(conn.view().life.state(), State::Ready);
-    drop((ticket, conn));
-    scene.close().await;
+    assert_eq!(conn.view().lifecycle.state(), ServerState::Ready);
+    drop((permit, conn));
+    host.close().await;
 }
 
-/// Why a server at this address cannot be connected to, and what to do.
+/// Message and fix of a failed connect to this URL.
 async fn failure(kind: &str, url: &str) -> (String, String) {
-    let scene = Scene::new();
+    let host = TestHost::new();
     let entry = json!({
         "transport": {"kind": kind, "url": url}, "lifecycle": {"retry": {"max": 0}},
     });
-    let conn = scene.start(scene.server(&entry));
-    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    let conn = host.start(host.server(&entry));
+    let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     drop(conn);
-    scene.close().await;
+    host.close().await;
     (failure.message, failure.fix.unwrap())
 }
 
 #[tokio::test]
-async fn ext_07_a_failed_connect_says_the_likely_cause_and_what_to_do() {
-    let healthy = HttpServer::start(|asked| match asked.path.as_str() {
-        "/health" => Reply::status(200),
-        _ => Reply::status(404),
+async fn ext_07_failed_connect_names_the_likely_cause_and_a_fix() {
+    let healthy = HttpServer::start(|request| match request.path.as_str() {
+        "/health" => ScriptedResponse::status(200),
+        _ => ScriptedResponse::status(404),
     });
     let healthy = healthy.await.unwrap();
-    let web = HttpServer::start(|_| Reply::status(200).header("content-type", "text/html"));
+    let web = HttpServer::start(|_| ScriptedResponse::status(200).header("content-type", "text/html"));
     let web = web.await.unwrap();
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = format!("http://{}/mcp", port.local_addr().unwrap());
@@ -188,69 +188,69 @@ async fn ext_07_a_failed_connect_says_the_likely_cause_and_what_to_do() {
     }
 }
 
-/// A server of HTTP+SSE at `/sse`, which takes messages at another place.
+/// HTTP+SSE server with its stream at `/sse`.
 async fn event_stream(answer: fn(&Value) -> Option<Value>) -> HttpServer {
     let (says, steps) = mpsc::channel(16);
     let steps = Mutex::new(Some(steps));
-    let server = HttpServer::start(move |asked| match (asked.method.as_str(), &*asked.path) {
+    let server = HttpServer::start(move |request| match (request.method.as_str(), &*request.path) {
         ("GET", "/sse") => {
             let steps = steps.lock().unwrap().take().unwrap();
-            Reply::events().send("event: endpoint\ndata: /messages\n\n").live(steps)
+            ScriptedResponse::events().send("event: endpoint\ndata: /messages\n\n").then_steps_from(steps)
         }
         ("POST", "/messages") => {
-            if let Some(answer) = answer(&body(asked)) {
-                says.try_send(Step::Send(format!("data: {answer}\n\n"))).unwrap();
+            if let Some(answer) = answer(&body(request)) {
+                says.try_send(BodyStep::Send(format!("data: {answer}\n\n"))).unwrap();
             }
-            Reply::status(202)
+            ScriptedResponse::status(202)
         }
-        _ => Reply::status(405),
+        _ => ScriptedResponse::status(405),
     });
     server.await.unwrap()
 }
 
 #[tokio::test]
-async fn hol_27_either_era_travels_on_http_and_sse() {
+async fn hol_27_http_and_sse_carries_either_era() {
     for (answer, version) in [
         (answer as fn(&Value) -> Option<Value>, "2026-07-28"),
         (legacy_answer as fn(&Value) -> Option<Value>, "2025-11-25"),
     ] {
-        // Whether it is said or has to be found out.
+        // Configured and detected.
         for kind in ["sse", "streamable_http"] {
             let server = event_stream(answer).await;
-            let scene = Scene::new();
+            let host = TestHost::new();
             let entry = json!({"transport": {"kind": kind, "url": server.url("/sse")}});
-            let (conn, ticket) = connect(&scene, &entry).await;
-            assert_eq!(ticket.session.agreed().version.as_str(), version, "{kind}");
-            // The name of a tool is no header here, so both can be called.
-            assert_eq!(names(&conn.view().catalog.unwrap()), ["größe", "bad"]);
-            done(&ticket).await;
-            drop((ticket, conn));
-            scene.close().await;
+            let (conn, permit) = connect(&host, &entry).await;
+            assert_eq!(permit.session.agreed().version.as_str(), version, "{kind}");
+            // Stream transports have no tool headers, so both tools are callable.
+            assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["größe", "bad"]);
+            done(&permit).await;
+            drop((permit, conn));
+            host.close().await;
         }
     }
 }
 
 #[tokio::test]
-async fn dkr_09_a_server_that_asks_for_a_token_gets_the_configured_one_and_nobody_else_is_tried_again()
+async fn dkr_09_bearer_token_is_sent_and_a_401_is_not_retried()
  {
-    let server = HttpServer::start(|asked| match asked.header("authorization") {
-        Some("Bearer s3cret") => reply(answer(&body(asked))),
-        _ => Reply::status(401).header("www-authenticate", "Bearer"),
+    let server = HttpServer::start(|request| match request.header("authorization") {
+        Some("Bearer s3cret") => reply(answer(&body(request))),
+        _ => ScriptedResponse::status(401).header("www-authenticate", "Bearer"),
     });
     let server = server.await.unwrap();
-    let scene = Scene::with(Default::default(), &[("TOKEN", "s3cret")]);
+    let host = TestHost::with(Default::default(), &[("TOKEN", "s3cret")]);
     let url = server.url("/mcp");
     let entry = json!({"url": url, "auth": {"kind": "bearer", "token": "${TOKEN}"}});
-    let (conn, ticket) = connect(&scene, &entry).await;
-    done(&ticket).await;
-    drop((ticket, conn));
+    let (conn, permit) = connect(&host, &entry).await;
+    done(&permit).await;
+    drop((permit, conn));
     let before = server.requests().len();
-    let conn = scene.start(scene.server(&json!({"url": url})));
-    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    let conn = host.start(host.server(&json!({"url": url})));
+    let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     assert_eq!(failure.kind, toolcrib_upstream::conn::FailureKind::Authentication);
-    // Nothing that is sent again would end otherwise.
-    assert_eq!((conn.view().life.state(), conn.view().life.attempts()), (State::Failed, 1));
+    // A retry would end the same way.
+    assert_eq!((conn.view().lifecycle.state(), conn.view().lifecycle.attempts()), (ServerState::Failed, 1));
     assert!(server.requests().len() - before <= 3);
     drop(conn);
-    scene.close().await;
+    host.close().await;
 }

@@ -1,10 +1,10 @@
-//! Lists that change, fail or grow old while a session is up.
+//! List changes, failures and expiry during a session.
 
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{CacheState, Event, FailureKind, State, Want};
+use toolcrib_upstream::conn::{CacheState, ConnEvent, FailureKind, ServerState, Demand};
 
-use crate::scene::{Scene, names, until, within};
+use crate::test_host::{TestHost, tool_names, wait_until, with_time_limit};
 
 fn listing(names: &[&str]) -> Vec<Step> {
     let tools: Vec<Value> =
@@ -12,8 +12,8 @@ fn listing(names: &[&str]) -> Vec<Step> {
     vec![Step::Result(json!({"tools": tools, "resultType": "complete"}))]
 }
 
-/// A server whose list is another the second time, and that says so when `echo` is called.
-fn changing(scene: &Scene, script: Script) -> Script {
+/// Script of a server with another list at the second reading. A call of `echo` sends the notifications.
+fn changing(host: &TestHost, script: Script) -> Script {
     let turns = vec![listing(&["echo", "old"]), listing(&["echo", "new", "more"])];
     let changed = Step::Notify {
         method: "notifications/tools/list_changed".to_owned(),
@@ -21,11 +21,11 @@ fn changing(scene: &Scene, script: Script) -> Script {
         times: 3,
     };
     script
-        .on("tools/list", [Step::Turns { count: scene.path().join("turns"), turns }])
-        .on("tools/call echo", [changed, Step::Answer])
+        .on("tools/list", [Step::Sequence { count: host.path().join("turns"), turns }])
+        .on("tools/call echo", [changed, Step::Respond])
 }
 
-/// The first word on a subscription.
+/// Acknowledgement of a subscription.
 fn acknowledged() -> Step {
     let message = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
         "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "$id"}, "notifications": {"toolsListChanged": true}}});
@@ -33,147 +33,145 @@ fn acknowledged() -> Step {
 }
 
 #[tokio::test]
-async fn dis_14_dkr_44_a_changed_list_is_read_anew_once_for_many_words() {
-    // DKR-44 as well.
-    let scene = Scene::new();
-    let script = changing(&scene, Script { legacy_only: true, ..Script::default() });
-    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "old"]);
-    crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    scene.heard.times(2, "listed").await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
-    assert_eq!(scene.count("log", "tools/list"), 2);
-    // The change is told with what changed: `old` went, two came.
+async fn dis_14_dkr_44_repeated_list_changes_cause_one_catalog_read() {
+    let host = TestHost::new();
+    let script = changing(&host, Script { legacy_only: true, ..Script::default() });
+    let conn = host.start(host.server(&host.scripted(script, "log")));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "old"]);
+    crate::test_host::call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    host.updates.wait_for(2, "listed").await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
+    assert_eq!(host.count("log", "tools/list"), 2);
+    // One tool was removed and two were added.
     assert!(
-        scene.heard.all().contains(&"listed 3 (3 changes)".to_owned()),
+        host.updates.all().contains(&"listed 3 (3 changes)".to_owned()),
         "{:?}",
-        scene.heard.all()
+        host.updates.all()
     );
-    drop((ticket, conn));
-    scene.close().await;
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn in_the_modern_era_changes_come_on_a_subscription() {
-    let scene = Scene::new();
-    let script = changing(&scene, Script { modern_only: true, ..Script::default() })
+async fn modern_list_changes_arrive_on_a_subscription() {
+    let host = TestHost::new();
+    let script = changing(&host, Script { modern_only: true, ..Script::default() })
         .on("subscriptions/listen", [acknowledged()]);
-    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    // Who subscribes after reading the list does not hear of what changes in between.
-    let asked = scene.methods("log");
-    assert_eq!(asked[..3], ["server/discover", "subscriptions/listen", "tools/list"]);
-    assert_eq!(scene.log("log")[1]["params"]["notifications"], json!({"toolsListChanged": true}));
-    crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    scene.heard.times(2, "listed").await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
-    drop((ticket, conn));
-    scene.close().await;
+    let conn = host.start(host.server(&host.scripted(script, "log")));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    // A subscription after the list would miss changes in between.
+    let methods = host.methods("log");
+    assert_eq!(methods[..3], ["server/discover", "subscriptions/listen", "tools/list"]);
+    assert_eq!(host.log("log")[1]["params"]["notifications"], json!({"toolsListChanged": true}));
+    crate::test_host::call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    host.updates.wait_for(2, "listed").await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn a_list_that_was_read_before_the_subscription_stood_is_read_again() {
-    let scene = Scene::new();
-    // The server agrees only when the session is up and used; it never says that anything changed.
-    let script = changing(&scene, Script { modern_only: true, ..Script::default() })
-        .on("subscriptions/listen", [Step::Hold(2), acknowledged()])
-        .on("tools/call echo", [Step::Hold(2), Step::Answer]);
-    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "old"]);
-    crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    scene.heard.times(2, "listed").await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
-    drop((ticket, conn));
-    scene.close().await;
+async fn catalog_is_read_again_when_the_subscription_starts_late() {
+    let host = TestHost::new();
+    // The server acknowledges only during a call, and never reports a change.
+    let script = changing(&host, Script { modern_only: true, ..Script::default() })
+        .on("subscriptions/listen", [Step::Barrier(2), acknowledged()])
+        .on("tools/call echo", [Step::Barrier(2), Step::Respond]);
+    let conn = host.start(host.server(&host.scripted(script, "log")));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "old"]);
+    crate::test_host::call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    host.updates.wait_for(2, "listed").await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn dis_15_a_change_that_was_not_declared_has_no_effect() {
-    let scene = Scene::new();
+async fn dis_15_undeclared_list_change_has_no_effect() {
+    let host = TestHost::new();
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
         "serverInfo": {"name": "s", "version": "1"}});
-    let script = changing(&scene, Script { legacy_only: true, ..Script::default() })
+    let script = changing(&host, Script { legacy_only: true, ..Script::default() })
         .on("initialize", [Step::Result(result)]);
-    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    // The word was heard, as any other that means nothing to us.
-    scene.heard.times(1, "told notifications/tools/list_changed").await;
-    assert_eq!(scene.count("log", "tools/list"), 1);
-    drop((ticket, conn));
-    scene.close().await;
+    let conn = host.start(host.server(&host.scripted(script, "log")));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    crate::test_host::call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    // The notification is forwarded like any other.
+    host.updates.wait_for(1, "notification notifications/tools/list_changed").await;
+    assert_eq!(host.count("log", "tools/list"), 1);
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn min_64_and_34_a_stale_list_waits_for_a_refresh_where_policy_says_so() {
-    let scene = Scene::new();
-    let script = changing(&scene, Script { legacy_only: true, ..Script::default() });
-    let mut entry = scene.scripted(script, "log");
+async fn min_64_and_34_mark_stale_keeps_the_catalog_until_refresh() {
+    let host = TestHost::new();
+    let script = changing(&host, Script { legacy_only: true, ..Script::default() });
+    let mut entry = host.scripted(script, "log");
     entry["discovery"] = json!({"on_list_changed": "mark_stale"});
-    let conn = scene.start(scene.server(&entry));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    crate::scene::tool(&ticket.session, "echo", &json!({})).await.unwrap();
-    until("stale", || conn.view().life.cache() == CacheState::Stale).await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "old"]);
-    within(conn.tell(Event::Refresh)).await; // MIN-34
-    scene.heard.times(2, "listed").await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
-    drop((ticket, conn));
-    scene.close().await;
+    let conn = host.start(host.server(&entry));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    crate::test_host::call_tool(&permit.session, "echo", &json!({})).await.unwrap();
+    wait_until("stale", || conn.view().lifecycle.cache() == CacheState::Stale).await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "old"]);
+    with_time_limit(conn.send_event(ConnEvent::Refresh)).await; // MIN-34
+    host.updates.wait_for(2, "listed").await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["echo", "new", "more"]);
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
 async fn dkr_15_min_22_a_failed_discovery_is_a_failed_start() {
-    // MIN-22 as well.
-    let scene = Scene::new();
+    let host = TestHost::new();
     let script = Script::default()
         .on("tools/list", [Step::Error { code: -32603, message: "no list".to_owned() }]);
-    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
-    let failure = within(conn.ready(Want::Call)).await.unwrap_err();
+    let conn = host.start(host.server(&host.scripted(script, "log")));
+    let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Protocol);
-    // MIN-23: which part failed is said first.
+    // MIN-23: the failed step comes first.
     assert!(failure.message.starts_with("failed to discover tools: "), "{}", failure.message);
     let view = conn.view();
-    assert_eq!(view.life.state(), State::Failed);
+    assert_eq!(view.lifecycle.state(), ServerState::Failed);
     assert!(view.catalog.is_none() && view.session.is_none());
     drop(conn);
-    scene.close().await;
+    host.close().await;
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_read_anew_leaves_the_old_one_and_says_so() {
-    let scene = Scene::new();
+async fn failed_catalog_read_keeps_the_old_catalog_and_degrades() {
+    let host = TestHost::new();
     let turns =
         vec![listing(&["a"]), vec![Step::Error { code: -32603, message: "broken".to_owned() }]];
     let script = Script::default()
-        .on("tools/list", [Step::Turns { count: scene.path().join("turns"), turns }]);
-    let conn = scene.start(scene.server(&scene.scripted(script, "log")));
-    let ticket = within(conn.ready(Want::Call)).await.unwrap();
-    within(conn.tell(Event::Refresh)).await;
-    scene.heard.times(1, "state degraded").await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["a"]);
-    assert!(conn.view().life.last_error().unwrap().1.message.contains("broken"));
-    drop((ticket, conn));
-    scene.close().await;
+        .on("tools/list", [Step::Sequence { count: host.path().join("turns"), turns }]);
+    let conn = host.start(host.server(&host.scripted(script, "log")));
+    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    with_time_limit(conn.send_event(ConnEvent::Refresh)).await;
+    host.updates.wait_for(1, "state degraded").await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["a"]);
+    assert!(conn.view().lifecycle.last_error().unwrap().1.message.contains("broken"));
+    drop((permit, conn));
+    host.close().await;
 }
 
 #[tokio::test]
-async fn min_35_an_old_list_is_read_anew_when_it_is_wanted() {
-    let scene = Scene::new();
+async fn min_35_expired_catalog_is_read_on_the_next_list() {
+    let host = TestHost::new();
     let turns = vec![listing(&["a"]), listing(&["b"])];
     let script = Script::default()
-        .on("tools/list", [Step::Turns { count: scene.path().join("turns"), turns }]);
-    let mut entry = scene.scripted(script, "log");
+        .on("tools/list", [Step::Sequence { count: host.path().join("turns"), turns }]);
+    let mut entry = host.scripted(script, "log");
     entry["discovery"] = json!({"ttl": "50ms"});
-    let conn = scene.start(scene.server(&entry));
-    within(conn.ready(Want::Call)).await.unwrap();
-    until("stale", || conn.view().life.cache() == CacheState::Stale).await;
-    assert_eq!(scene.count("log", "tools/list"), 1); // nobody wanted it yet
-    within(conn.ready(Want::List)).await.unwrap();
-    scene.heard.times(2, "listed").await;
-    assert_eq!(names(&conn.view().catalog.unwrap()), ["b"]);
+    let conn = host.start(host.server(&entry));
+    with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
+    wait_until("stale", || conn.view().lifecycle.cache() == CacheState::Stale).await;
+    assert_eq!(host.count("log", "tools/list"), 1); // no demand yet
+    with_time_limit(conn.acquire_session(Demand::List)).await.unwrap();
+    host.updates.wait_for(2, "listed").await;
+    assert_eq!(tool_names(&conn.view().catalog.unwrap()), ["b"]);
     drop(conn);
-    scene.close().await;
+    host.close().await;
 }

@@ -1,8 +1,8 @@
-//! Connections from their first want to their end, with scripted servers.
+//! Tests of connections with scripted servers.
 
-mod ending;
+mod shutdown;
 mod eras;
-mod failing;
+mod failures;
 mod http;
 mod lists;
-mod opening;
+mod startup;

@@ -1,119 +1,118 @@
-//! The transport of child processes: what they get, what they may write, and what the host may forbid.
+//! Tests the stdio transport: environment, output and permissions.
 
 use serde_json::{Value, json};
 use toolcrib_config::Value as Setting;
-use toolcrib_config::model::choice::{AnyOf, Inherit};
-use toolcrib_config::model::transport::{Framing, Plain};
+use toolcrib_config::model::choice::{AllowList, InheritedEnv};
+use toolcrib_config::model::transport::{FramingMode, DisplayValue};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::peer::{CallError, Event, Odd};
+use toolcrib_upstream::conn::peer::{CallError, PeerEvent, Anomaly};
 use toolcrib_upstream::transport::OpenError;
 use toolcrib_wire::Framing as Spoken;
 
-use super::{AT_ONCE, Served, echo, patience, raw, seen, text, tool, within};
+use super::{IMMEDIATE, ScriptedPeer, check_echo, request_timeout, raw, oddity_count, result_text, call_tool, with_time_limit};
 
-/// What the server says of itself.
-async fn surroundings(served: &Served) -> Value {
-    let body = tool(&served.peer, "env", &json!({})).await.unwrap();
-    serde_json::from_str(&text(&body)).unwrap()
+/// The environment as the server's tool `env` reports it.
+async fn server_environment(scripted: &ScriptedPeer) -> Value {
+    let body = call_tool(&scripted.peer, "env", &json!({})).await.unwrap();
+    serde_json::from_str(&result_text(&body)).unwrap()
 }
 
 #[tokio::test]
-async fn dom_08_arguments_arrive_unchanged() {
+async fn dom_08_arguments_reach_server_unchanged() {
     let args = ["two words", "$HOME", "; exit 1", "$(id)", "", "ü"];
-    let served = Served::with(Script::default(), |stdio, _| {
-        stdio.args.extend(args.map(Plain::literal));
+    let scripted = ScriptedPeer::with_config(Script::default(), |stdio, _| {
+        stdio.args.extend(args.map(DisplayValue::literal));
     })
     .await;
-    assert_eq!(surroundings(&served).await["args"].as_array().unwrap()[1..], args);
-    served.end().await;
+    assert_eq!(server_environment(&scripted).await["args"].as_array().unwrap()[1..], args);
+    scripted.close().await;
 }
 
 #[tokio::test]
-async fn dom_56_min_13_the_host_s_environment_is_inherited_and_overridden() {
-    // MIN-13 as well.
-    let served = Served::with(Script::default(), |stdio, world| {
-        world.env.push(("FROM_HOST".to_owned(), "host".to_owned()));
-        world.env.push(("BOTH".to_owned(), "host".to_owned()));
-        stdio.env.inherit = Inherit::All;
+async fn dom_56_min_13_host_environment_is_inherited_and_overridden() {
+    let scripted = ScriptedPeer::with_config(Script::default(), |stdio, host| {
+        host.env.push(("FROM_HOST".to_owned(), "host".to_owned()));
+        host.env.push(("BOTH".to_owned(), "host".to_owned()));
+        stdio.env.inherit = InheritedEnv::All;
         stdio.env.set.insert("BOTH".to_owned(), Setting::literal("server"));
     })
     .await;
-    let env = &surroundings(&served).await["env"];
+    let env = &server_environment(&scripted).await["env"];
     assert_eq!((&env["FROM_HOST"], &env["BOTH"]), (&json!("host"), &json!("server")));
-    served.end().await;
+    scripted.close().await;
 }
 
 #[tokio::test]
-async fn only_the_variables_that_the_policy_admits_are_inherited() {
+async fn only_admitted_variables_are_inherited() {
     for (inherit, expected) in [
-        (Inherit::None, Value::Null),
-        (Inherit::Minimal, Value::Null),
-        (Inherit::These(vec!["FROM_HOST".to_owned()]), json!("host")),
+        (InheritedEnv::None, Value::Null),
+        (InheritedEnv::Minimal, Value::Null),
+        (InheritedEnv::These(vec!["FROM_HOST".to_owned()]), json!("host")),
     ] {
-        let served = Served::with(Script::default(), |stdio, world| {
-            world.env.push(("FROM_HOST".to_owned(), "host".to_owned()));
+        let scripted = ScriptedPeer::with_config(Script::default(), |stdio, host| {
+            host.env.push(("FROM_HOST".to_owned(), "host".to_owned()));
             stdio.env.inherit = inherit.clone();
         })
         .await;
-        assert_eq!(surroundings(&served).await["env"]["FROM_HOST"], expected, "{inherit:?}");
-        served.end().await;
+        assert_eq!(server_environment(&scripted).await["env"]["FROM_HOST"], expected, "{inherit:?}");
+        scripted.close().await;
     }
 }
 
 #[tokio::test]
-async fn min_14_the_working_directory_is_the_given_one_or_the_host_s() {
+async fn min_14_working_directory_is_configured_or_host_default() {
     for cwd in [None, Some("state")] {
-        let served = Served::with(Script::default(), |stdio, _| {
-            stdio.cwd = cwd.map(Plain::literal);
+        let scripted = ScriptedPeer::with_config(Script::default(), |stdio, _| {
+            stdio.cwd = cwd.map(DisplayValue::literal);
         })
         .await;
-        let folder = served.folder.path().canonicalize().unwrap();
+        let folder = scripted.folder.path().canonicalize().unwrap();
         let folder = folder.join(cwd.unwrap_or_default());
-        let found = surroundings(&served).await["cwd"].as_str().unwrap().to_owned();
+        let found = server_environment(&scripted).await["cwd"].as_str().unwrap().to_owned();
         assert_eq!(found.trim_end_matches('/'), folder.to_str().unwrap().trim_end_matches('/'));
-        served.end().await;
+        scripted.close().await;
     }
 }
 
 #[tokio::test]
-async fn dom_24_stderr_is_a_log_and_never_protocol() {
+async fn dom_24_stderr_is_never_parsed_as_protocol() {
     let forged = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"forged\":true}}\n";
-    let steps = [Step::Stderr(forged.to_owned()), Step::Sleep(50), Step::Answer];
-    let served = Served::new(Script::default().on("tools/call loud", steps)).await;
-    let body = tool(&served.peer, "loud", &json!({"a": 1})).await.unwrap();
-    assert_eq!(text(&body), "{\"a\":1}");
-    let stderr = served.peer.facts().stderr.clone().unwrap();
+    let steps = [Step::Stderr(forged.to_owned()), Step::Sleep(50), Step::Respond];
+    let scripted = ScriptedPeer::new(Script::default().on("tools/call loud", steps)).await;
+    let body = call_tool(&scripted.peer, "loud", &json!({"a": 1})).await.unwrap();
+    assert_eq!(result_text(&body), "{\"a\":1}");
+    let stderr = scripted.peer.link_info().stderr.clone().unwrap();
     assert!(stderr.text().contains("forged"), "{}", stderr.text());
-    assert_eq!(served.peer.oddities(), []);
-    served.end().await;
+    assert_eq!(scripted.peer.anomalies(), []);
+    scripted.close().await;
 }
 
 #[tokio::test]
-async fn dom_25_a_banner_is_reported_and_the_conversation_goes_on() {
+async fn dom_25_banner_is_reported_and_connection_continues() {
     let banner = Step::Raw("Welcome to the server!\n".to_owned());
-    let mut served = Served::new(Script::default().start([banner])).await;
-    echo(&served.peer, "after the banner").await;
-    let event = within(served.events.next()).await;
-    assert!(matches!(event, Some(Event::Odd(Odd::Noise))), "{event:?}");
-    let oddity = &served.peer.oddities()[0];
+    let mut scripted = ScriptedPeer::new(Script::default().start([banner])).await;
+    check_echo(&scripted.peer, "after the banner").await;
+    let event = with_time_limit(scripted.events.next()).await;
+    assert!(matches!(event, Some(PeerEvent::Anomaly(Anomaly::Noise))), "{event:?}");
+    let oddity = &scripted.peer.anomalies()[0];
     assert_eq!(
-        (oddity.odd, oddity.count, oddity.example.as_str()),
-        (Odd::Noise, 1, "Welcome to the server!")
+        (oddity.anomaly, oddity.count, oddity.example.as_str()),
+        (Anomaly::Noise, 1, "Welcome to the server!")
     );
-    served.end().await;
+    scripted.close().await;
 }
 
 #[tokio::test]
-async fn dis_45_a_host_that_may_not_spawn_refuses() {
+async fn dis_45_spawn_without_permission_is_rejected() {
     let error =
-        Served::try_with(Script::default(), |_, world| world.permissions.spawn = false).await.err();
+        ScriptedPeer::try_with_config(Script::default(), |_, host| host.permissions.spawn = false).await.err();
     assert!(matches!(error, Some(OpenError::SpawnForbidden)), "{error:?}");
 }
 
 #[tokio::test]
-async fn only_allowed_commands_are_run() {
-    let error = Served::try_with(Script::default(), |stdio, _| {
-        stdio.allow_commands = AnyOf::These(vec!["npx".to_owned()]);
+async fn commands_outside_allow_list_are_rejected() {
+    let error = ScriptedPeer::try_with_config(Script::default(), |stdio, _| {
+        stdio.allow_commands = AllowList::These(vec!["npx".to_owned()]);
     })
     .await
     .err();
@@ -121,8 +120,8 @@ async fn only_allowed_commands_are_run() {
 }
 
 #[tokio::test]
-async fn a_reference_to_nothing_is_named() {
-    let error = Served::try_with(Script::default(), |stdio, _| {
+async fn missing_reference_is_named() {
+    let error = ScriptedPeer::try_with_config(Script::default(), |stdio, _| {
         stdio.env.set.insert("KEY".to_owned(), Setting::from_env("NO_SUCH"));
     })
     .await
@@ -135,67 +134,66 @@ async fn a_reference_to_nothing_is_named() {
 }
 
 #[tokio::test]
-async fn dis_47_dkr_08_both_framings_carry_text_of_many_bytes() {
-    // DKR-08 as well.
-    for (content_length, framing, spoken) in [
-        (false, Framing::Auto, Spoken::Newline),
-        (true, Framing::ContentLength, Spoken::ContentLength),
+async fn dis_47_dkr_08_both_framings_carry_multibyte_text() {
+    for (content_length, framing, framing_kind) in [
+        (false, FramingMode::Auto, Spoken::Newline),
+        (true, FramingMode::ContentLength, Spoken::ContentLength),
     ] {
         let script = Script { content_length, ..Script::default() };
-        let served = Served::with(script, |stdio, _| stdio.framing = framing).await;
+        let scripted = ScriptedPeer::with_config(script, |stdio, _| stdio.framing = framing).await;
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-        let call = served.peer.call("initialize", raw(&params), patience(AT_ONCE));
-        let body = within(call).await.unwrap();
+        let call = scripted.peer.call("initialize", raw(&params), request_timeout(IMMEDIATE));
+        let body = with_time_limit(call).await.unwrap();
         assert_eq!(body.get("protocolVersion").unwrap().as_str().unwrap(), "2025-06-18");
-        echo(&served.peer, "grüße 日本 🦀").await;
-        assert_eq!(served.peer.framing(), Some(spoken));
-        served.end().await;
+        check_echo(&scripted.peer, "grüße 日本 🦀").await;
+        assert_eq!(scripted.peer.framing(), Some(framing_kind));
+        scripted.close().await;
     }
 }
 
 #[tokio::test]
-async fn hol_10_a_latin_1_server_is_understood_and_understands() {
+async fn hol_10_latin_1_server_exchanges_text() {
     let script = Script { latin1: true, ..Script::default() };
-    let served = Served::with(script, |stdio, _| stdio.encoding = "latin-1".to_owned()).await;
-    echo(&served.peer, "é").await;
-    // What the encoding lacks is escaped on the way out; this server answers with a question mark.
-    let body = tool(&served.peer, "echo", &json!({"word": "é€"})).await.unwrap();
-    assert!(text(&body).contains("é\\u20ac"), "{}", text(&body));
-    served.end().await;
+    let scripted = ScriptedPeer::with_config(script, |stdio, _| stdio.encoding = "latin-1".to_owned()).await;
+    check_echo(&scripted.peer, "é").await;
+    // Characters outside of the encoding are escaped in requests. The server answers with a question mark.
+    let body = call_tool(&scripted.peer, "echo", &json!({"word": "é€"})).await.unwrap();
+    assert!(result_text(&body).contains("é\\u20ac"), "{}", result_text(&body));
+    scripted.close().await;
     let unknown =
-        Served::try_with(Script::default(), |stdio, _| stdio.encoding = "klingon".to_owned()).await;
+        ScriptedPeer::try_with_config(Script::default(), |stdio, _| stdio.encoding = "klingon".to_owned()).await;
     assert_eq!(unknown.err().map(|error| error.code()), Some("encoding.unknown"));
 }
 
 #[tokio::test]
-async fn dkr_06_a_malformed_line_is_told_and_is_not_the_end() {
-    let steps = [Step::Raw("{\"jsonrpc\": oops}\n".to_owned()), Step::Answer];
-    let served = Served::new(Script::default().on("tools/call odd", steps)).await;
-    tool(&served.peer, "odd", &json!({})).await.unwrap();
-    assert_eq!(seen(&served.peer, Odd::Malformed), 1);
-    served.end().await;
+async fn dkr_06_malformed_line_is_reported_and_connection_continues() {
+    let steps = [Step::Raw("{\"jsonrpc\": oops}\n".to_owned()), Step::Respond];
+    let scripted = ScriptedPeer::new(Script::default().on("tools/call odd", steps)).await;
+    call_tool(&scripted.peer, "odd", &json!({})).await.unwrap();
+    assert_eq!(oddity_count(&scripted.peer, Anomaly::Malformed), 1);
+    scripted.close().await;
 }
 
 #[tokio::test]
-async fn dkr_05_sending_after_the_end_fails() {
-    let served = Served::new(Script::default()).await;
-    echo(&served.peer, "before").await;
-    within(served.peer.close(AT_ONCE)).await;
-    let error = tool(&served.peer, "echo", &json!({})).await.unwrap_err();
+async fn dkr_05_sending_after_close_fails() {
+    let scripted = ScriptedPeer::new(Script::default()).await;
+    check_echo(&scripted.peer, "before").await;
+    with_time_limit(scripted.peer.close(IMMEDIATE)).await;
+    let error = call_tool(&scripted.peer, "echo", &json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Unsent(_)), "{error:?}");
     assert_eq!(error.to_string(), "Transport closed");
-    let error = served.peer.notify("notifications/x", None).await.unwrap_err();
+    let error = scripted.peer.notify("notifications/x", None).await.unwrap_err();
     assert_eq!(error.to_string(), "Transport closed");
 }
 
 #[tokio::test]
-async fn the_scripted_server_speaks_both_eras_and_pages_its_tools() {
+async fn scripted_server_speaks_both_eras_and_pages_tools() {
     let script = Script { page: 2, ..Script::default() };
-    let served = Served::new(script).await;
+    let scripted = ScriptedPeer::new(script).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
     let ask = async |method: &str, params: Value| {
-        let call = served.peer.call(method, raw(&params), patience(AT_ONCE));
-        let body = within(call).await.unwrap();
+        let call = scripted.peer.call(method, raw(&params), request_timeout(IMMEDIATE));
+        let body = with_time_limit(call).await.unwrap();
         serde_json::from_str::<Value>(body.json().text()).unwrap()
     };
     let found = ask("server/discover", json!({"_meta": meta})).await;
@@ -207,5 +205,5 @@ async fn the_scripted_server_speaks_both_eras_and_pages_its_tools() {
     let second = ask("tools/list", json!({"cursor": first["nextCursor"]})).await;
     assert_eq!((first["tools"].as_array().unwrap().len(), first.get("resultType")), (2, None));
     assert_eq!((&second["tools"][0]["name"], second.get("nextCursor")), (&json!("env"), None));
-    served.end().await;
+    scripted.close().await;
 }

@@ -1,4 +1,4 @@
-//! Children on a real system: shells and small programs, known by their pids, each wait with a limit.
+//! Tests of child processes with real shells and programs, identified by pid. Every wait has a timeout.
 
 mod reap;
 mod spawn;
@@ -11,41 +11,41 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use toolcrib_upstream::process::{Graces, Instance, InstanceId, Launch};
+use toolcrib_upstream::process::{GracePeriods, Instance, HostInstanceId, LaunchSpec};
 
-/// Generous, because it only bounds a failure.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Generous, because it only bounds failures.
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A script file: notes its pid under the given name, whole or not at all, and then obeys nobody.
-const STUBBORN: &str = "trap '' TERM HUP; echo $$ > .$1 && mv .$1 $1; while :; do sleep 600; done";
+/// A script that atomically writes its pid to the file `$1` and then ignores SIGTERM and SIGHUP.
+const STUBBORN_SCRIPT: &str = "trap '' TERM HUP; echo $$ > .$1 && mv .$1 $1; while :; do sleep 600; done";
 
-/// A script that starts a stubborn grandchild in its group and one that leaves it, and waits for them.
-const GRANDCHILDREN: &str = "sh ./stubborn member & setsid sh ./stubborn stray & wait";
+/// A script that starts one stubborn grandchild in its group and one outside of it, and waits for both.
+const GRANDCHILDREN_SCRIPT: &str = "sh ./stubborn member & setsid sh ./stubborn stray & wait";
 
-/// A host instance with a state folder of its own, and a folder in which children leave notes.
-struct Scene {
+/// An instance with its own state folder, and a folder for files that children write.
+struct ProcessFixture {
     instance: Instance,
     state: TempDir,
     notes: PathBuf,
 }
 
-impl Scene {
+impl ProcessFixture {
     fn new() -> Self {
         let state = tempfile::tempdir().unwrap();
         let instance = Instance::open(state.path()).unwrap();
         let notes = notes(state.path());
         fs::create_dir(&notes).unwrap();
-        fs::write(notes.join("stubborn"), STUBBORN).unwrap();
+        fs::write(notes.join("stubborn"), STUBBORN_SCRIPT).unwrap();
         Self { instance, state, notes }
     }
 
-    /// A shell script that runs in the folder for notes. The shell is the test's choice, not the product's.
-    fn script(&self, script: &str) -> Launch {
+    /// Launches a shell script in the notes folder. The test chooses the shell, not the product.
+    fn script(&self, script: &str) -> LaunchSpec {
         shell(script, &self.notes)
     }
 
-    fn ledgers(&self) -> usize {
-        ledgers(self.state.path())
+    fn ledger_count(&self) -> usize {
+        ledger_count(self.state.path())
     }
 }
 
@@ -53,62 +53,62 @@ fn notes(state: &Path) -> PathBuf {
     state.join("notes")
 }
 
-fn shell(script: &str, cwd: &Path) -> Launch {
-    let mut launch = Launch::new("/bin/sh", cwd);
+fn shell(script: &str, cwd: &Path) -> LaunchSpec {
+    let mut launch = LaunchSpec::new("/bin/sh", cwd);
     launch.args = vec!["-c".into(), script.into()];
     launch.env = BTreeMap::from([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]);
-    launch.graces = patient();
+    launch.graces = long_grace_periods();
     launch
 }
 
-/// Graces that no well-behaved child uses up, not even on a busy machine.
-fn patient() -> Graces {
-    Graces { close: LIMIT, terminate: LIMIT, kill: LIMIT }
+/// Grace periods that no well-behaved child exceeds, even on a busy machine.
+fn long_grace_periods() -> GracePeriods {
+    GracePeriods { close: TEST_TIMEOUT, terminate: TEST_TIMEOUT, kill: TEST_TIMEOUT }
 }
 
-/// Graces for children that do not obey anyway.
-fn hasty() -> Graces {
+/// Short grace periods, for children that ignore them anyway.
+fn short_grace_periods() -> GracePeriods {
     let moment = Duration::from_millis(50);
-    Graces { close: moment, terminate: moment, kill: LIMIT }
+    GracePeriods { close: moment, terminate: moment, kill: TEST_TIMEOUT }
 }
 
-fn ledgers(state: &Path) -> usize {
+fn ledger_count(state: &Path) -> usize {
     fs::read_dir(state.join("ledger")).unwrap().count()
 }
 
-fn noted_pid(folder: &Path, name: &str) -> u32 {
+fn recorded_pid(folder: &Path, name: &str) -> u32 {
     let file = folder.join(name);
-    eventually(name, || file.exists());
+    wait_until(name, || file.exists());
     fs::read_to_string(file).unwrap().trim().parse().unwrap()
 }
 
-/// A process that can still do something: a zombie cannot.
-fn alive(pid: u32) -> bool {
+/// Returns whether the process runs. A zombie does not.
+fn is_alive(pid: u32) -> bool {
     stat_fields(pid).is_some_and(|fields| fields[0] != "Z")
 }
 
-/// Not even a zombie is left.
-fn vanished(pid: u32) -> bool {
+/// Returns whether the process is gone, including its zombie.
+fn is_reaped(pid: u32) -> bool {
     stat_fields(pid).is_none()
 }
 
-fn group_of(pid: u32) -> u32 {
+fn process_group(pid: u32) -> u32 {
     stat_fields(pid).unwrap()[2].parse().unwrap()
 }
 
-fn start_of(pid: u32) -> u64 {
+fn start_time(pid: u32) -> u64 {
     stat_fields(pid).unwrap()[19].parse().unwrap()
 }
 
-/// The fields of `/proc/<pid>/stat` after the name; the first is the state.
+/// The fields of `/proc/<pid>/stat` after the name. The first one is the state.
 fn stat_fields(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Everything that carries a mark of this instance.
-fn marked(instance: InstanceId) -> Vec<String> {
+/// Pids of all processes with an owner mark of this instance.
+fn marked_processes(instance: HostInstanceId) -> Vec<String> {
     let mark = format!("TOOLCRIB_OWNER={instance}:").into_bytes();
     let carries = |pid: &String| {
         fs::read(format!("/proc/{pid}/environ"))
@@ -118,11 +118,11 @@ fn marked(instance: InstanceId) -> Vec<String> {
     names.filter_map(|name| name.into_string().ok()).filter(carries).collect()
 }
 
-/// Looks until it is so. A sleep is the only way to wait for what another process does.
-fn eventually(what: &str, so: impl Fn() -> bool) {
-    let deadline = Instant::now() + LIMIT;
+/// Polls until the condition holds. Polling is the only way to wait for other processes.
+fn wait_until(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !so() {
-        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,4 +1,4 @@
-//! The next start: what a killed host left is ended, what is somebody else's is not.
+//! Tests of reaping: orphans of a killed host end, other processes survive.
 
 use std::fs;
 use std::io;
@@ -12,111 +12,111 @@ use std::time::Duration;
 use tempfile::TempDir;
 use toolcrib_testkit::cgroup::TestCgroup;
 use toolcrib_upstream::process::{
-    CgroupParent, Containment, Instance, OWNER_VARIABLE, Orphan, Proof, Reaped, reap, reap_cgroups,
+    CgroupParent, Containment, Instance, OWNER_VARIABLE, Orphan, OwnershipProof, ReapReport, reap, reap_cgroups,
 };
 
 use super::{
-    GRANDCHILDREN, LIMIT, Scene, alive, eventually, ledgers, noted_pid, notes, shell, start_of,
+    GRANDCHILDREN_SCRIPT, TEST_TIMEOUT, ProcessFixture, is_alive, wait_until, ledger_count, recorded_pid, notes, shell, start_time,
 };
 
-/// Tells the test binary that it is to be a host, and where.
+/// Environment variable that makes the test binary act as a host with this state folder.
 const HOST_STATE: &str = "TOOLCRIB_TEST_HOST_STATE";
 
-/// A file in its state folder: what the host is to start, one script a line.
+/// File in the state folder with the scripts that the host starts, one per line.
 const SCRIPTS: &str = "scripts";
 
-/// A file in its state folder: below which cgroup the host makes its own; none if there is no such file.
+/// File in the state folder with the parent of the host's cgroup. Without the file the host uses no cgroup.
 const CGROUP: &str = "cgroup";
 
-const PLAIN: &str = "echo $$ > .plain && mv .plain plain; exec sleep 600";
+const PLAIN_SCRIPT: &str = "echo $$ > .plain && mv .plain plain; exec sleep 600";
 
-/// Its leader has shaken off the signal that comes when its host dies, as a set-uid program would.
-const DETACHED: &str = "exec setpriv --pdeathsig clear sh ./stubborn detached";
+/// Its leader has cleared its parent-death signal, as a set-uid program would.
+const DETACHED_SCRIPT: &str = "exec setpriv --pdeathsig clear sh ./stubborn detached";
 
-/// Its leader has shaken off its mark as well: only the ledger knows it.
-const ELUSIVE: &str = "exec env -u TOOLCRIB_OWNER setpriv --pdeathsig clear sh ./stubborn elusive";
+/// Its leader has also removed its owner mark, so that only the ledger identifies it.
+const UNMARKED_SCRIPT: &str = "exec env -u TOOLCRIB_OWNER setpriv --pdeathsig clear sh ./stubborn elusive";
 
 #[tokio::test]
-async fn what_a_killed_host_left_is_ended_and_a_neighbours_child_is_not() {
-    let scene = Scene::new();
-    let neighbour = scene.instance.spawn(scene.script("exec cat")).await.unwrap();
-    let host = Host::start(&scene, &[PLAIN, GRANDCHILDREN, ELUSIVE]);
-    let pid = |name| noted_pid(&scene.notes, name);
+async fn reap_kills_orphans_of_a_killed_host_and_spares_live_hosts() {
+    let fixture = ProcessFixture::new();
+    let neighbour = fixture.instance.spawn(fixture.script("exec cat")).await.unwrap();
+    let host = HostProcess::start(&fixture, &[PLAIN_SCRIPT, GRANDCHILDREN_SCRIPT, UNMARKED_SCRIPT]);
+    let pid = |name| recorded_pid(&fixture.notes, name);
     let (plain, orphans) = (pid("plain"), ["member", "stray", "elusive"].map(pid));
-    eventually("the ledger knows them", || noted_leaders(&scene) == 4);
-    assert_eq!(scene.ledgers(), 2);
+    wait_until("the ledger records them", || recorded_leaders(&fixture) == 4);
+    assert_eq!(fixture.ledger_count(), 2);
 
     let _cgroup = host.kill();
-    eventually("a leader dies with its host", || !alive(plain));
-    assert!(orphans.iter().all(|pid| alive(*pid)), "these need a reaper: {orphans:?}");
+    wait_until("the leader exits with its host", || !is_alive(plain));
+    assert!(orphans.iter().all(|pid| is_alive(*pid)), "these need a reaper: {orphans:?}");
 
-    let reaped = reap(scene.state.path(), LIMIT).unwrap();
-    assert!(!orphans.iter().any(|pid| alive(*pid)), "{orphans:?}");
-    let proofs = orphans.map(|pid| killed(&reaped, pid).map(|orphan| orphan.proof));
-    assert_eq!(proofs, [Some(Proof::Mark), Some(Proof::Mark), Some(Proof::Leader)]);
+    let reaped = reap(fixture.state.path(), TEST_TIMEOUT).unwrap();
+    assert!(!orphans.iter().any(|pid| is_alive(*pid)), "{orphans:?}");
+    let proofs = orphans.map(|pid| find_killed(&reaped, pid).map(|orphan| orphan.proof));
+    assert_eq!(proofs, [Some(OwnershipProof::Mark), Some(OwnershipProof::Mark), Some(OwnershipProof::Leader)]);
     assert!(reaped.killed.iter().all(|orphan| orphan.program.as_deref() == Some("sh")));
-    assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
+    assert!(reaped.remaining.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
 
-    assert!(alive(neighbour.pid()));
-    assert_eq!((reaped.held, scene.ledgers()), (1, 1));
+    assert!(is_alive(neighbour.pid()));
+    assert_eq!((reaped.live_ledgers, fixture.ledger_count()), (1, 1));
 }
 
 #[tokio::test]
-async fn killed_at_any_moment_a_host_leaves_nothing_after_the_next_start() {
-    let scene = Scene::new();
+async fn reap_cleans_up_after_a_host_killed_at_any_moment() {
+    let fixture = ProcessFixture::new();
     for round in 0..20 {
-        let host = Host::start(&scene, &[PLAIN, GRANDCHILDREN, DETACHED]);
-        eventually("the host has begun", || scene.ledgers() == 2);
-        // Different moments of its three spawns, the first ones included.
+        let host = HostProcess::start(&fixture, &[PLAIN_SCRIPT, GRANDCHILDREN_SCRIPT, DETACHED_SCRIPT]);
+        wait_until("the host has created its ledger", || fixture.ledger_count() == 2);
+        // Hits different moments of the three spawns, including the first one.
         thread::sleep(Duration::from_millis(round));
         let _cgroup = host.kill();
-        let reaped = reap(scene.state.path(), LIMIT).unwrap();
-        assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
-        assert_eq!(scene.ledgers(), 1, "round {round}");
-        // A child that had not yet become its program is dying, but nobody waits for it.
-        eventually("nobody is left", || in_folder(&scene.notes).is_empty());
+        let reaped = reap(fixture.state.path(), TEST_TIMEOUT).unwrap();
+        assert!(reaped.remaining.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
+        assert_eq!(fixture.ledger_count(), 1, "round {round}");
+        // A child before its `execve` is dying, but the reaper does not wait for it.
+        wait_until("no process is left", || processes_in_folder(&fixture.notes).is_empty());
     }
 }
 
 #[tokio::test]
-async fn cgroups_of_a_killed_host_are_emptied_without_its_ledger_and_those_of_living_hosts_are_not()
+async fn reap_cgroups_works_without_ledgers_and_spares_live_hosts()
 {
-    let (scene, other) = (Scene::new(), Scene::new());
-    let host = Host::start(&scene, &[GRANDCHILDREN, ELUSIVE]);
-    let pids = ["member", "stray", "elusive"].map(|name| noted_pid(&scene.notes, name));
-    let place = containment(scene.state.path());
+    let (fixture, other) = (ProcessFixture::new(), ProcessFixture::new());
+    let host = HostProcess::start(&fixture, &[GRANDCHILDREN_SCRIPT, UNMARKED_SCRIPT]);
+    let pids = ["member", "stray", "elusive"].map(|name| recorded_pid(&fixture.notes, name));
+    let place = containment(fixture.state.path());
     if place.cgroup == CgroupParent::Never {
-        // This machine has no cgroups for tests: nothing may be found then.
-        assert!(reap_cgroups(&place, LIMIT).killed.is_empty());
+        // This machine has no cgroups for tests, so the reaper must find nothing.
+        assert!(reap_cgroups(&place, TEST_TIMEOUT).killed.is_empty());
         return;
     }
     let living = Instance::open_with(other.state.path(), &place).unwrap();
     let neighbour = living.spawn(other.script("exec cat")).await.unwrap();
-    let reaped = reap_cgroups(&place, LIMIT);
-    assert!(reaped.killed.is_empty() && pids.iter().all(|pid| alive(*pid)), "{reaped:?}");
+    let reaped = reap_cgroups(&place, TEST_TIMEOUT);
+    assert!(reaped.killed.is_empty() && pids.iter().all(|pid| is_alive(*pid)), "{reaped:?}");
 
     let _cgroup = host.kill();
-    fs::remove_dir_all(scene.state.path().join("ledger")).unwrap();
-    let reaped = reap_cgroups(&place, LIMIT);
-    assert!(!pids.iter().any(|pid| alive(*pid)), "{reaped:?}");
-    assert!(pids.iter().all(|pid| killed(&reaped, *pid).is_some()), "{reaped:?}");
-    assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
-    assert!(alive(neighbour.pid()), "a living host's child");
-    assert!(reap_cgroups(&place, LIMIT).killed.is_empty(), "nothing is left to do");
+    fs::remove_dir_all(fixture.state.path().join("ledger")).unwrap();
+    let reaped = reap_cgroups(&place, TEST_TIMEOUT);
+    assert!(!pids.iter().any(|pid| is_alive(*pid)), "{reaped:?}");
+    assert!(pids.iter().all(|pid| find_killed(&reaped, *pid).is_some()), "{reaped:?}");
+    assert!(reaped.remaining.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
+    assert!(is_alive(neighbour.pid()), "a child of a live host");
+    assert!(reap_cgroups(&place, TEST_TIMEOUT).killed.is_empty(), "nothing is left to do");
     living.close().await;
 }
 
-/// The host that other tests start in a process of its own, and kill. Started by nobody, it shows
-/// what they rely on: its ledger is there while it lives and gone after an orderly end.
+/// Entry point of the host process that other tests start and kill. Run as a test, it checks their
+/// assumption: the ledger exists while the host runs and is removed by a clean close.
 #[tokio::test]
-async fn host() {
-    #[allow(clippy::disallowed_methods, reason = "the one way to tell a test binary something")]
+async fn host_entry_point() {
+    #[allow(clippy::disallowed_methods, reason = "environment variables configure the test binary")]
     let Some(state) = std::env::var_os(HOST_STATE).map(PathBuf::from) else {
-        let past = Past::new();
-        let instance = Instance::open(past.path()).unwrap();
-        assert_eq!(ledgers(past.path()), 1);
+        let folder = DeadHostFolder::new();
+        let instance = Instance::open(folder.path()).unwrap();
+        assert_eq!(ledger_count(folder.path()), 1);
         instance.close().await;
-        assert_eq!(ledgers(past.path()), 0);
+        assert_eq!(ledger_count(folder.path()), 0);
         return;
     };
     let instance = Instance::open_with(&state, &containment(&state)).unwrap();
@@ -124,130 +124,130 @@ async fn host() {
     for script in fs::read_to_string(state.join(SCRIPTS)).unwrap().lines() {
         children.push(instance.spawn(shell(script, &notes(&state))).await.unwrap());
     }
-    // Longer than any test, shorter than for ever.
-    tokio::time::sleep(3 * LIMIT).await;
+    // Longer than any test, but bounded.
+    tokio::time::sleep(3 * TEST_TIMEOUT).await;
 }
 
 #[test]
-fn a_pid_that_has_passed_to_another_process_is_left_alone() {
-    let past = Past::new();
+fn reap_spares_recycled_pids() {
+    let folder = DeadHostFolder::new();
     let bystander = Bystander::unmarked();
-    let start = start_of(bystander.pid());
+    let start = start_time(bystander.pid());
 
-    past.ledger(1).started(bystander.pid(), start - 1).write();
-    let reaped = reap(past.path(), LIMIT).unwrap();
-    assert!(reaped.killed.is_empty() && alive(bystander.pid()), "{reaped:?}");
-    assert_eq!(ledgers(past.path()), 0);
+    folder.ledger(1).started(bystander.pid(), start - 1).write();
+    let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
+    assert!(reaped.killed.is_empty() && is_alive(bystander.pid()), "{reaped:?}");
+    assert_eq!(ledger_count(folder.path()), 0);
 
-    // With its true start time it is killed: the test above would notice.
-    past.ledger(1).started(bystander.pid(), start).write();
-    let reaped = reap(past.path(), LIMIT).unwrap();
-    assert_eq!(killed(&reaped, bystander.pid()).map(|orphan| orphan.proof), Some(Proof::Leader));
-    assert!(!alive(bystander.pid()));
+    // With the correct start time the process is killed, so the check above is effective.
+    folder.ledger(1).started(bystander.pid(), start).write();
+    let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
+    assert_eq!(find_killed(&reaped, bystander.pid()).map(|orphan| orphan.proof), Some(OwnershipProof::Leader));
+    assert!(!is_alive(bystander.pid()));
 }
 
 #[test]
-fn a_child_whose_pid_was_never_noted_is_found_by_its_mark() {
-    let past = Past::new();
-    let (ours, neighbours) = (past.marked(1), past.marked(2));
-    past.ledger(1).intent().write();
-    let reaped = reap(past.path(), LIMIT).unwrap();
-    assert_eq!(killed(&reaped, ours.pid()).map(|orphan| orphan.proof), Some(Proof::Mark));
+fn reap_finds_children_without_a_recorded_pid_by_mark() {
+    let folder = DeadHostFolder::new();
+    let (ours, neighbours) = (folder.marked(1), folder.marked(2));
+    folder.ledger(1).intent().write();
+    let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
+    assert_eq!(find_killed(&reaped, ours.pid()).map(|orphan| orphan.proof), Some(OwnershipProof::Mark));
     assert_eq!(reaped.killed.len(), 1);
-    assert!(!alive(ours.pid()) && alive(neighbours.pid()));
+    assert!(!is_alive(ours.pid()) && is_alive(neighbours.pid()));
 }
 
 #[test]
-fn a_process_that_runs_one_program_after_another_is_found() {
-    let past = Past::new();
-    let script = past.path().join("restless");
+fn reap_finds_processes_that_exec_repeatedly() {
+    let folder = DeadHostFolder::new();
+    let script = folder.path().join("restless");
     fs::write(&script, "exec sh \"$0\"").unwrap();
-    // In the middle of `execve` it shows no mark; a single look would miss some of these.
+    // In the middle of `execve` the process shows no mark. A single scan would miss some rounds.
     for _ in 0..30 {
-        let restless = past.spawn(1, Command::new("sh").arg(&script));
-        past.ledger(1).intent().write();
-        reap(past.path(), LIMIT).unwrap();
-        assert!(!alive(restless.pid()));
+        let restless = folder.spawn(1, Command::new("sh").arg(&script));
+        folder.ledger(1).intent().write();
+        reap(folder.path(), TEST_TIMEOUT).unwrap();
+        assert!(!is_alive(restless.pid()));
     }
 }
 
 #[test]
-fn damaged_lines_are_skipped_with_a_note() {
-    let past = Past::new();
+fn damaged_ledger_lines_are_skipped_with_a_note() {
+    let folder = DeadHostFolder::new();
     let orphan = Bystander::unmarked();
-    let ledger = past.ledger(1).line("{\"kind\":\"sta").line("\u{0}\u{0}\u{0}");
-    ledger.started(orphan.pid(), start_of(orphan.pid())).write();
-    let reaped = reap(past.path(), LIMIT).unwrap();
-    assert!(killed(&reaped, orphan.pid()).is_some());
+    let ledger = folder.ledger(1).line("{\"kind\":\"sta").line("\u{0}\u{0}\u{0}");
+    ledger.started(orphan.pid(), start_time(orphan.pid())).write();
+    let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
+    assert!(find_killed(&reaped, orphan.pid()).is_some());
     assert!(matches!(&reaped.notes[..], [note] if note.contains("2 damaged lines")), "{reaped:?}");
-    assert_eq!(ledgers(past.path()), 0);
+    assert_eq!(ledger_count(folder.path()), 0);
 }
 
 #[test]
-fn a_ledger_of_a_newer_version_stays() {
-    let past = Past::new();
-    let owner = past.owner(1);
-    past.ledger(1).line(&format!("{{\"kind\":\"new\",\"owner\":\"{owner}\"}}")).write();
-    let reaped = reap(past.path(), LIMIT).unwrap();
-    assert_eq!((reaped.notes.len(), ledgers(past.path())), (1, 1));
+fn ledger_of_a_newer_version_stays() {
+    let folder = DeadHostFolder::new();
+    let owner = folder.owner(1);
+    folder.ledger(1).line(&format!("{{\"kind\":\"new\",\"owner\":\"{owner}\"}}")).write();
+    let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
+    assert_eq!((reaped.notes.len(), ledger_count(folder.path())), (1, 1));
 }
 
 #[test]
-fn what_is_not_this_users_ledger_is_left_alone() {
-    let past = Past::new();
+fn foreign_ledger_files_are_ignored() {
+    let state = DeadHostFolder::new();
     let orphan = Bystander::unmarked();
-    let text = past.ledger(1).started(orphan.pid(), start_of(orphan.pid())).text;
-    let folder = past.path().join("ledger");
-    fs::write(past.path().join("elsewhere"), &text).unwrap();
-    symlink(past.path().join("elsewhere"), folder.join(past.file_name(1))).unwrap();
+    let text = state.ledger(1).started(orphan.pid(), start_time(orphan.pid())).text;
+    let folder = state.path().join("ledger");
+    fs::write(state.path().join("elsewhere"), &text).unwrap();
+    symlink(state.path().join("elsewhere"), folder.join(state.file_name(1))).unwrap();
     fs::write(folder.join("notes.txt"), &text).unwrap();
-    let foreign = folder.join(past.file_name(2));
+    let foreign = folder.join(state.file_name(2));
     fs::write(&foreign, &text).unwrap();
-    // Only root can give a file away; without, the file is an ordinary ledger with nothing of its own.
+    // Only root can change the owner. Otherwise the file is an ordinary ledger without live entries.
     let given_away = chown(&foreign, Some(4242), None).is_ok();
 
-    let reaped = reap(past.path(), LIMIT).unwrap();
-    assert!(reaped.killed.is_empty() && alive(orphan.pid()), "{reaped:?}");
-    assert_eq!(ledgers(past.path()), if given_away { 3 } else { 2 });
+    let reaped = reap(state.path(), TEST_TIMEOUT).unwrap();
+    assert!(reaped.killed.is_empty() && is_alive(orphan.pid()), "{reaped:?}");
+    assert_eq!(ledger_count(state.path()), if given_away { 3 } else { 2 });
 }
 
 #[test]
-fn two_reapers_at_once_do_no_harm() {
-    let past = Past::new();
-    let orphans: Vec<Bystander> = (1..=8).map(|number| past.marked(number)).collect();
+fn concurrent_reaps_do_not_conflict() {
+    let folder = DeadHostFolder::new();
+    let orphans: Vec<Bystander> = (1..=8).map(|number| folder.marked(number)).collect();
     for number in 1..=8 {
-        past.ledger(number).intent().write();
+        folder.ledger(number).intent().write();
     }
     thread::scope(|scope| {
-        let reapers = [(); 2].map(|()| scope.spawn(|| reap(past.path(), LIMIT).unwrap()));
+        let reapers = [(); 2].map(|()| scope.spawn(|| reap(folder.path(), TEST_TIMEOUT).unwrap()));
         for reaped in reapers.map(|reaper| reaper.join().unwrap()) {
-            assert!(reaped.left.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
+            assert!(reaped.remaining.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
         }
     });
-    assert!(!orphans.iter().any(|orphan| alive(orphan.pid())));
-    assert_eq!(ledgers(past.path()), 0);
+    assert!(!orphans.iter().any(|orphan| is_alive(orphan.pid())));
+    assert_eq!(ledger_count(folder.path()), 0);
 }
 
 #[test]
-fn nothing_to_reap_is_no_error() {
-    let past = Past::new();
-    let reaped = reap(&past.path().join("never used"), LIMIT).unwrap();
+fn reap_of_an_unused_folder_succeeds() {
+    let folder = DeadHostFolder::new();
+    let reaped = reap(&folder.path().join("never used"), TEST_TIMEOUT).unwrap();
     assert!(reaped.killed.is_empty() && reaped.notes.is_empty());
 }
 
-/// In all ledgers of the scene.
-fn noted_leaders(scene: &Scene) -> usize {
-    let files = fs::read_dir(scene.state.path().join("ledger")).unwrap();
+/// Counts recorded leaders in all ledgers.
+fn recorded_leaders(fixture: &ProcessFixture) -> usize {
+    let files = fs::read_dir(fixture.state.path().join("ledger")).unwrap();
     let text = |file: io::Result<fs::DirEntry>| fs::read_to_string(file.unwrap().path()).unwrap();
     files.map(|file| text(file).matches("\"started\"").count()).sum()
 }
 
-fn killed(reaped: &Reaped, pid: u32) -> Option<&Orphan> {
+fn find_killed(reaped: &ReapReport, pid: u32) -> Option<&Orphan> {
     reaped.killed.iter().find(|orphan| orphan.pid == pid)
 }
 
-/// Living processes whose working directory is the folder: no child of a test can hide that.
-fn in_folder(folder: &Path) -> Vec<String> {
+/// Running processes whose working directory is the folder. A child of a test cannot hide its directory.
+fn processes_in_folder(folder: &Path) -> Vec<String> {
     let folder = folder.canonicalize().unwrap();
     let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
     let pids = names.filter_map(|name| name.into_string().ok());
@@ -255,10 +255,10 @@ fn in_folder(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Another host on the same state folder: this test binary, run as [`host`].
-struct Host(Child, Option<TestCgroup>);
+/// Another host on the same state folder: this test binary, run as [`host_entry_point`].
+struct HostProcess(Child, Option<TestCgroup>);
 
-/// Where a host in this state folder puts its children.
+/// Containment of a host with this state folder.
 fn containment(state: &Path) -> Containment {
     let cgroup = match fs::read_to_string(state.join(CGROUP)) {
         Ok(folder) => CgroupParent::Folder(folder.into()),
@@ -267,41 +267,41 @@ fn containment(state: &Path) -> Containment {
     Containment { cgroup, adopt_orphans: false }
 }
 
-impl Host {
-    fn start(scene: &Scene, scripts: &[&str]) -> Self {
-        let state = scene.state.path();
+impl HostProcess {
+    fn start(fixture: &ProcessFixture, scripts: &[&str]) -> Self {
+        let state = fixture.state.path();
         fs::write(state.join(SCRIPTS), scripts.join("\n")).unwrap();
         let cgroup = TestCgroup::create();
         if let Some(cgroup) = &cgroup {
             fs::write(state.join(CGROUP), cgroup.path().to_str().unwrap()).unwrap();
         }
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "process::reap::host", "--nocapture"]);
+        command.args(["--exact", "process::reap::host_entry_point", "--nocapture"]);
         command.env(HOST_STATE, state).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap(), cgroup)
     }
 
-    /// SIGKILL. The cgroup is removed when it is dropped, after its members have ended.
+    /// Sends SIGKILL on drop. Dropping the returned cgroup removes it after its members have exited.
     fn kill(mut self) -> Option<TestCgroup> {
         self.1.take()
     }
 }
 
-impl Drop for Host {
+impl Drop for HostProcess {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 }
 
-/// A state folder that dead instances have used, numbered from 1.
-struct Past {
+/// A state folder of dead instances, numbered from 1.
+struct DeadHostFolder {
     state: TempDir,
-    /// No test meets another one's marks, however they are run.
+    /// Keeps the owner marks of parallel tests apart.
     number: u32,
 }
 
-impl Past {
+impl DeadHostFolder {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let state = tempfile::tempdir().unwrap();
@@ -325,9 +325,9 @@ impl Past {
         format!("{}.jsonl", self.instance(number))
     }
 
-    fn ledger(&self, number: u8) -> Ledger {
+    fn ledger(&self, number: u8) -> LedgerFile {
         let file = self.path().join("ledger").join(self.file_name(number));
-        Ledger { file, owner: self.owner(number), text: String::new() }
+        LedgerFile { file, owner: self.owner(number), text: String::new() }
     }
 
     fn marked(&self, number: u8) -> Bystander {
@@ -339,7 +339,7 @@ impl Past {
     }
 }
 
-/// A process that is no instance's child, even if it carries a mark.
+/// A process that no instance started, even if it has an owner mark.
 struct Bystander(Child);
 
 impl Bystander {
@@ -360,14 +360,14 @@ impl Drop for Bystander {
     }
 }
 
-/// What a dead instance wrote.
-struct Ledger {
+/// The ledger of a dead instance.
+struct LedgerFile {
     file: PathBuf,
     owner: String,
     text: String,
 }
 
-impl Ledger {
+impl LedgerFile {
     fn line(mut self, line: &str) -> Self {
         self.text += line;
         self.text += "\n";

@@ -1,7 +1,7 @@
-//! Streamable HTTP against a scripted server and a real one.
+//! Tests Streamable HTTP with a scripted and a real server.
 
-mod answers;
-mod faults;
-mod peer;
+mod responses;
+mod failures;
+mod real_server;
 mod sessions;
-mod tokens;
+mod token_renewal;

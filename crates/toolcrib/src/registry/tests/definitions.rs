@@ -1,8 +1,8 @@
-//! Definitions reach the caller as the server wrote them, but for what a rule changes.
+//! Tests that definitions keep the server's bytes except for renamed members.
 
 use super::*;
 
-/// Every keyword of DOM-40 to DOM-42, oddly spaced, with numbers that no float keeps.
+/// Every keyword of DOM-40 to DOM-42, with odd spacing and numbers that no float can hold.
 const SCHEMA: &str = r##"{ "type":"object", "properties": {
   "a":{"type":["integer","null"],"minimum":1.0,"maximum":12345678901234567890,"exclusiveMinimum":0,"exclusiveMaximum":9,"multipleOf":0.10},
   "b":{"oneOf":[{"const":1e2},{"enum":["x",null]}],"anyOf":[true],"allOf":[{}],"not":{"type":"null"},"default":"\u00e9"},
@@ -24,7 +24,7 @@ fn dom_40_to_42_and_dis_22_schemas_keep_every_byte() {
         "  a: { profile: dispatch, command: x }\n",
         "  a: { profile: docker, command: x }\n",
     ] {
-        let (snapshot, _) = Crib::native(text).definitions("a", &[&definition("go")]).plan();
+        let (snapshot, _) = TestRegistry::native(text).definitions("a", &[&definition("go")]).plan();
         let tool = snapshot.view(None).tools().next().cloned().unwrap();
         assert_eq!(tool.input_schema().text(), SCHEMA); // DOM-40, DOM-41, DOM-42, DIS-22
         assert_eq!(tool.definition().get("inputSchema").unwrap().text(), SCHEMA);
@@ -35,11 +35,11 @@ fn dom_40_to_42_and_dis_22_schemas_keep_every_byte() {
 }
 
 #[test]
-fn what_nothing_renames_is_the_servers_own_text_and_the_rest_is_spliced() {
+fn unrenamed_definitions_share_the_servers_text() {
     let text = "  a: { command: x, naming: { template: '{tool}' } }\n  b: { profile: minion, command: x }\n";
     let own = definition("go");
-    let crib = Crib::native(text).definitions("a", &[&own]).definitions("b", &[&own]);
-    let (snapshot, _) = crib.plan();
+    let registry = TestRegistry::native(text).definitions("a", &[&own]).definitions("b", &[&own]);
+    let (snapshot, _) = registry.plan();
     let tool = |name| snapshot.view(None).tool(name).cloned().unwrap();
     assert_eq!(tool("go").definition().text(), own);
     let expected = own
@@ -49,11 +49,11 @@ fn what_nothing_renames_is_the_servers_own_text_and_the_rest_is_spliced() {
 }
 
 #[test]
-fn a_tool_without_a_description_has_what_policy_gives_it() {
+fn missing_description_uses_the_policy_fallback() {
     let bare = r#"{"name":"go","inputSchema":{}}"#;
     for (policy, description, definition) in [
         ("naming: { template: '{tool}' }", None, bare.to_owned()),
-        // Docker's platform has a text for it; `crm:go` is `crm_go` to a model.
+        // Docker's platform has a fallback text; models know `crm:go` as `crm_go`.
         (
             "profile: docker",
             Some("MCP tool go"),
@@ -66,7 +66,7 @@ fn a_tool_without_a_description_has_what_policy_gives_it() {
         ),
     ] {
         let text = format!("  crm: {{ command: x, {policy} }}\n");
-        let (snapshot, _) = Crib::native(&text).definitions("crm", &[bare]).plan();
+        let (snapshot, _) = TestRegistry::native(&text).definitions("crm", &[bare]).plan();
         let tool = snapshot.view(None).tools().next().cloned().unwrap();
         assert_eq!(tool.description().as_deref(), description, "{policy}");
         assert_eq!(tool.definition().text(), definition, "{policy}");

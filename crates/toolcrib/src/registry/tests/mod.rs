@@ -1,6 +1,6 @@
-//! The plan as a function: servers of real configuration files, lists as servers send them, what comes out.
+//! Tests of planning with servers from real configuration files and lists as servers send them.
 
-mod any;
+mod properties;
 mod collisions;
 mod definitions;
 mod filters;
@@ -12,66 +12,66 @@ mod presence;
 use std::path::Path;
 use std::sync::Arc;
 
-use toolcrib_config::{Dialect, Memory, Named, Problem, ServerSpec, Workspace, compile};
-use toolcrib_wire::view::{self, Item};
-use toolcrib_wire::{Limits, Raw};
+use toolcrib_config::{Dialect, MemoryLookup, ConfigFile, Problem, ServerSpec, Workspace, compile};
+use toolcrib_wire::view::{self, ListItem};
+use toolcrib_wire::{MessageLimits, RawJson};
 
 use super::*;
 
-/// Servers, what each of them lists, and how it is.
+/// Servers with their lists and presence.
 #[derive(Debug, Default)]
-struct Crib {
-    servers: Vec<Entry>,
+struct TestRegistry {
+    servers: Vec<TestServer>,
     native: Vec<NativeToolset>,
     reserved_tools: Vec<String>,
     reserved_toolsets: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TestServer {
     spec: Arc<ServerSpec>,
     scope: Scope,
     presence: Presence,
-    lists: Option<Lists>,
+    lists: Option<TestLists>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Lists {
-    tools: Vec<view::Tool>,
-    prompts: Vec<view::Prompt>,
-    resources: Vec<view::Resource>,
-    templates: Vec<view::ResourceTemplate>,
+struct TestLists {
+    tools: Vec<view::ToolView>,
+    prompts: Vec<view::PromptView>,
+    resources: Vec<view::ResourceView>,
+    templates: Vec<view::ResourceTemplateView>,
 }
 
-impl Crib {
-    /// The servers of one file, each without a list yet.
-    fn of(dialect: Dialect, text: &str) -> Self {
-        Crib::default().file("file.yaml", dialect, text)
+impl TestRegistry {
+    /// Creates a registry with the servers of one file, without lists.
+    fn from_file(dialect: Dialect, text: &str) -> Self {
+        TestRegistry::default().file("file.yaml", dialect, text)
     }
 
     fn native(servers: &str) -> Self {
-        Crib::of(Dialect::Native, &format!("version: 1\nservers:\n{servers}"))
+        TestRegistry::from_file(Dialect::Native, &format!("version: 1\nservers:\n{servers}"))
     }
 
     fn dominds(servers: &str) -> Self {
-        Crib::of(Dialect::Dominds, &format!("version: 1\nservers:\n{servers}"))
+        TestRegistry::from_file(Dialect::Dominds, &format!("version: 1\nservers:\n{servers}"))
     }
 
-    /// The servers of a further file.
+    /// Adds the servers of another file.
     fn file(mut self, path: &str, dialect: Dialect, text: &str) -> Self {
         for spec in specs(path, dialect, text) {
             let presence = if spec.policy.enabled { Presence::Up } else { Presence::Disabled };
-            let entry = Entry { spec: Arc::new(spec), scope: Scope::Global, presence, lists: None };
+            let entry = TestServer { spec: Arc::new(spec), scope: Scope::Global, presence, lists: None };
             self.servers.push(entry);
         }
         self
     }
 
-    fn entry(&mut self, id: &str) -> &mut Entry {
+    fn entry(&mut self, id: &str) -> &mut TestServer {
         self.servers.iter_mut().rfind(|entry| entry.spec.id == id).unwrap()
     }
 
-    fn lists(&mut self, id: &str) -> &mut Lists {
+    fn lists(&mut self, id: &str) -> &mut TestLists {
         self.entry(id).lists.get_or_insert_default()
     }
 
@@ -96,11 +96,11 @@ impl Crib {
     }
 
     fn plan(&self) -> (Snapshot, Vec<Problem>) {
-        let servers = self.servers.iter().map(|entry| Upstream {
+        let servers = self.servers.iter().map(|entry| ServerInput {
             spec: entry.spec.clone(),
             scope: entry.scope.clone(),
             presence: entry.presence,
-            offer: entry.lists.as_ref().map(|lists| Offer {
+            lists: entry.lists.as_ref().map(|lists| ServerLists {
                 unaccepted: None,
                 invalid: &[],
                 unpinned: None,
@@ -111,7 +111,7 @@ impl Crib {
                 from_cache: false,
             }),
         });
-        plan(&Input {
+        plan(&PlanInput {
             version: 7,
             native: &self.native,
             reserved_tools: &self.reserved_tools,
@@ -122,41 +122,41 @@ impl Crib {
 }
 
 fn specs(path: &str, dialect: Dialect, text: &str) -> Vec<ServerSpec> {
-    let world = Memory::default().with_file(Path::new("/ws").join(path), text);
-    let named = Some(Named { path: path.into(), dialect: Some(dialect) });
-    let config = compile(&Workspace { root: "/ws".into(), home: None, named }, &world);
+    let files = MemoryLookup::default().with_file(Path::new("/ws").join(path), text);
+    let config_file = Some(ConfigFile { path: path.into(), dialect: Some(dialect) });
+    let config = compile(&Workspace { root: "/ws".into(), home: None, config_file }, &files);
     assert!(!config.has_errors(), "{:?}", config.problems);
     config.servers
 }
 
-fn read<T: Item>(text: &str) -> T {
+fn read<T: ListItem>(text: &str) -> T {
     T::read(raw(text), &mut Vec::new()).unwrap()
 }
 
-fn raw(text: &str) -> Raw {
-    Raw::parse(text, &Limits::default()).unwrap()
+fn raw(text: &str) -> RawJson {
+    RawJson::parse(text, &MessageLimits::default()).unwrap()
 }
 
-fn tool(name: &str) -> view::Tool {
-    let name = Raw::string(name);
+fn tool(name: &str) -> view::ToolView {
+    let name = RawJson::string(name);
     let name = name.text();
     read(&format!(
         r#"{{"name":{name},"description":"Does it","inputSchema":{{"type":"object"}},"x-own":1.0}}"#
     ))
 }
 
-/// The names of the listed tools of a view.
-fn names(view: View<'_>) -> Vec<&str> {
+/// Names of the listed tools of a view.
+fn names(view: SnapshotView<'_>) -> Vec<&str> {
     view.tools().map(|tool| tool.name()).collect()
 }
 
-/// The listed tools of what everybody sees.
-fn listed(crib: &Crib) -> Vec<String> {
-    names(crib.plan().0.view(None)).into_iter().map(str::to_owned).collect()
+/// Names of the globally listed tools.
+fn listed(registry: &TestRegistry) -> Vec<String> {
+    names(registry.plan().0.view(None)).into_iter().map(str::to_owned).collect()
 }
 
-/// `severity code server tool` of each problem.
-fn told(problems: &[Problem]) -> Vec<String> {
+/// Formats each problem as `severity code server tool`.
+fn problem_lines(problems: &[Problem]) -> Vec<String> {
     let line = |p: &Problem| {
         let server = p.server.as_deref().unwrap_or("-");
         let tool = p.tool.as_deref().unwrap_or("-");

@@ -1,4 +1,4 @@
-//! What tools are called: by template, transforms and what models take.
+//! Tests of tool names: templates, transforms and names for models.
 
 use toolcrib_config::model::naming::is_legal;
 
@@ -6,11 +6,11 @@ use super::*;
 
 fn dominds(transforms: &str, tools: &[&str]) -> (Snapshot, Vec<Problem>) {
     let text = format!("  a: {{ transport: stdio, command: x, transform: {transforms} }}\n");
-    Crib::dominds(&text).tools("a", tools).plan()
+    TestRegistry::dominds(&text).tools("a", tools).plan()
 }
 
 #[test]
-fn dom_33_to_36_transforms_name_what_is_listed() {
+fn dom_33_to_36_transforms_rename_listed_tools() {
     for (transforms, own, name) in [
         ("[{prefix: a_}, {suffix: _z}, {prefix: b_}]", "t", "b_a_t_z"), // DOM-33
         ("[{prefix: x_}]", "x_open", "x_x_open"),                       // DOM-34
@@ -20,22 +20,22 @@ fn dom_33_to_36_transforms_name_what_is_listed() {
     ] {
         let (snapshot, _) = dominds(transforms, &[own]);
         let tool = snapshot.view(None).tool(name).unwrap();
-        // DOM-13: a call issues the original name
+        // DOM-13: a call uses the original name
         assert_eq!((tool.original_name(), tool.model_name()), (own, name));
     }
 }
 
 #[test]
-fn dom_37_to_39_an_illegal_name_is_rejected_and_never_repaired() {
+fn dom_37_to_39_illegal_names_are_rejected() {
     let (most, long) = ("x".repeat(64), "x".repeat(65));
     let (snapshot, problems) = dominds("[]", &["a.b", "a b", "ä", &long, &most]);
     let view = snapshot.view(None);
     assert_eq!(names(view), [&most]); // DOM-37
     assert_eq!(problems.len(), 4);
-    assert_eq!(told(&problems)[0], "warning name.invalid a a.b");
+    assert_eq!(problem_lines(&problems)[0], "warning name.invalid a a.b");
     // DOM-39
     assert!(view.tool("a_b").is_none() && view.tool("a-b").is_none());
-    assert!(matches!(view.dropped("a.b").next().unwrap().reason, Reason::BadName(_)));
+    assert!(matches!(view.dropped("a.b").next().unwrap().reason, DropReason::InvalidName(_)));
 
     for (transforms, own) in
         [("[{prefix: ten_chars__}]", "y".repeat(60)), ("[{prefix: 'a:'}]", "go".into())]
@@ -44,7 +44,7 @@ fn dom_37_to_39_an_illegal_name_is_rejected_and_never_repaired() {
         assert_eq!(names(snapshot.view(None)), [""; 0]); // DOM-38
         let would_be = if own == "go" { "a:go".to_owned() } else { format!("ten_chars__{own}") };
         assert_eq!(snapshot.view(None).dropped(&would_be).count(), 1);
-        assert_eq!(told(&problems), [format!("warning name.invalid a {own}")]);
+        assert_eq!(problem_lines(&problems), [format!("warning name.invalid a {own}")]);
     }
 }
 
@@ -91,7 +91,7 @@ fn each_dialect_names_and_describes_in_its_own_way() {
             "mcp_github_create_issue",
             "[MCP:github] Does it",
         ),
-        // DKR-16: the model's name has no colon
+        // DKR-16: the name for models has no colon
         (
             Dialect::Docker,
             "mcpServers: [{ namespace: crm, image: i, command: x }]",
@@ -102,8 +102,8 @@ fn each_dialect_names_and_describes_in_its_own_way() {
             "Does it",
         ),
     ] {
-        let (snapshot, problems) = Crib::of(dialect, text).tools(id, &[own]).plan();
-        assert_eq!(told(&problems), NONE);
+        let (snapshot, problems) = TestRegistry::from_file(dialect, text).tools(id, &[own]).plan();
+        assert_eq!(problem_lines(&problems), NONE);
         let view = snapshot.view(None);
         let tool = view.tool(name).unwrap();
         assert_eq!(
@@ -115,14 +115,14 @@ fn each_dialect_names_and_describes_in_its_own_way() {
 }
 
 #[test]
-fn two_ids_that_look_alike_to_a_model_stay_two() {
+fn ids_with_the_same_alias_get_distinct_model_names() {
     let text = "  a: { command: x, naming: { template: '{tool}' } }\n  b: { command: x, naming: { template: '{tool}' } }\n";
-    let crib =
-        Crib::native(text).tools("a", &["repo:delete", "repo.delete"]).tools("b", &["repo/delete"]);
-    let (snapshot, problems) = crib.plan();
+    let registry =
+        TestRegistry::native(text).tools("a", &["repo:delete", "repo.delete"]).tools("b", &["repo/delete"]);
+    let (snapshot, problems) = registry.plan();
     let view = snapshot.view(None);
     let models: Vec<_> = view.tools().map(|tool| tool.model_name()).collect();
-    assert_eq!(models[0], "repo_delete", "the first keeps it");
+    assert_eq!(models[0], "repo_delete", "the first tool keeps the alias");
     for model in &models[1..] {
         assert!(model.starts_with("repo_delete_") && is_legal(model), "{model}");
     }
@@ -130,16 +130,16 @@ fn two_ids_that_look_alike_to_a_model_stay_two() {
         models.iter().map(|model| view.tool(model).unwrap().original_name()).collect();
     assert_eq!(originals, ["repo:delete", "repo.delete", "repo/delete"]);
     assert_eq!(
-        told(&problems),
+        problem_lines(&problems),
         ["info name.alias.collision a repo.delete", "info name.alias.collision b repo/delete"]
     );
 }
 
 #[test]
-fn an_alias_gives_way_to_an_id_that_comes_later() {
+fn alias_never_takes_the_id_of_a_later_tool() {
     let text = "  a: { command: x, naming: { template: '{tool}' } }\n  b: { command: x, naming: { template: '{tool}' } }\n";
-    let crib = Crib::native(text).tools("a", &["x:y"]).tools("b", &["x_y"]);
-    let (snapshot, _) = crib.plan();
+    let registry = TestRegistry::native(text).tools("a", &["x:y"]).tools("b", &["x_y"]);
+    let (snapshot, _) = registry.plan();
     let view = snapshot.view(None);
     assert_eq!(names(view), ["x:y", "x_y"]);
     assert_eq!(view.tool("x_y").unwrap().server().unwrap().id(), "b");
@@ -147,12 +147,12 @@ fn an_alias_gives_way_to_an_id_that_comes_later() {
 }
 
 #[test]
-fn min_71_a_pinned_version_takes_the_plain_name() {
+fn min_71_pinned_version_gets_the_plain_name() {
     let text =
         "  github: { profile: minion, command: x, naming: { versions: { create_issue: v2 } } }\n";
-    let crib = Crib::native(text);
-    // A version in the name is a name like any other.
-    let plain = Crib::of(
+    let registry = TestRegistry::native(text);
+    // A version in a name has no special meaning without a pin.
+    let plain = TestRegistry::from_file(
         Dialect::Minion,
         "servers: [{ ServerName: github, Transport: stdio, Command: x }]",
     );
@@ -161,18 +161,18 @@ fn min_71_a_pinned_version_takes_the_plain_name() {
         ["mcp_github_v2_create_issue"]
     );
 
-    let crib = crib.tools("github", &["create_issue", "v2_create_issue", "list"]);
-    let (snapshot, problems) = crib.plan();
+    let registry = registry.tools("github", &["create_issue", "v2_create_issue", "list"]);
+    let (snapshot, problems) = registry.plan();
     let view = snapshot.view(None);
     assert_eq!(names(view), ["mcp_github_create_issue", "mcp_github_list"]);
     let tool = view.tool("mcp_github_create_issue").unwrap();
     assert_eq!(tool.original_name(), "v2_create_issue");
-    assert_eq!(told(&problems), ["info tool.version.unused github create_issue"]);
+    assert_eq!(problem_lines(&problems), ["info tool.version.unused github create_issue"]);
 
-    let crib = crib.tools("github", &["create_issue", "v1_create_issue", "v3_create_issue"]);
-    let (snapshot, problems) = crib.plan();
+    let registry = registry.tools("github", &["create_issue", "v1_create_issue", "v3_create_issue"]);
+    let (snapshot, problems) = registry.plan();
     let tool = snapshot.view(None).tool("mcp_github_create_issue").cloned().unwrap();
     assert_eq!(tool.original_name(), "v1_create_issue");
-    assert_eq!(told(&problems)[0], "warning tool.version.missing github create_issue");
+    assert_eq!(problem_lines(&problems)[0], "warning tool.version.missing github create_issue");
     assert!(problems[0].text.contains("`v1_create_issue` is used"), "{}", problems[0].text);
 }

@@ -1,4 +1,4 @@
-//! Native tools: the same to every caller, and never displaced.
+//! Tests of native tools.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,11 +9,11 @@ use super::*;
 pub(super) struct Echo(pub(super) &'static str);
 
 impl NativeTool for Echo {
-    fn definition(&self) -> Definition {
-        Definition::new(self.0, &raw(r#"{"type":"object"}"#)).description("Does it")
+    fn definition(&self) -> NativeToolDefinition {
+        NativeToolDefinition::new(self.0, &raw(r#"{"type":"object"}"#)).description("Does it")
     }
 
-    fn call(&self, call: NativeCall) -> Answer<'_> {
+    fn call(&self, call: NativeCall) -> NativeToolFuture<'_> {
         Box::pin(async move { Ok(call.arguments) })
     }
 }
@@ -23,31 +23,31 @@ fn toolset(name: &str, tools: &[&'static str]) -> NativeToolset {
 }
 
 #[test]
-fn dom_19_an_mcp_tool_never_displaces_a_built_in_one() {
+fn dom_19_server_tool_never_displaces_a_native_tool() {
     let text = "  a: { transport: stdio, command: x }\n";
-    let mut crib = Crib::dominds(text).tools("a", &["read_file", "shell", "write_file"]);
-    crib.native = vec![toolset("ws", &["read_file"])];
-    crib.reserved_tools = vec!["shell".to_owned(), "read_file".to_owned()];
-    let (snapshot, problems) = crib.plan();
+    let mut registry = TestRegistry::dominds(text).tools("a", &["read_file", "shell", "write_file"]);
+    registry.native = vec![toolset("ws", &["read_file"])];
+    registry.reserved_tools = vec!["shell".to_owned(), "read_file".to_owned()];
+    let (snapshot, problems) = registry.plan();
     let view = snapshot.view(None);
     assert_eq!(names(view), ["read_file", "write_file"]);
-    assert!(view.tool("read_file").unwrap().native().is_some(), "a call reaches the built-in");
+    assert!(view.tool("read_file").unwrap().native().is_some(), "a call reaches the native tool");
     assert!(view.tool("shell").is_none());
     assert_eq!(
-        told(&problems),
+        problem_lines(&problems),
         ["warning name.collision a read_file", "warning name.collision a shell"]
     );
 }
 
 #[test]
-fn dom_14_and_min_03_native_and_mcp_tools_are_the_same_thing() {
+fn dom_14_and_min_03_native_and_server_tools_have_the_same_definition() {
     let text = "servers: [{ ServerName: github, Transport: stdio, Command: x }]";
-    let mut crib = Crib::of(Dialect::Minion, text).definitions(
+    let mut registry = TestRegistry::from_file(Dialect::Minion, text).definitions(
         "github",
         &[r#"{"description":"Does it","name":"create_issue","inputSchema":{"type":"object"}}"#],
     );
-    crib.native = vec![toolset("domain", &["revenue_analyzer"])];
-    let (snapshot, _) = crib.plan();
+    registry.native = vec![toolset("domain", &["revenue_analyzer"])];
+    let (snapshot, _) = registry.plan();
     let view = snapshot.view(None);
     let [native, mcp] = view.tools().collect::<Vec<_>>()[..] else { panic!("{view:?}") };
     let shape = |tool: &Tool| {
@@ -55,7 +55,7 @@ fn dom_14_and_min_03_native_and_mcp_tools_are_the_same_thing() {
         tool.definition().text().replace(&name, "N").replace("[MCP:github] ", "")
     };
     assert_eq!(shape(native), shape(mcp)); // DOM-14, MIN-03
-    // MIN-68: it is told which is which
+    // MIN-68: the source of a tool is visible
     assert_eq!((native.toolset(), native.server().is_none()), ("domain", true));
     let server = mcp.server().unwrap();
     assert_eq!(
@@ -66,8 +66,8 @@ fn dom_14_and_min_03_native_and_mcp_tools_are_the_same_thing() {
 
 #[test]
 fn a_native_tool_is_called_with_raw_arguments() {
-    let crib = Crib { native: vec![toolset("ws", &["echo"])], ..Crib::default() };
-    let (snapshot, _) = crib.plan();
+    let registry = TestRegistry { native: vec![toolset("ws", &["echo"])], ..TestRegistry::default() };
+    let (snapshot, _) = registry.plan();
     let tool = snapshot.view(None).tool("echo").and_then(|tool| tool.native()).cloned().unwrap();
     let arguments = raw(r#"{ "n" : 1.0 }"#);
     let mut answer = pin!(tool.call(NativeCall::new(arguments.clone())));
@@ -76,30 +76,30 @@ fn a_native_tool_is_called_with_raw_arguments() {
 }
 
 #[test]
-fn native_tools_have_unique_names_too_and_models_get_legal_ones() {
+fn native_tools_get_unique_and_legal_model_names() {
     let native =
         vec![toolset("a", &["x.y", "go"]), toolset("b", &["go", "x_y"]), toolset("a", &["never"])];
-    let crib = Crib { native, ..Crib::default() };
-    let (snapshot, problems) = crib.plan();
+    let registry = TestRegistry { native, ..TestRegistry::default() };
+    let (snapshot, problems) = registry.plan();
     let view = snapshot.view(None);
     assert_eq!(names(view), ["x.y", "go", "x_y"]);
     assert_eq!(view.tool("x_y").unwrap().original_name(), "x_y");
     assert!(view.tool("x.y").unwrap().model_name().starts_with("x_y_"));
-    assert_eq!(told(&problems), ["error name.collision - -", "error toolset.collision - -"]);
+    assert_eq!(problem_lines(&problems), ["error name.collision - -", "error toolset.collision - -"]);
 }
 
 #[test]
-fn a_native_tool_without_a_usable_definition_is_refused_when_it_is_registered() {
+fn native_tool_with_invalid_definition_is_rejected() {
     struct Bad;
     impl NativeTool for Bad {
-        fn definition(&self) -> Definition {
-            Definition::new("bad", &raw("true"))
+        fn definition(&self) -> NativeToolDefinition {
+            NativeToolDefinition::new("bad", &raw("true"))
         }
 
-        fn call(&self, _: NativeCall) -> Answer<'_> {
+        fn call(&self, _: NativeCall) -> NativeToolFuture<'_> {
             Box::pin(async { Err(NativeError("never".to_owned())) })
         }
     }
     let error = NativeToolset::new("ws").with(Bad).unwrap_err();
-    assert_eq!(error.flaw.to_string(), "`inputSchema` must be an object, found a boolean");
+    assert_eq!(error.error.to_string(), "`inputSchema` must be an object, found a boolean");
 }

@@ -1,232 +1,233 @@
-//! What people and agents do to servers of a running host.
+//! Operations of users and agents on servers of a running host.
 
 use serde_json::{Value, json};
 use toolcrib::Host;
-use toolcrib::host::{DialogRequest, OpError};
-use toolcrib::registry::Status;
-use toolcrib::shape::ErrorKind;
-use toolcrib_config::{Dialect, Named};
+use toolcrib::host::{DialogRequest, ServerOperationError};
+use toolcrib::registry::RegistrationStatus;
+use toolcrib::results::ErrorKind;
+use toolcrib_config::{Dialect, ConfigFile};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_testkit::time_limit::within;
-use toolcrib_upstream::conn::State;
+use toolcrib_testkit::time_limit::with_time_limit;
+use toolcrib_upstream::conn::ServerState;
 
-use super::stage::{
-    Stage, call, counted, counting, dialog, is_alive, kind, names, own, server, text, until,
+use super::workspace::{
+    TestWorkspace, call_tool, call_count, counting_script, open_dialog, is_alive, error_kind, tool_names, native_toolset, server_status, call_text, wait_until,
 };
 
 #[tokio::test]
-async fn ext_01_an_agent_that_may_disables_and_restarts_servers() {
-    let stage = Stage::new();
-    stage.minds(&json!({"a": stage.minded(counting(), "a")}));
-    stage.team(&json!({"keeper": {"toolsets": ["a", "mcp_admin"]}, "guest": {"toolsets": ["a"]}}));
-    let file = std::fs::read_to_string(stage.root().join(".minds/mcp.yaml")).unwrap();
-    let host = stage.host().await;
-    let (keeper, guest) = (dialog(&host, "keeper").await, dialog(&host, "guest").await);
+async fn ext_01_authorized_agents_disable_and_restart_servers() {
+    let workspace = TestWorkspace::new();
+    workspace.write_minds(&json!({"a": workspace.minds_entry(counting_script(), "a")}));
+    workspace.write_team(&json!({"keeper": {"toolsets": ["a", "mcp_admin"]}, "guest": {"toolsets": ["a"]}}));
+    let file = std::fs::read_to_string(workspace.root().join(".minds/mcp.yaml")).unwrap();
+    let host = workspace.start_host().await;
+    let (keeper, guest) = (open_dialog(&host, "keeper").await, open_dialog(&host, "guest").await);
     let of_a = json!({"serverId": "a"});
-    // Only by name: neither those who have the server nor the agent `default`.
-    for other in [&guest, &dialog(&host, "default").await] {
+    // `mcp_admin` must be granted by name: neither a member with the server nor the agent `default`
+    // has it.
+    for other in [&guest, &open_dialog(&host, "default").await] {
         for tool in ["mcp_restart", "mcp_disable"] {
-            assert!(!names(other).await.contains(&tool.to_owned()));
-            assert_eq!(kind(call(other, tool, &of_a).await), ErrorKind::UnknownTool);
+            assert!(!tool_names(other).await.contains(&tool.to_owned()));
+            assert_eq!(error_kind(call_tool(other, tool, &of_a).await), ErrorKind::UnknownTool);
         }
     }
-    let pid = counted(&guest, "a_count").await.0;
-    assert_eq!(text(&keeper, "mcp_restart", &of_a).await, "restarted `a`");
-    until("the old process has ended", || !is_alive(pid)).await;
-    let pid = counted(&guest, "a_count").await.0;
-    assert_eq!(text(&keeper, "mcp_disable", &of_a).await, "disabled `a`");
-    until("its process has ended", || !is_alive(pid)).await;
-    assert_eq!(server(&host, "a").registered, Status::Disabled);
-    assert!(!names(&guest).await.contains(&"a_count".to_owned()));
-    assert!(call(&guest, "a_count", &json!({})).await.is_err());
-    // The file is as it was, a reload does not undo it, and neither does another host.
-    within(host.reload()).await.unwrap();
-    assert_eq!(server(&host, "a").state, State::Disabled);
-    assert_eq!(std::fs::read_to_string(stage.root().join(".minds/mcp.yaml")).unwrap(), file);
-    let why = within(keeper.turn()).await.why("a_count");
+    let pid = call_count(&guest, "a_count").await.0;
+    assert_eq!(call_text(&keeper, "mcp_restart", &of_a).await, "restarted `a`");
+    wait_until("the old process has ended", || !is_alive(pid)).await;
+    let pid = call_count(&guest, "a_count").await.0;
+    assert_eq!(call_text(&keeper, "mcp_disable", &of_a).await, "disabled `a`");
+    wait_until("its process has ended", || !is_alive(pid)).await;
+    assert_eq!(server_status(&host, "a").registered, RegistrationStatus::Disabled);
+    assert!(!tool_names(&guest).await.contains(&"a_count".to_owned()));
+    assert!(call_tool(&guest, "a_count", &json!({})).await.is_err());
+    // The file is unchanged, and the override survives a reload and a restart of the host.
+    with_time_limit(host.reload()).await.unwrap();
+    assert_eq!(server_status(&host, "a").state, ServerState::Disabled);
+    assert_eq!(std::fs::read_to_string(workspace.root().join(".minds/mcp.yaml")).unwrap(), file);
+    let why = with_time_limit(keeper.turn()).await.explain_tool("a_count");
     assert!(format!("{why:?}").contains("agent keeper"), "{why:?}");
-    within(host.close()).await;
-    let host = stage.host().await;
-    assert_eq!(server(&host, "a").state, State::Disabled);
-    assert_eq!(server(&host, "a").pid, None);
-    within(host.enable("a", "a person")).await.unwrap();
-    until("it is up", || server(&host, "a").state == State::Ready).await;
-    // What it offers is published a moment later.
-    within(host.settled()).await;
-    assert_eq!(counted(&dialog(&host, "guest").await, "a_count").await.1, 1);
-    within(host.close()).await;
+    with_time_limit(host.close()).await;
+    let host = workspace.start_host().await;
+    assert_eq!(server_status(&host, "a").state, ServerState::Disabled);
+    assert_eq!(server_status(&host, "a").pid, None);
+    with_time_limit(host.enable_server("a", "a person")).await.unwrap();
+    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready).await;
+    // The lists are published shortly after the server is ready.
+    with_time_limit(host.wait_until_settled()).await;
+    assert_eq!(call_count(&open_dialog(&host, "guest").await, "a_count").await.1, 1);
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn what_is_disabled_while_it_is_replaced_stays_disabled() {
-    let stage = Stage::new();
-    stage.minds(&json!({"a": stage.minded(counting(), "a")}));
-    let host = stage.host().await;
-    let slow = counting().start([Step::Sleep(600)]);
-    stage.minds(&json!({"a": stage.minded(slow, "a")}));
+async fn server_disabled_during_replacement_stays_disabled() {
+    let workspace = TestWorkspace::new();
+    workspace.write_minds(&json!({"a": workspace.minds_entry(counting_script(), "a")}));
+    let host = workspace.start_host().await;
+    let slow = counting_script().start([Step::Sleep(600)]);
+    workspace.write_minds(&json!({"a": workspace.minds_entry(slow, "a")}));
     let (reload, disabled) = tokio::join!(host.reload(), async {
-        until("the new one is being started", || is_coming(&host)).await;
-        host.disable("a", "a person").await
+        wait_until("the replacement is starting", || is_replacement_known(&host)).await;
+        host.disable_server("a", "a person").await
     });
     disabled.unwrap();
     drop(reload);
-    until("it is off", || server(&host, "a").state == State::Disabled).await;
-    until("nothing runs", || server(&host, "a").sessions == 0).await;
-    within(host.close()).await;
+    wait_until("the server is disabled", || server_status(&host, "a").state == ServerState::Disabled).await;
+    wait_until("no session is open", || server_status(&host, "a").sessions == 0).await;
+    with_time_limit(host.close()).await;
 }
 
-/// The new definition is known, and the old one serves.
-fn is_coming(host: &Host) -> bool {
+/// Whether the new definition is known while the old server runs.
+fn is_replacement_known(host: &Host) -> bool {
     let written = host.config().servers[0].hash;
-    server(host, "a").spec.hash != written
+    server_status(host, "a").spec.hash != written
 }
 
-fn minion(stage: &Stage, servers: &[(&str, Script)], most: u32) -> Named {
+fn write_minion_config(workspace: &TestWorkspace, servers: &[(&str, Script)], most: u32) -> ConfigFile {
     let entry = |(name, script): &(&str, Script)| {
-        let entry = stage.scripted(script.clone(), name);
+        let entry = workspace.scripted_entry(script.clone(), name);
         json!({"ServerName": name, "Transport": "stdio", "Command": entry["command"], "Args": entry["args"]})
     };
     let servers: Vec<Value> = servers.iter().map(entry).collect();
-    let path = stage.folder.path().join("minion.json");
+    let path = workspace.folder.path().join("minion.json");
     let text = json!({"manager": {"MaxServers": most}, "servers": servers}).to_string();
     std::fs::write(&path, text).unwrap();
-    Named { path, dialect: Some(Dialect::Minion) }
+    ConfigFile { path, dialect: Some(Dialect::Minion) }
 }
 
 #[tokio::test]
-async fn min_26_38_48_65_servers_are_connected_and_disconnected_by_hand() {
-    let stage = Stage::new();
-    let file = minion(&stage, &[("github", counting())], 0);
-    let host = within(stage.builder().config_file(file).open_toolset(own()).start()).await.unwrap();
-    within(host.ready()).await;
-    let one = dialog(&host, "default").await;
-    // MIN-65: connect, status, list, execute of both sorts, refresh.
-    within(host.connect("github")).await.unwrap();
+async fn min_26_38_48_65_servers_are_connected_and_disconnected_manually() {
+    let workspace = TestWorkspace::new();
+    let file = write_minion_config(&workspace, &[("github", counting_script())], 0);
+    let host = with_time_limit(workspace.builder().config_file(file).open_toolset(native_toolset()).start()).await.unwrap();
+    with_time_limit(host.wait_until_ready()).await;
+    let one = open_dialog(&host, "default").await;
+    // MIN-65: connect, status, list, calls of both kinds of tools, refresh.
+    with_time_limit(host.connect_server("github")).await.unwrap();
     assert_eq!(
-        (server(&host, "github").dialect_state, server(&host, "github").tools),
+        (server_status(&host, "github").dialect_state, server_status(&host, "github").tools),
         ("connected", 4)
     );
     assert_eq!(host.servers().len(), 1);
-    let pid = counted(&one, "mcp_github_count").await.0;
-    assert_eq!(text(&one, "revenue", &json!({})).await, "42");
-    within(host.refresh("github")).await.unwrap();
-    assert_eq!(stage.count("github", "tools/list"), 2);
-    // MIN-08: twice is an error.
-    let twice = within(host.connect("github")).await.unwrap_err();
+    let pid = call_count(&one, "mcp_github_count").await.0;
+    assert_eq!(call_text(&one, "revenue", &json!({})).await, "42");
+    with_time_limit(host.refresh_server("github")).await.unwrap();
+    assert_eq!(workspace.count_messages("github", "tools/list"), 2);
+    // MIN-08: connecting twice is an error.
+    let twice = with_time_limit(host.connect_server("github")).await.unwrap_err();
     assert!(toolcrib_upstream::signals::chain(&twice).contains("already connected"));
-    within(host.disconnect("github")).await.unwrap();
-    until("its process has ended", || !is_alive(pid)).await;
-    // MIN-48: the tools are still listed, and say that they are unavailable.
-    let turn = within(one.turn()).await;
+    with_time_limit(host.disconnect_server("github")).await.unwrap();
+    wait_until("its process has ended", || !is_alive(pid)).await;
+    // MIN-48: the tools stay listed and are marked as unavailable.
+    let turn = with_time_limit(one.turn()).await;
     let tool = turn.tool("mcp_github_count").unwrap();
     assert!(!tool.is_available() && turn.tools().iter().any(|it| it.name() == tool.name()));
-    let refused = call(&one, "mcp_github_count", &json!({})).await.unwrap_err();
+    let refused = call_tool(&one, "mcp_github_count", &json!({})).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Connection);
     assert!(refused.to_string().contains("not connected"), "{refused}");
-    // MIN-26: nothing brings it back unasked.
-    within(host.reload()).await.unwrap();
-    assert!(call(&one, "mcp_github_count", &json!({})).await.is_err());
-    assert_eq!((server(&host, "github").pid, stage.count("github", "initialize")), (None, 1));
+    // MIN-26: a reload does not connect the server again.
+    with_time_limit(host.reload()).await.unwrap();
+    assert!(call_tool(&one, "mcp_github_count", &json!({})).await.is_err());
+    assert_eq!((server_status(&host, "github").pid, workspace.count_messages("github", "initialize")), (None, 1));
     // MIN-38.
-    let refreshed = within(host.refresh("github")).await.unwrap_err();
-    assert!(matches!(&refreshed, OpError::NotConnected(_)));
+    let refreshed = with_time_limit(host.refresh_server("github")).await.unwrap_err();
+    assert!(matches!(&refreshed, ServerOperationError::NotConnected(_)));
     assert!(refreshed.to_string().contains("not connected"));
-    within(host.connect("github")).await.unwrap();
-    assert_eq!(counted(&one, "mcp_github_count").await.1, 1);
-    assert!(matches!(within(host.connect("nobody")).await, Err(OpError::NoServer { .. })));
-    within(host.close()).await;
+    with_time_limit(host.connect_server("github")).await.unwrap();
+    assert_eq!(call_count(&one, "mcp_github_count").await.1, 1);
+    assert!(matches!(with_time_limit(host.connect_server("nobody")).await, Err(ServerOperationError::NoServer { .. })));
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn min_06_one_server_too_many_is_refused_and_leaves_the_others_alone() {
-    let stage = Stage::new();
+async fn min_06_server_above_the_limit_is_refused_and_others_keep_running() {
+    let workspace = TestWorkspace::new();
     let file = |ids: &[&str]| {
         let servers: serde_json::Map<_, _> =
-            ids.iter().map(|id| ((*id).to_owned(), stage.scripted(counting(), id))).collect();
-        stage.native(&json!({"version": 1, "host": {"max_servers": 1}, "servers": servers}));
+            ids.iter().map(|id| ((*id).to_owned(), workspace.scripted_entry(counting_script(), id))).collect();
+        workspace.write_native(&json!({"version": 1, "host": {"max_servers": 1}, "servers": servers}));
     };
     file(&["a"]);
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let pid = counted(&one, "a__count").await.0;
-    // By hand, and in the file, before or after it.
-    let entry = stage.scripted(counting(), "c").to_string();
-    assert!(matches!(within(host.add("c", &entry)).await, Err(OpError::TooMany { max: 1, .. })));
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let pid = call_count(&one, "a__count").await.0;
+    // By an operation, and in the file, before or after the other server.
+    let entry = workspace.scripted_entry(counting_script(), "c").to_string();
+    assert!(matches!(with_time_limit(host.add_server("c", &entry)).await, Err(ServerOperationError::TooManyServers { max: 1, .. })));
     for ids in [["a", "b"], ["b", "a"]] {
         file(&ids);
-        within(host.reload()).await.unwrap();
-        assert_eq!(counted(&one, "a__count").await.0, pid);
-        assert_eq!(server(&host, "b").state, State::Failed);
-        assert!(super::stage::has_problem(&host, "host.max_servers", "b"));
+        with_time_limit(host.reload()).await.unwrap();
+        assert_eq!(call_count(&one, "a__count").await.0, pid);
+        assert_eq!(server_status(&host, "b").state, ServerState::Failed);
+        assert!(super::workspace::has_problem(&host, "host.max_servers", "b"));
     }
-    assert_eq!(stage.log("b").len() + stage.log("c").len(), 0);
-    // When there is room, it is taken.
+    assert_eq!(workspace.log("b").len() + workspace.log("c").len(), 0);
+    // The refused server starts when there is room.
     file(&["b"]);
-    within(host.reload()).await.unwrap();
-    until("the other one is up", || server(&host, "b").state == State::Ready).await;
-    assert_eq!(counted(&one, "b__count").await.1, 1);
+    with_time_limit(host.reload()).await.unwrap();
+    wait_until("the other server is ready", || server_status(&host, "b").state == ServerState::Ready).await;
+    assert_eq!(call_count(&one, "b__count").await.1, 1);
     assert!(host.problems().is_empty(), "{:?}", host.problems());
-    within(host.close()).await;
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
 async fn min_08_a_server_is_added_once_and_removed_again() {
-    let stage = Stage::new();
-    stage.servers(&json!({"a": stage.scripted(counting(), "a")}));
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let entry = stage.scripted(counting(), "b").to_string();
-    within(host.add("b", &entry)).await.unwrap();
-    until("it is up", || server(&host, "b").state == State::Ready).await;
-    let pid = counted(&one, "b__count").await.0;
+    let workspace = TestWorkspace::new();
+    workspace.write_servers(&json!({"a": workspace.scripted_entry(counting_script(), "a")}));
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let entry = workspace.scripted_entry(counting_script(), "b").to_string();
+    with_time_limit(host.add_server("b", &entry)).await.unwrap();
+    wait_until("the server is ready", || server_status(&host, "b").state == ServerState::Ready).await;
+    let pid = call_count(&one, "b__count").await.0;
     for id in ["a", "b"] {
-        let again = within(host.add(id, &entry)).await.unwrap_err();
+        let again = with_time_limit(host.add_server(id, &entry)).await.unwrap_err();
         assert!(again.to_string().contains("already connected"), "{again}");
     }
-    let bad = within(host.add("c", "transport: { kind: pigeon }")).await;
-    assert!(matches!(bad, Err(OpError::BadEntry { .. })), "{bad:?} {:?}", host.problems());
-    // It is in no file, so that no reload takes it away.
-    within(host.reload()).await.unwrap();
-    assert_eq!(counted(&one, "b__count").await, (pid, 2));
-    assert!(matches!(within(host.remove("a")).await, Err(OpError::InFile(_))));
-    within(host.remove("b")).await.unwrap();
-    assert_eq!(kind(call(&one, "b__count", &json!({})).await), ErrorKind::UnknownTool);
-    until("its process has ended", || !is_alive(pid)).await;
-    within(host.close()).await;
+    let bad = with_time_limit(host.add_server("c", "transport: { kind: pigeon }")).await;
+    assert!(matches!(bad, Err(ServerOperationError::BadEntry { .. })), "{bad:?} {:?}", host.problems());
+    // The server is in no file, so a reload keeps it.
+    with_time_limit(host.reload()).await.unwrap();
+    assert_eq!(call_count(&one, "b__count").await, (pid, 2));
+    assert!(matches!(with_time_limit(host.remove_server("a")).await, Err(ServerOperationError::ConfiguredInFile(_))));
+    with_time_limit(host.remove_server("b")).await.unwrap();
+    assert_eq!(error_kind(call_tool(&one, "b__count", &json!({})).await), ErrorKind::UnknownTool);
+    wait_until("its process has ended", || !is_alive(pid)).await;
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
 async fn dkr_17_a_server_is_attached_to_an_agent_and_detached() {
-    let stage = Stage::new();
-    let mut entry = stage.scripted(counting(), "crm");
+    let workspace = TestWorkspace::new();
+    let mut entry = workspace.scripted_entry(counting_script(), "crm");
     entry["access"] = json!({"grant": "attach"});
     entry["lifecycle"] = json!({"connect": "eager"});
-    stage.servers(&json!({"crm": entry}));
-    let host = stage.host().await;
-    let agent = dialog(&host, "agent").await;
-    assert_eq!(names(&agent).await, [""; 0]);
-    assert!(host.attach("agent", "crm"));
-    let once = names(&agent).await;
+    workspace.write_servers(&json!({"crm": entry}));
+    let host = workspace.start_host().await;
+    let agent = open_dialog(&host, "agent").await;
+    assert_eq!(tool_names(&agent).await, [""; 0]);
+    assert!(host.attach_server("agent", "crm"));
+    let once = tool_names(&agent).await;
     assert_eq!(once.len(), 4);
-    assert!(!host.attach("agent", "crm"));
-    assert_eq!(names(&agent).await, once);
-    assert_eq!(names(&dialog(&host, "other").await).await, [""; 0]);
-    assert_eq!(counted(&agent, "crm__count").await.1, 1);
-    assert!(host.detach("agent", "crm") && !host.detach("agent", "crm"));
-    assert!(!names(&agent).await.contains(&"crm__count".to_owned()));
-    assert_eq!(kind(call(&agent, "crm__count", &json!({})).await), ErrorKind::UnknownTool);
-    assert!(!host.attach("agent", "nobody"));
-    within(host.close()).await;
+    assert!(!host.attach_server("agent", "crm"));
+    assert_eq!(tool_names(&agent).await, once);
+    assert_eq!(tool_names(&open_dialog(&host, "other").await).await, [""; 0]);
+    assert_eq!(call_count(&agent, "crm__count").await.1, 1);
+    assert!(host.detach_server("agent", "crm") && !host.detach_server("agent", "crm"));
+    assert!(!tool_names(&agent).await.contains(&"crm__count".to_owned()));
+    assert_eq!(error_kind(call_tool(&agent, "crm__count", &json!({})).await), ErrorKind::UnknownTool);
+    assert!(!host.attach_server("agent", "nobody"));
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn a_host_that_was_closed_keeps_nobody_waiting() {
-    let stage = Stage::new();
-    stage.minds(&json!({"a": stage.minded(Script::default().start([Step::Sleep(60_000)]), "a")}));
-    let host = within(stage.builder().start()).await.unwrap();
-    within(host.close()).await;
-    within(host.ready()).await;
-    assert!(within(host.reload()).await.is_none());
-    assert!(within(host.dialog(DialogRequest::default())).await.is_err());
-    within(host.close()).await;
+async fn closed_host_answers_every_wait() {
+    let workspace = TestWorkspace::new();
+    workspace.write_minds(&json!({"a": workspace.minds_entry(Script::default().start([Step::Sleep(60_000)]), "a")}));
+    let host = with_time_limit(workspace.builder().start()).await.unwrap();
+    with_time_limit(host.close()).await;
+    with_time_limit(host.wait_until_ready()).await;
+    assert!(with_time_limit(host.reload()).await.is_none());
+    assert!(with_time_limit(host.open_dialog(DialogRequest::default())).await.is_err());
+    with_time_limit(host.close()).await;
 }

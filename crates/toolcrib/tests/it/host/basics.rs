@@ -1,38 +1,38 @@
-//! A host from its start to its end.
+//! The life of a host from start to close.
 
 use serde_json::json;
-use toolcrib::shape::ErrorKind;
+use toolcrib::results::ErrorKind;
 use toolcrib_testkit::scripted::Script;
-use toolcrib_testkit::time_limit::within;
+use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::stage::{Stage, call, dialog, is_alive, names, server, text, until};
+use super::workspace::{TestWorkspace, call_tool, open_dialog, is_alive, tool_names, server_status, call_text, wait_until};
 
 #[tokio::test]
-async fn a_host_lists_calls_reloads_and_leaves_nothing() {
-    let stage = Stage::new();
-    stage.servers(&json!({"one": stage.scripted(Script::default(), "one")}));
-    let host = stage.host().await;
-    let dialog = dialog(&host, "default").await;
-    let seen = names(&dialog).await;
+async fn host_lists_calls_reloads_and_leaves_no_process() {
+    let workspace = TestWorkspace::new();
+    workspace.write_servers(&json!({"one": workspace.scripted_entry(Script::default(), "one")}));
+    let host = workspace.start_host().await;
+    let dialog = open_dialog(&host, "default").await;
+    let seen = tool_names(&dialog).await;
     assert!(seen.contains(&"one__echo".to_owned()), "{seen:?}");
-    let called = call(&dialog, "one__echo", &json!({"text": "hello"})).await.unwrap();
+    let called = call_tool(&dialog, "one__echo", &json!({"text": "hello"})).await.unwrap();
     assert!(called.result.raw().text().contains("hello"));
     assert_eq!((called.facts.server.as_str(), called.facts.attempts), ("one", 1));
-    let unknown = call(&dialog, "one__nothing", &json!({})).await.unwrap_err();
+    let unknown = call_tool(&dialog, "one__nothing", &json!({})).await.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::UnknownTool);
 
-    let (version, pid) = (host.version(), server(&host, "one").pid);
-    stage.servers(&json!({
-        "one": stage.scripted(Script::default(), "one"),
-        "two": stage.scripted(Script::default(), "two"),
+    let (version, pid) = (host.snapshot_version(), server_status(&host, "one").pid);
+    workspace.write_servers(&json!({
+        "one": workspace.scripted_entry(Script::default(), "one"),
+        "two": workspace.scripted_entry(Script::default(), "two"),
     }));
-    let reload = within(host.reload()).await.unwrap();
+    let reload = with_time_limit(host.reload()).await.unwrap();
     assert_eq!(reload.steps.len(), 2);
-    assert!(host.version() > version);
-    assert!(text(&dialog, "two__echo", &json!({"text": "hi"})).await.contains("hi"));
-    assert_eq!(server(&host, "one").pid, pid);
+    assert!(host.snapshot_version() > version);
+    assert!(call_text(&dialog, "two__echo", &json!({"text": "hi"})).await.contains("hi"));
+    assert_eq!(server_status(&host, "one").pid, pid);
     let pids: Vec<u32> = host.servers().iter().filter_map(|server| server.pid).collect();
     assert_eq!(pids.len(), 2);
-    within(host.close()).await;
-    until("nothing is left", || pids.iter().all(|pid| !is_alive(*pid))).await;
+    with_time_limit(host.close()).await;
+    wait_until("no process is left", || pids.iter().all(|pid| !is_alive(*pid))).await;
 }

@@ -1,19 +1,19 @@
-//! What is told to whoever listens, in which order, and what becomes of those who do not keep up.
+//! The order of events, and listeners that are too slow.
 
 use std::time::Duration;
 
 use serde_json::json;
-use toolcrib::Event;
+use toolcrib::HostEvent;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_testkit::time_limit::within;
+use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::stage::{Stage, call, counting, dialog, names, request, until};
+use super::workspace::{TestWorkspace, call_tool, counting_script, open_dialog, tool_names, request, wait_until};
 
 #[tokio::test]
-async fn everything_that_happens_is_told_in_order() {
-    let stage = Stage::new();
-    let script = counting()
-        .on("tools/call work", [Step::Progress { times: 2, every: 1 }, Step::Answer])
+async fn events_arrive_in_order() {
+    let workspace = TestWorkspace::new();
+    let script = counting_script()
+        .on("tools/call work", [Step::Progress { times: 2, every: 1 }, Step::Respond])
         .on(
             "tools/call speak",
             [
@@ -22,62 +22,62 @@ async fn everything_that_happens_is_told_in_order() {
                     params: json!({"level": "info", "data": "hello"}),
                     times: 1,
                 },
-                Step::Answer,
+                Step::Respond,
             ],
         )
         .on("tools/call die", [Step::Exit(1)]);
-    let host = stage.host().await;
-    let mut listening = host.listen();
-    let mut entry = stage.scripted(Script { legacy_only: true, ..script }, "a");
+    let host = workspace.start_host().await;
+    let mut events = host.subscribe();
+    let mut entry = workspace.scripted_entry(Script { legacy_only: true, ..script }, "a");
     entry["lifecycle"] = json!({"connect": "eager"});
-    stage.servers(&json!({"a": entry}));
-    within(host.reload()).await.unwrap();
-    let one = dialog(&host, "default").await;
+    workspace.write_servers(&json!({"a": entry}));
+    with_time_limit(host.reload()).await.unwrap();
+    let one = open_dialog(&host, "default").await;
     for tool in ["a__work", "a__speak"] {
-        call(&one, tool, &json!({})).await.unwrap();
+        call_tool(&one, tool, &json!({})).await.unwrap();
     }
-    assert!(one.release("a"));
-    until("the lease is gone", || one.leases().is_empty()).await;
-    within(host.disable("a", "a person")).await.unwrap();
+    assert!(one.release_lease("a"));
+    wait_until("the lease is gone", || one.leases().is_empty()).await;
+    with_time_limit(host.disable_server("a", "a person")).await.unwrap();
     let mut kinds: Vec<&str> = Vec::new();
     while let Ok(Some(event)) =
-        tokio::time::timeout(Duration::from_millis(300), listening.next()).await
+        tokio::time::timeout(Duration::from_millis(300), events.next()).await
     {
         if kinds.last() != Some(&event.kind()) {
             kinds.push(event.kind());
         }
-        if let Event::Called { record, .. } = &*event {
+        if let HostEvent::CallEnded { record, .. } = &*event {
             assert_eq!((&*record.ended, &*record.agent), ("ok", "default"));
         }
     }
-    let place = |kind: &str| {
+    let index = |kind: &str| {
         let found = kinds.iter().position(|known| *known == kind);
         found.unwrap_or_else(|| panic!("no `{kind}` in {kinds:?}"))
     };
-    // A server comes up, is listed, published, and then the reload is over; then what calls bring.
+    // The server starts, lists its tools, and the reload ends; then come the events of the calls.
     let order = ["state", "tools", "reload", "lease", "progress", "call", "log"];
-    assert!(order.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{kinds:?}");
-    within(host.close()).await;
-    // The end is the last that is heard.
-    let ends = async { while listening.next().await.is_some() {} };
-    within(ends).await;
-    assert!(within(host.listen().next()).await.is_none());
+    assert!(order.windows(2).all(|pair| index(pair[0]) < index(pair[1])), "{kinds:?}");
+    with_time_limit(host.close()).await;
+    // The listener receives the end after all events.
+    let ends = async { while events.next().await.is_some() {} };
+    with_time_limit(ends).await;
+    assert!(with_time_limit(host.subscribe().next()).await.is_none());
 }
 
 #[tokio::test]
-async fn a_listener_that_does_not_keep_up_is_dropped_and_nobody_waits_for_it() {
-    let stage = Stage::new();
-    let host = stage.host().await;
-    let (mut slow, one) = (host.listen(), dialog(&host, "default").await);
+async fn slow_listener_is_dropped_without_blocking() {
+    let workspace = TestWorkspace::new();
+    let host = workspace.start_host().await;
+    let (mut slow, one) = (host.subscribe(), open_dialog(&host, "default").await);
     for _ in 0..3000 {
         assert!(one.turn_now().call(request("nothing", &json!({}))).await.is_err());
     }
-    assert!(within(slow.next()).await.is_none());
-    assert!(within(slow.next()).await.is_none());
-    // Whoever begins to listen now hears what happens now.
-    let mut fresh = host.listen();
-    drop(names(&one).await);
+    assert!(with_time_limit(slow.next()).await.is_none());
+    assert!(with_time_limit(slow.next()).await.is_none());
+    // A new listener receives new events.
+    let mut fresh = host.subscribe();
+    drop(tool_names(&one).await);
     assert!(one.turn_now().call(request("nothing", &json!({}))).await.is_err());
-    assert_eq!(within(fresh.next()).await.unwrap().kind(), "call");
-    within(host.close()).await;
+    assert_eq!(with_time_limit(fresh.next()).await.unwrap().kind(), "call");
+    with_time_limit(host.close()).await;
 }

@@ -1,27 +1,27 @@
-//! The host as a program uses it.
+//! Tests of the host through its public API.
 
-mod address;
+mod http_tool_server;
 mod admin;
-mod agents;
-mod asking;
-mod atomic;
+mod agent_credentials;
+mod client_requests;
+mod atomic_reload;
 mod basics;
 mod calls;
-mod changes;
-mod crowd;
-mod documents;
+mod grant_changes;
+mod many_dialogs;
+mod resources_and_prompts;
 mod events;
 mod folders;
-mod lazy;
+mod lazy_start;
 mod leases;
 mod login;
-mod lost;
-mod native;
+mod connection_loss;
+mod native_tools;
 mod pins;
 mod problems;
-mod real;
+mod real_servers;
 mod reload;
-pub(crate) mod stage;
-mod succession;
-mod team;
+pub(crate) mod workspace;
+mod server_replacement;
+mod team_grants;
 mod trust;

@@ -1,214 +1,216 @@
-//! What changes in files while the host runs, and what does not.
+//! File changes while the host runs.
 
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
-use toolcrib::Event;
-use toolcrib::config::Action;
-use toolcrib::shape::ErrorKind;
+use toolcrib::HostEvent;
+use toolcrib::config::ChangeAction;
+use toolcrib::results::ErrorKind;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_testkit::time_limit::within;
+use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::stage::{
-    Stage, call, counted, counting, dialog, has_problem, hear, is_alive, kind, names, own, request,
-    text, until, wrongs,
+use super::workspace::{
+    TestWorkspace, call_tool, call_count, counting_script, open_dialog, has_problem, wait_for_event, is_alive, error_kind, tool_names, native_toolset, request,
+    call_text, wait_until, problem_codes,
 };
 
-fn prefixed(names: &[String], prefix: &str) -> usize {
+fn count_with_prefix(names: &[String], prefix: &str) -> usize {
     names.iter().filter(|name| name.starts_with(prefix)).count()
 }
 
 #[tokio::test]
-async fn dom_66_74_75_servers_come_and_go_with_the_file() {
-    let stage = Stage::new();
-    let (a, b) = (stage.minded(counting(), "a"), stage.minded(counting(), "b"));
-    stage.minds(&json!({"a": a}));
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let kept = counted(&one, "a_count").await.0;
-    // DOM-66: nobody is told; the file is enough. DOM-74: the new one is there, the old one untouched.
-    let mut listening = host.listen();
-    stage.minds(&json!({"a": a, "b": b}));
-    hear(&mut listening, |event| matches!(event, Event::Reloaded(_)).then_some(())).await;
-    assert_eq!(prefixed(&names(&one).await, "b_"), 4);
-    let added = counted(&one, "b_count").await.0;
-    assert_eq!(counted(&one, "a_count").await, (kept, 2));
-    // DOM-75: gone from lists and calls, and then its process.
-    stage.minds(&json!({"b": b}));
-    let reload = hear(&mut listening, |event| match event {
-        Event::Reloaded(reload) => Some(reload.clone()),
+async fn dom_66_74_75_servers_follow_the_file() {
+    let workspace = TestWorkspace::new();
+    let (a, b) = (workspace.minds_entry(counting_script(), "a"), workspace.minds_entry(counting_script(), "b"));
+    workspace.write_minds(&json!({"a": a}));
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let kept = call_count(&one, "a_count").await.0;
+    // DOM-66: the file change alone triggers the reload. DOM-74: the new server is added, the old
+    // one stays untouched.
+    let mut events = host.subscribe();
+    workspace.write_minds(&json!({"a": a, "b": b}));
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    assert_eq!(count_with_prefix(&tool_names(&one).await, "b_"), 4);
+    let added = call_count(&one, "b_count").await.0;
+    assert_eq!(call_count(&one, "a_count").await, (kept, 2));
+    // DOM-75: the removed server leaves lists and calls first, and then its process ends.
+    workspace.write_minds(&json!({"b": b}));
+    let reload = wait_for_event(&mut events, |event| match event {
+        HostEvent::Reloaded(reload) => Some(reload.clone()),
         _ => None,
     })
     .await;
     let steps: Vec<_> = reload.steps.iter().map(|step| (&*step.server, step.action)).collect();
-    assert_eq!(steps, [(".minds/mcp.yaml#b", Action::Keep), (".minds/mcp.yaml#a", Action::Stop)]);
-    assert_eq!(prefixed(&names(&one).await, "a_"), 0);
-    assert_eq!(kind(call(&one, "a_count", &json!({})).await), ErrorKind::UnknownTool);
-    until("its process has ended", || !is_alive(kept)).await;
-    assert_eq!(counted(&one, "b_count").await, (added, 2));
-    // DOM-69: no file, no servers, and no problem either.
-    std::fs::remove_file(stage.root().join(".minds/mcp.yaml")).unwrap();
-    hear(&mut listening, |event| matches!(event, Event::Reloaded(_)).then_some(())).await;
-    assert_eq!(prefixed(&names(&one).await, "b_"), 0);
-    until("no process is left", || !is_alive(added)).await;
-    assert!(wrongs(&host).is_empty() && host.servers().is_empty());
-    within(host.close()).await;
+    assert_eq!(steps, [(".minds/mcp.yaml#b", ChangeAction::Keep), (".minds/mcp.yaml#a", ChangeAction::Stop)]);
+    assert_eq!(count_with_prefix(&tool_names(&one).await, "a_"), 0);
+    assert_eq!(error_kind(call_tool(&one, "a_count", &json!({})).await), ErrorKind::UnknownTool);
+    wait_until("its process has ended", || !is_alive(kept)).await;
+    assert_eq!(call_count(&one, "b_count").await, (added, 2));
+    // DOM-69: without a file there are no servers and no problems.
+    std::fs::remove_file(workspace.root().join(".minds/mcp.yaml")).unwrap();
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    assert_eq!(count_with_prefix(&tool_names(&one).await, "b_"), 0);
+    wait_until("no process is left", || !is_alive(added)).await;
+    assert!(problem_codes(&host).is_empty() && host.servers().is_empty());
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
 async fn dom_68_many_writes_are_one_reload() {
-    let stage = Stage::new();
-    let entry = stage.minded(Script::default(), "a");
-    stage.minds(&json!({"a": entry}));
-    let host = stage.host().await;
-    let mut listening = host.listen();
-    let version = host.version();
+    let workspace = TestWorkspace::new();
+    let entry = workspace.minds_entry(Script::default(), "a");
+    workspace.write_minds(&json!({"a": entry}));
+    let host = workspace.start_host().await;
+    let mut events = host.subscribe();
+    let version = host.snapshot_version();
     for number in 0..20 {
         let mut changed = entry.clone();
         changed["env"] = json!({"N": number.to_string()});
-        stage.minds(&json!({"a": changed}));
-        // As an editor or a tool that writes in pieces does.
+        workspace.write_minds(&json!({"a": changed}));
+        // Like an editor or a tool that writes in pieces.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    hear(&mut listening, |event| matches!(event, Event::Reloaded(_)).then_some(())).await;
-    // Longer than the files are looked at besides being watched: nothing may follow.
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    // Longer than the polling interval: no second reload may follow.
     tokio::time::sleep(Duration::from_millis(2000)).await;
     let mut more = 0;
     while let Ok(Some(event)) =
-        tokio::time::timeout(Duration::from_millis(1), listening.next()).await
+        tokio::time::timeout(Duration::from_millis(1), events.next()).await
     {
-        more += usize::from(matches!(*event, Event::Reloaded(_)));
+        more += usize::from(matches!(*event, HostEvent::Reloaded(_)));
     }
     assert_eq!(more, 0);
-    assert!(host.version() > version);
-    let env = text(&dialog(&host, "default").await, "a_env", &json!({})).await;
+    assert!(host.snapshot_version() > version);
+    let env = call_text(&open_dialog(&host, "default").await, "a_env", &json!({})).await;
     assert_eq!(serde_json::from_str::<Value>(&env).unwrap()["env"]["N"], "19");
-    // The first start and one more.
-    assert_eq!(stage.count("a", "initialize"), 2);
-    within(host.close()).await;
+    // The first start and exactly one restart.
+    assert_eq!(workspace.count_messages("a", "initialize"), 2);
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn dom_71_79_80_a_turn_keeps_what_it_saw_and_a_call_ends_in_peace() {
-    let stage = Stage::new();
-    let script = counting().on("tools/call slow", [Step::Sleep(700), Step::Answer]);
-    let (a, b) = (stage.minded(script, "a"), stage.minded(Script::default(), "b"));
-    stage.minds(&json!({"a": a, "b": b}));
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let turn = within(one.turn()).await;
-    let (version, pid) = (turn.version(), counted(&one, "a_count").await.0);
-    let slow = one.start(request("a_slow", &json!({"x": 1}))).unwrap();
-    until("the call is under way", || stage.count("a", "tools/call") == 2).await;
-    stage.minds(&json!({"b": b}));
-    within(host.reload()).await.unwrap();
-    // DOM-80: outside of the turn it is unknown at once, although the process still drains.
+async fn dom_71_79_80_turn_keeps_its_snapshot_and_calls_in_flight_finish() {
+    let workspace = TestWorkspace::new();
+    let script = counting_script().on("tools/call slow", [Step::Sleep(700), Step::Respond]);
+    let (a, b) = (workspace.minds_entry(script, "a"), workspace.minds_entry(Script::default(), "b"));
+    workspace.write_minds(&json!({"a": a, "b": b}));
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let turn = with_time_limit(one.turn()).await;
+    let (version, pid) = (turn.version(), call_count(&one, "a_count").await.0);
+    let slow = one.start_call(request("a_slow", &json!({"x": 1}))).unwrap();
+    wait_until("the call is running", || workspace.count_messages("a", "tools/call") == 2).await;
+    workspace.write_minds(&json!({"b": b}));
+    with_time_limit(host.reload()).await.unwrap();
+    // DOM-80: outside of the turn the tool is unknown immediately, although the process still
+    // drains.
     assert!(is_alive(pid));
-    assert_eq!(kind(call(&one, "a_count", &json!({})).await), ErrorKind::UnknownTool);
-    // DOM-79: what was in flight succeeds.
-    let done = within(one.wait(slow)).await.unwrap();
+    assert_eq!(error_kind(call_tool(&one, "a_count", &json!({})).await), ErrorKind::UnknownTool);
+    // DOM-79: the call in flight succeeds.
+    let done = with_time_limit(one.wait_for_call(slow)).await.unwrap();
     assert!(done.outcome.unwrap().raw().text().contains('x'));
-    // DOM-71: within the turn nothing has changed.
+    // DOM-71: the turn is unchanged.
     assert_eq!(turn.version(), version);
     assert!(turn.tools().iter().any(|tool| tool.name() == "a_count"));
-    within(turn.call(request("a_count", &json!({})))).await.unwrap();
+    with_time_limit(turn.call(request("a_count", &json!({})))).await.unwrap();
     drop(turn);
-    until("its process has ended", || !is_alive(pid)).await;
-    assert_eq!(prefixed(&names(&one).await, "a_"), 0);
-    within(host.close()).await;
+    wait_until("its process has ended", || !is_alive(pid)).await;
+    assert_eq!(count_with_prefix(&tool_names(&one).await, "a_"), 0);
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn dom_81_what_does_not_drain_is_killed_after_its_limit() {
-    let stage = Stage::new();
+async fn dom_81_undrained_server_is_killed_after_drain_kill() {
+    let workspace = TestWorkspace::new();
     let script =
-        Script { ignore_end: true, ignore_sigterm: true, ..counting() }.on("tools/call never", []);
-    let mut entry = stage.scripted(script, "a");
+        Script { ignore_end: true, ignore_sigterm: true, ..counting_script() }.on("tools/call never", []);
+    let mut entry = workspace.scripted_entry(script, "a");
     entry["lifecycle"] = json!({"drain_kill": "300ms"});
-    stage.servers(&json!({"a": entry}));
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let pid = counted(&one, "a__count").await.0;
-    let never = one.start(request("a__never", &json!({}))).unwrap();
-    until("the call is under way", || stage.count("a", "tools/call") == 2).await;
-    stage.servers(&json!({}));
-    let begun = std::time::Instant::now();
-    within(host.reload()).await.unwrap();
-    let ended = within(one.wait(never)).await.unwrap();
+    workspace.write_servers(&json!({"a": entry}));
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let pid = call_count(&one, "a__count").await.0;
+    let never = one.start_call(request("a__never", &json!({}))).unwrap();
+    wait_until("the call is running", || workspace.count_messages("a", "tools/call") == 2).await;
+    workspace.write_servers(&json!({}));
+    let started_at = std::time::Instant::now();
+    with_time_limit(host.reload()).await.unwrap();
+    let ended = with_time_limit(one.wait_for_call(never)).await.unwrap();
     assert_eq!(ended.outcome.unwrap_err().kind(), ErrorKind::Connection);
-    until("it was killed", || !is_alive(pid)).await;
-    assert!(begun.elapsed() < Duration::from_secs(15));
-    within(host.close()).await;
+    wait_until("the process was killed", || !is_alive(pid)).await;
+    assert!(started_at.elapsed() < Duration::from_secs(15));
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn dom_72_what_is_the_programs_own_stays_whatever_the_files_say() {
-    let stage = Stage::new();
-    let host = within(stage.builder().open_toolset(own()).start()).await.unwrap();
-    let one = dialog(&host, "default").await;
-    // MIN-01: without any server it works, and it works the same with some.
-    assert_eq!(names(&one).await, ["revenue"]);
-    assert_eq!(text(&one, "revenue", &json!({})).await, "42");
+async fn dom_72_native_tools_survive_every_reload() {
+    let workspace = TestWorkspace::new();
+    let host = with_time_limit(workspace.builder().open_toolset(native_toolset()).start()).await.unwrap();
+    let one = open_dialog(&host, "default").await;
+    // MIN-01: the native tool works without servers, and equally with some.
+    assert_eq!(tool_names(&one).await, ["revenue"]);
+    assert_eq!(call_text(&one, "revenue", &json!({})).await, "42");
     for round in 0..50 {
-        let taken = stage.minded(Script::default(), "a");
+        let taken = workspace.minds_entry(Script::default(), "a");
         let mut rival =
-            stage.scripted(Script { tools: vec!["revenue".into()], ..Script::default() }, "r");
+            workspace.scripted_entry(Script { tools: vec!["revenue".into()], ..Script::default() }, "r");
         rival["transport"] = json!("stdio");
         rival["tools"] = json!({"whitelist": ["revenue"]});
         match round % 3 {
-            0 if round < 6 => stage.minds(&json!({"a": taken, "rival": rival})),
-            1 => stage.write(".minds/mcp.yaml", "version: 9"),
-            _ => stage.minds(&json!({})),
+            0 if round < 6 => workspace.write_minds(&json!({"a": taken, "rival": rival})),
+            1 => workspace.write(".minds/mcp.yaml", "version: 9"),
+            _ => workspace.write_minds(&json!({})),
         }
-        within(host.reload()).await.unwrap();
-        assert_eq!(names(&one).await[0], "revenue");
-        assert_eq!(text(&one, "revenue", &json!({})).await, "42");
+        with_time_limit(host.reload()).await.unwrap();
+        assert_eq!(tool_names(&one).await[0], "revenue");
+        assert_eq!(call_text(&one, "revenue", &json!({})).await, "42");
         if round % 3 == 0 && round < 6 {
-            assert!(has_problem(&host, "name.collision", "rival"), "{:?}", wrongs(&host));
+            assert!(has_problem(&host, "name.collision", "rival"), "{:?}", problem_codes(&host));
         }
     }
-    within(host.close()).await;
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn dom_73_only_what_a_server_is_made_of_replaces_it() {
-    let stage = Stage::new();
-    let a = stage.minded(counting(), "a");
-    stage.minds(&json!({"a": a}));
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let pid = counted(&one, "a_count").await.0;
-    // Other places, other order, other notation: the same server.
+async fn dom_73_only_definition_changes_replace_a_server() {
+    let workspace = TestWorkspace::new();
+    let a = workspace.minds_entry(counting_script(), "a");
+    workspace.write_minds(&json!({"a": a}));
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let pid = call_count(&one, "a_count").await.0;
+    // Other locations, order and notation define the same server.
     let args = &a["args"][0];
     let text = format!(
         "# moved\nversion: 1\nservers:\n  a:\n    transform: [{{prefix: a_}}]\n    args: [{args}]\n    command: {}\n    transport: stdio\n",
         a["command"]
     );
-    stage.write(".minds/mcp.yaml", &text);
-    let reload = within(host.reload()).await.unwrap();
+    workspace.write(".minds/mcp.yaml", &text);
+    let reload = with_time_limit(host.reload()).await.unwrap();
     assert!(reload.is_empty(), "{reload:?}");
-    assert_eq!(counted(&one, "a_count").await, (pid, 2));
-    // One argument more: another server.
+    assert_eq!(call_count(&one, "a_count").await, (pid, 2));
+    // An additional argument defines another server.
     let mut changed = a.clone();
     changed["args"].as_array_mut().unwrap().push(json!("--more"));
-    stage.minds(&json!({"a": changed}));
-    let reload = within(host.reload()).await.unwrap();
-    assert_eq!(reload.steps[0].action, Action::Replace);
-    let new = counted(&one, "a_count").await;
+    workspace.write_minds(&json!({"a": changed}));
+    let reload = with_time_limit(host.reload()).await.unwrap();
+    assert_eq!(reload.steps[0].action, ChangeAction::Replace);
+    let new = call_count(&one, "a_count").await;
     assert!(new.0 != pid && new.1 == 1);
-    until("the old one has ended", || !is_alive(pid)).await;
-    // Back again, and nothing is left of what was in between.
-    stage.minds(&json!({"a": a}));
-    within(host.reload()).await.unwrap();
-    until("the other one has ended too", || !is_alive(new.0)).await;
-    within(host.close()).await;
+    wait_until("the old process has ended", || !is_alive(pid)).await;
+    // The old definition is restored, and no process of the other one is left.
+    workspace.write_minds(&json!({"a": a}));
+    with_time_limit(host.reload()).await.unwrap();
+    wait_until("the other process has ended", || !is_alive(new.0)).await;
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn dom_82_84_89_a_file_that_is_wrong_changes_nothing() {
-    let stage = Stage::new();
-    let a = stage.minded(counting(), "a");
+async fn dom_82_84_89_invalid_file_changes_nothing() {
+    let workspace = TestWorkspace::new();
+    let a = workspace.minds_entry(counting_script(), "a");
     let good = json!({"version": 1, "servers": {"a": a}}).to_string();
     let entry = a.to_string();
     let bad = [
@@ -216,110 +218,111 @@ async fn dom_82_84_89_a_file_that_is_wrong_changes_nothing() {
         ("version", good.replace("\"version\":1", "\"version\":2")),
         ("twice", format!("version: 1\nservers:\n  a: {entry}\n  a: {entry}\n")),
     ];
-    stage.write(".minds/mcp.yaml", &good);
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let (pid, mut count) = (counted(&one, "a_count").await.0, 1);
-    let (before, mut version) = (names(&one).await, host.version());
+    workspace.write(".minds/mcp.yaml", &good);
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let (pid, mut count) = (call_count(&one, "a_count").await.0, 1);
+    let (before, mut version) = (tool_names(&one).await, host.snapshot_version());
     for (what, text) in bad {
-        stage.write(".minds/mcp.yaml", &text);
-        let reload = within(host.reload()).await.unwrap();
+        workspace.write(".minds/mcp.yaml", &text);
+        let reload = with_time_limit(host.reload()).await.unwrap();
         assert!(reload.problems.iter().any(|it| it.is_error()), "{what}");
         let wrong: Vec<_> = host.problems().into_iter().filter(|it| it.is_error()).collect();
         assert_eq!(wrong.len(), 1, "{what}: {wrong:?}");
         assert!(wrong[0].source.as_deref() == Some(".minds/mcp.yaml") && wrong[0].line.is_some());
-        assert_eq!(names(&one).await, before, "{what}");
+        assert_eq!(tool_names(&one).await, before, "{what}");
         count += 1;
-        assert_eq!(counted(&one, "a_count").await, (pid, count), "{what}");
-        // DOM-84: what failed is not a new state.
-        assert_eq!(host.version(), version, "{what}");
-        stage.write(".minds/mcp.yaml", &good);
-        within(host.reload()).await.unwrap();
-        assert!(wrongs(&host).is_empty(), "{what}: {:?}", wrongs(&host));
-        assert!(host.version() > version, "{what}");
-        version = host.version();
+        assert_eq!(call_count(&one, "a_count").await, (pid, count), "{what}");
+        // DOM-84: a failed reload publishes no snapshot.
+        assert_eq!(host.snapshot_version(), version, "{what}");
+        workspace.write(".minds/mcp.yaml", &good);
+        with_time_limit(host.reload()).await.unwrap();
+        assert!(problem_codes(&host).is_empty(), "{what}: {:?}", problem_codes(&host));
+        assert!(host.snapshot_version() > version, "{what}");
+        version = host.snapshot_version();
     }
-    within(host.close()).await;
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_taken_up_by_hand_waits_for_that() {
-    let stage = Stage::new();
+async fn manual_reload_server_ignores_file_changes() {
+    let workspace = TestWorkspace::new();
     let write = |ids: &[&str], number: u32| {
         let entry = |id: &&str| {
-            let mut entry = stage.scripted(counting(), id);
+            let mut entry = workspace.scripted_entry(counting_script(), id);
             entry["env"] = json!({"N": number.to_string()});
             entry["reload"] = json!(if *id == "watched" { "watch" } else { "manual" });
             ((*id).to_owned(), entry)
         };
-        stage.servers(&ids.iter().map(entry).collect());
+        workspace.write_servers(&ids.iter().map(entry).collect());
     };
     write(&["a", "watched", "b"], 1);
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
     let pids = async |ids: &[&str]| {
         let mut pids = Vec::new();
         for id in ids {
-            pids.push(counted(&one, &format!("{id}__count")).await.0);
+            pids.push(call_count(&one, &format!("{id}__count")).await.0);
         }
         pids
     };
     let before = pids(&["a", "watched", "b"]).await;
-    let mut listening = host.listen();
-    // One changed, one gone, one new: none of it counts before somebody says so.
+    let mut events = host.subscribe();
+    // One changed, one removed, one new server: none of it counts before a requested reload.
     write(&["a", "watched", "c"], 2);
-    hear(&mut listening, |event| matches!(event, Event::Reloaded(_)).then_some(())).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
     let after = pids(&["a", "watched", "b"]).await;
     assert_eq!((after[0], after[2]), (before[0], before[2]));
     assert_ne!(after[1], before[1]);
-    assert_eq!(prefixed(&names(&one).await, "c__"), 0);
-    within(host.reload()).await.unwrap();
+    assert_eq!(count_with_prefix(&tool_names(&one).await, "c__"), 0);
+    with_time_limit(host.reload()).await.unwrap();
     let now = pids(&["a", "watched", "c"]).await;
     assert!(now[0] != after[0] && now[1] == after[1]);
-    assert_eq!(prefixed(&names(&one).await, "b__"), 0);
-    within(host.close()).await;
+    assert_eq!(count_with_prefix(&tool_names(&one).await, "b__"), 0);
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn a_changed_file_is_taken_up_on_a_hangup() {
-    let stage = Stage::new();
+async fn sighup_reloads_the_changed_file() {
+    let workspace = TestWorkspace::new();
     let file = |servers: Value| json!({"version": 1, "host": {"reload": {"mode": "manual"}}, "servers": servers});
-    stage.native(&file(json!({})));
-    let host = within(stage.builder().reload_on_hangup().start()).await.unwrap();
-    within(host.ready()).await;
-    let one = dialog(&host, "default").await;
-    let mut listening = host.listen();
-    stage.native(&file(json!({"a": stage.scripted(Script::default(), "a")})));
-    // Nobody looks unless told: this is longer than the usual pause.
+    workspace.write_native(&file(json!({})));
+    let host = with_time_limit(workspace.builder().reload_on_hangup().start()).await.unwrap();
+    with_time_limit(host.wait_until_ready()).await;
+    let one = open_dialog(&host, "default").await;
+    let mut events = host.subscribe();
+    workspace.write_native(&file(json!({"a": workspace.scripted_entry(Script::default(), "a")})));
+    // In manual mode a file change alone triggers nothing. The pause is longer than the debounce
+    // time.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(names(&one).await, [""; 0]);
-    // Each test is a process of its own, so nobody else hears it.
+    assert_eq!(tool_names(&one).await, [""; 0]);
+    // Each test runs in its own process, so the signal reaches no other test.
     kill_process(getpid(), Signal::HUP).unwrap();
-    hear(&mut listening, |event| matches!(event, Event::Reloaded(_)).then_some(())).await;
-    assert_eq!(names(&one).await.len(), 3);
-    within(host.close()).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    assert_eq!(tool_names(&one).await.len(), 3);
+    with_time_limit(host.close()).await;
 }
 
 #[tokio::test]
-async fn why_names_the_lines_of_the_newest_file_for_a_server_that_is_kept() {
-    let stage = Stage::new();
-    let mut entry = stage.scripted(Script::default(), "log");
+async fn explanation_names_lines_of_the_newest_file() {
+    let workspace = TestWorkspace::new();
+    let mut entry = workspace.scripted_entry(Script::default(), "log");
     entry["expose"] = json!({"tools": {"deny": ["echo"]}});
     let file = json!({"version": 1, "servers": {"s": entry}}).to_string();
-    stage.write("toolcrib.yaml", &file);
-    let host = stage.host().await;
-    let one = dialog(&host, "default").await;
-    let place = async || {
-        let why = within(one.turn()).await.why("s__echo");
+    workspace.write("toolcrib.yaml", &file);
+    let host = workspace.start_host().await;
+    let one = open_dialog(&host, "default").await;
+    let origin = async || {
+        let why = with_time_limit(one.turn()).await.explain_tool("s__echo");
         let [exposure, ..] = why.gates.expect("it is known").0;
         format!("{:?}", exposure.origin.expect("it is a rule of the file"))
     };
-    let before = place().await;
+    let before = origin().await;
     assert!(before.contains("line: 1"), "{before}");
-    stage.write("toolcrib.yaml", &format!("\n\n{file}"));
-    let reload = within(host.reload()).await.unwrap();
-    assert!(reload.steps.iter().all(|step| step.action == Action::Keep), "{reload:?}");
-    let now = place().await;
+    workspace.write("toolcrib.yaml", &format!("\n\n{file}"));
+    let reload = with_time_limit(host.reload()).await.unwrap();
+    assert!(reload.steps.iter().all(|step| step.action == ChangeAction::Keep), "{reload:?}");
+    let now = origin().await;
     assert!(now.contains("line: 3"), "{now}");
-    within(host.close()).await;
+    with_time_limit(host.close()).await;
 }

@@ -1,4 +1,4 @@
-//! A host that is killed at any moment: what was acknowledged is there, and the file is whole.
+//! Tests that a host killed at any moment keeps acknowledged writes and a valid file.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -8,42 +8,42 @@ use std::time::Instant;
 
 use super::*;
 
-/// Tells the test binary that it is to be a host, and where.
+/// Tells the test binary to act as a host in this state folder.
 const HOST_STATE: &str = "TOOLCRIB_TEST_STORE_STATE";
 
-/// A file in its state folder: one line for each switch that was acknowledged.
+/// A file in the state folder with one line per acknowledged switch.
 const NOTES: &str = "acknowledged";
 
 #[tokio::test]
-async fn a_killed_host_has_lost_no_switch_that_was_acknowledged() {
+async fn killed_host_keeps_acknowledged_switches() {
     let folder = folder();
     let mut known = 0;
     for round in 0..5 {
         let mut host = Killed(start(folder.path()));
-        let deadline = Instant::now() + LIMIT;
-        // Some more in each round, so that it is killed at different moments.
+        let deadline = Instant::now() + TIMEOUT;
+        // The number grows in each round, so the host is killed at different moments.
         while acknowledged(folder.path()) < known + 1 + round * 7 {
             assert!(Instant::now() < deadline, "the host does not write");
             assert_eq!(host.0.try_wait().unwrap(), None, "the host ended by itself");
-            // What another process does can only be waited for by looking.
+            // Progress of another process can only be polled.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         drop(host);
         known = acknowledged(folder.path());
         let store = open(folder.path()).await;
-        assert!(codes(&store).is_empty(), "round {round}");
+        assert!(problem_codes(&store).is_empty(), "round {round}");
         let kept = store.switches("d").await.unwrap().len();
-        assert!(kept == known || kept == known + 1, "round {round}: {known} noted, {kept} kept");
-        // One may have been written and not noted any more.
+        assert!(kept == known || kept == known + 1, "round {round}: {known} acknowledged, {kept} stored");
+        // One switch may have been written without its line in the notes.
         let notes = OpenOptions::new().append(true).open(folder.path().join(NOTES));
         notes.unwrap().write_all(&b"\n".repeat(kept - known)).unwrap();
         known = kept;
-        assert!(store.close(LIMIT).await);
+        assert!(store.close(TIMEOUT).await);
     }
 }
 
-/// The host that the other test starts in a process of its own, and kills. Started by nobody, it shows what that
-/// one relies on: each switch counts once.
+/// The host that the other test starts as a process and kills. Run alone, it checks the other test's assumption that
+/// each switch counts once.
 #[tokio::test]
 async fn host() {
     #[allow(clippy::disallowed_methods, reason = "the one way to tell a test binary something")]
@@ -83,7 +83,7 @@ fn start(state: &Path) -> Child {
         .unwrap()
 }
 
-/// Killed and reaped however the test ends.
+/// Kills and reaps the process when the test ends in any way.
 struct Killed(Child);
 
 impl Drop for Killed {

@@ -1,9 +1,9 @@
-//! What the store keeps: on real files, beside other stores, after damage and after a kill.
+//! Tests of the store on real files.
 
 mod calls;
 mod damage;
 mod kill;
-mod neighbours;
+mod shared_file;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,19 +12,19 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use toolcrib::access::Switches;
-use toolcrib::store::{CallRecord, Limits, Override, Remembered, Store};
+use toolcrib::store::{CallRecord, StoreLimits, ServerOverride, StoredCatalog, Store};
 use toolcrib_wire::{Era, Framing};
 
-/// Generous, because it only bounds a failure.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Generous, because it only limits a failing test.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn open(folder: &Path) -> Store {
-    Store::open(folder, Limits::default()).await.unwrap()
+    Store::open(folder, StoreLimits::default()).await.unwrap()
 }
 
-/// Closes it and opens it again, as a restart does.
-async fn reopened(store: Store, folder: &Path) -> Store {
-    assert!(store.close(LIMIT).await);
+/// Closes and reopens the store, like a restart.
+async fn reopen(store: Store, folder: &Path) -> Store {
+    assert!(store.close(TIMEOUT).await);
     drop(store);
     open(folder).await
 }
@@ -47,13 +47,13 @@ fn call(tool: &str) -> CallRecord {
     }
 }
 
-/// To the millisecond, as the file has it.
+/// The current time in milliseconds, the file's precision.
 fn now() -> SystemTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     SystemTime::UNIX_EPOCH + Duration::from_millis(since.as_millis().try_into().unwrap())
 }
 
-fn codes(store: &Store) -> Vec<String> {
+fn problem_codes(store: &Store) -> Vec<String> {
     store.problems().into_iter().map(|problem| problem.code).collect()
 }
 
@@ -65,8 +65,8 @@ async fn switches_of_a_dialog_survive_a_restart() {
     store.set_switch("a", "f#git", false).await.unwrap();
     store.set_switch("a", "f#git", true).await.unwrap();
     store.set_switch("b", "f#git", false).await.unwrap();
-    // DIS-34: also the part that a restart leaves.
-    let store = reopened(store, folder.path()).await;
+    // DIS-34: the part that survives a restart.
+    let store = reopen(store, folder.path()).await;
     let switches: Switches = store.switches("a").await.unwrap().into_iter().collect();
     assert!(!switches.is_on("f#freecad") && switches.is_on("f#git") && switches.is_on("f#other"));
 
@@ -76,33 +76,33 @@ async fn switches_of_a_dialog_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn an_override_names_who_and_when_until_it_is_cleared() {
+async fn override_keeps_person_and_time_until_cleared() {
     let folder = folder();
     let store = open(folder.path()).await;
-    let off = Override { enabled: false, who: "alice".to_owned(), at: now() };
+    let off = ServerOverride { enabled: false, set_by: "alice".to_owned(), at: now() };
     store.set_override("f#git", off.clone()).await.unwrap();
-    let store = reopened(store, folder.path()).await;
+    let store = reopen(store, folder.path()).await;
     assert_eq!(store.overrides().await.unwrap(), [("f#git".to_owned(), off.clone())].into());
-    let on = Override { enabled: true, ..off };
+    let on = ServerOverride { enabled: true, ..off };
     store.set_override("f#git", on.clone()).await.unwrap();
     assert_eq!(store.overrides().await.unwrap(), [("f#git".to_owned(), on)].into());
     store.clear_override("f#git").await.unwrap();
     assert!(store.overrides().await.unwrap().is_empty());
 }
 
-fn remembered(lists: Option<String>) -> Remembered {
-    Remembered { era: Some(Era::Legacy), framing: Some(Framing::ContentLength), lists, at: now() }
+fn remembered(lists: Option<String>) -> StoredCatalog {
+    StoredCatalog { era: Some(Era::Legacy), framing: Some(Framing::ContentLength), lists, at: now() }
 }
 
 #[tokio::test]
-async fn ext_22_a_catalogue_is_there_after_a_restart_for_the_same_definition_only() {
+async fn ext_22_catalog_survives_restart_for_the_same_definition() {
     let folder = folder();
     let store = open(folder.path()).await;
     let what = remembered(Some(r#"{"tools":[{"name":"é","x":1.0}]}"#.to_owned()));
     store.set_catalog("f#s", "aa", what.clone()).await.unwrap();
-    let newer = Remembered { era: Some(Era::Modern), framing: None, lists: None, at: now() };
+    let newer = StoredCatalog { era: Some(Era::Modern), framing: None, lists: None, at: now() };
     store.set_catalog("f#s", "bb", newer.clone()).await.unwrap();
-    let store = reopened(store, folder.path()).await;
+    let store = reopen(store, folder.path()).await;
     assert_eq!(store.catalog("f#s", "aa").await.unwrap(), Some(what));
     assert_eq!(store.catalog("f#s", "bb").await.unwrap(), Some(newer));
     assert_eq!(store.catalog("f#s", "cc").await.unwrap(), None);
@@ -110,12 +110,12 @@ async fn ext_22_a_catalogue_is_there_after_a_restart_for_the_same_definition_onl
 }
 
 #[tokio::test]
-async fn catalogues_are_bounded_and_the_oldest_go_first() {
-    let limits = Limits { catalog_bytes: 20 << 10, ..Limits::default() };
+async fn catalogs_are_bounded_and_the_oldest_dropped() {
+    let limits = StoreLimits { catalog_bytes: 20 << 10, ..StoreLimits::default() };
     let store = Store::in_memory(limits).await.unwrap();
     let begin = now();
     for i in 0..4 {
-        let what = Remembered {
+        let what = StoredCatalog {
             at: begin + Duration::from_secs(i),
             ..remembered(Some("x".repeat(7 << 10)))
         };
@@ -127,14 +127,14 @@ async fn catalogues_are_bounded_and_the_oldest_go_first() {
     }
     assert_eq!(left, [false, false, true, true]);
 
-    // How to speak to a server is known even where its lists are too long to keep.
+    // Era and framing are kept even if the lists are too long to store.
     store.set_catalog("long", "h", remembered(Some("x".repeat(21 << 10)))).await.unwrap();
     let long = store.catalog("long", "h").await.unwrap().unwrap();
     assert_eq!((long.lists, long.era), (None, Some(Era::Legacy)));
 }
 
 #[tokio::test]
-async fn nobody_else_can_read_it() {
+async fn store_files_are_readable_only_by_the_owner() {
     let outer = folder();
     let folder = outer.path().join("state/deep");
     let store = open(&folder).await;
@@ -145,31 +145,31 @@ async fn nobody_else_can_read_it() {
     assert!(files.len() >= 3, "{files:?}");
     assert!(files.iter().all(|file| mode(file) == 0o600), "{files:?}");
 
-    store.close(LIMIT).await;
+    store.close(TIMEOUT).await;
     fs::set_permissions(folder.join("store.db"), fs::Permissions::from_mode(0o644)).unwrap();
     open(&folder).await;
-    assert_eq!(mode(&folder.join("store.db")), 0o600, "also one that somebody has opened up");
+    assert_eq!(mode(&folder.join("store.db")), 0o600, "wider permissions are corrected");
 }
 
 #[tokio::test]
-async fn a_store_in_memory_does_the_same_and_leaves_nothing() {
-    let store = Store::in_memory(Limits::default()).await.unwrap();
+async fn in_memory_store_behaves_like_a_file() {
+    let store = Store::in_memory(StoreLimits::default()).await.unwrap();
     store.set_switch("a", "s", false).await.unwrap();
     store.record(call("t"));
     assert_eq!(store.switches("a").await.unwrap(), [("s".to_owned(), false)]);
     assert_eq!(store.calls(None, 10).await.unwrap().len(), 1);
-    assert!(store.close(LIMIT).await);
+    assert!(store.close(TIMEOUT).await);
     let error = store.switches("a").await.unwrap_err();
     assert_eq!(error.to_string(), "cannot read a dialog's switches: the store is closed");
-    assert!(store.close(LIMIT).await, "closing twice is closing");
+    assert!(store.close(TIMEOUT).await, "closing twice succeeds");
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_is_named() {
+async fn open_error_names_the_folder() {
     let outer = folder();
     let file = outer.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = Store::open(&file.join("state"), Limits::default()).await.unwrap_err();
+    let error = Store::open(&file.join("state"), StoreLimits::default()).await.unwrap_err();
     assert_eq!(error.code(), "store.folder");
     assert!(error.problem().text.contains("file/state"), "{error}");
 }

@@ -1,14 +1,14 @@
-//! The examples of the format's own document.
+//! Tests of the examples in Dominds' own documentation.
 
 use super::{dominds, one};
-use crate::model::filter::Verdict;
+use crate::model::filter::FilterVerdict;
 use crate::model::policy::{Grant, OnConfigError, SessionScope};
 use crate::model::transport::Transport;
-use crate::testing::compiled_in;
-use crate::{Config, Dialect, Memory, Value};
+use crate::testing::compile_text_in;
+use crate::{Config, Dialect, MemoryLookup, Value};
 
 #[test]
-fn the_seeds_example_loads() {
+fn contract_example_compiles() {
     let config = one(
         "{ transport: stdio, command: npx, tools: { whitelist: ['browser_*'], blacklist: ['*_unsafe'] }, transform: [{ prefix: playwright_ }] }",
     );
@@ -16,17 +16,17 @@ fn the_seeds_example_loads() {
     assert_eq!(config.problems, []);
     let named = server.policy.naming.names("s", "browser_click").unwrap();
     assert_eq!(named.id, "playwright_browser_click");
-    assert_eq!(server.policy.expose.tools.verdict("x_unsafe"), Verdict::Denied("*_unsafe"));
+    assert_eq!(server.policy.expose.tools.verdict("x_unsafe"), FilterVerdict::Denied("*_unsafe"));
     assert_eq!(server.policy.access.grant, Grant::Toolsets);
     assert_eq!(server.policy.availability.on_config_error, OnConfigError::KeepLastGood);
     assert!(matches!(server.transport, Transport::Stdio(_)));
 }
 
-/// The fragments of Dominds' own document, under a server.
-fn fragment(world: &Memory, kind: &str, yaml: &str) -> Config {
+/// Compiles a fragment of Dominds' documentation as the body of a server.
+fn fragment(lookup: &MemoryLookup, kind: &str, yaml: &str) -> Config {
     let indented: String = yaml.lines().map(|line| format!("    {line}\n")).collect();
     let text = format!("version: 1\nservers:\n  s:\n    {kind}\n{indented}");
-    let config = compiled_in(world, Dialect::Dominds, &text);
+    let config = compile_text_in(lookup, Dialect::Dominds, &text);
     assert_eq!(config.problems, [], "{text}");
     config
 }
@@ -34,9 +34,9 @@ fn fragment(world: &Memory, kind: &str, yaml: &str) -> Config {
 const STDIO: &str = "transport: stdio\n    command: x";
 
 #[test]
-fn the_documents_transforms_apply_in_order() {
+fn documented_transforms_apply_in_order() {
     let config = fragment(
-        &Memory::default(),
+        &MemoryLookup::default(),
         STDIO,
         r#"transform:
   - prefix: 'playwright_'
@@ -52,10 +52,10 @@ fn the_documents_transforms_apply_in_order() {
 }
 
 #[test]
-fn the_documents_variables_are_literal_or_copied() {
-    let world = Memory::default().with_env("EXISTING_ENV_VAR_NAME", "v");
+fn documented_variables_are_literal_or_copied() {
+    let lookup = MemoryLookup::default().with_env("EXISTING_ENV_VAR_NAME", "v");
     let config = fragment(
-        &world,
+        &lookup,
         STDIO,
         r#"env:
   # Literal value
@@ -72,10 +72,10 @@ fn the_documents_variables_are_literal_or_copied() {
 }
 
 #[test]
-fn the_documents_headers_are_literal_or_copied() {
-    let world = Memory::default().with_env("MCP_AUTH_TOKEN", "t");
+fn documented_headers_are_literal_or_copied() {
+    let lookup = MemoryLookup::default().with_env("MCP_AUTH_TOKEN", "t");
     let config = fragment(
-        &world,
+        &lookup,
         "transport: streamable_http\n    url: http://h/mcp",
         r#"headers:
   Authorization:
@@ -89,7 +89,7 @@ fn the_documents_headers_are_literal_or_copied() {
 }
 
 #[test]
-fn the_documents_schema_loads() {
+fn documented_schema_compiles() {
     let config = dominds(
         r#"version: 1
 servers:
@@ -132,7 +132,7 @@ servers:
 }
 
 #[test]
-fn the_documents_playwright_server_loads() {
+fn documented_playwright_server_compiles() {
     let config = dominds(
         r#"version: 1
 servers:

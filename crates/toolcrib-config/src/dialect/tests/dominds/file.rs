@@ -1,13 +1,13 @@
-//! Which files are read, and what is wrong with a whole one.
+//! Tests of file discovery and of mistakes that affect a whole file.
 
 use proptest::prelude::*;
 
 use super::{dominds, ids};
 use crate::model::policy::Grant;
-use crate::model::security::Section;
+use crate::model::security::SecuritySection;
 use crate::model::transport::Transport;
-use crate::testing::{codes, compiled_in, discovered};
-use crate::{Dialect, Memory, Outcome};
+use crate::testing::{problem_codes, compile_text_in, compile_discovered};
+use crate::{Dialect, MemoryLookup, SourceOutcome};
 
 #[test]
 fn dom_04_version_must_be_the_number_one() {
@@ -16,47 +16,47 @@ fn dom_04_version_must_be_the_number_one() {
             dominds(&format!("{version}servers: {{ s: {{ transport: stdio, command: x }} }}\n"));
         assert_eq!(config.servers.len(), 0, "{version}");
         assert!(
-            codes(&config).contains(&"version.unsupported"),
+            problem_codes(&config).contains(&"version.unsupported"),
             "{version}: {:?}",
             config.problems
         );
-        assert_eq!(config.sources[0].outcome, Outcome::Rejected, "{version}");
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Rejected, "{version}");
     }
 }
 
 const SMALL: &str = "version: 1\nservers:\n  a: { transport: stdio, command: x, cwd: sub }\n";
 
 #[test]
-fn dom_01_the_file_is_read_below_the_root_and_its_paths_start_there() {
-    let world =
-        Memory::default().with_file("/ws/.minds/mcp.yaml", SMALL).with_file("/ws/sub/x", "");
-    let config = discovered(&world, "/ws");
+fn dom_01_file_and_its_paths_are_relative_to_the_root() {
+    let lookup =
+        MemoryLookup::default().with_file("/ws/.minds/mcp.yaml", SMALL).with_file("/ws/sub/x", "");
+    let config = compile_discovered(&lookup, "/ws");
     assert_eq!(config.problems, []);
     let Transport::Stdio(stdio) = &config.servers[0].transport else { panic!() };
-    assert_eq!(stdio.cwd.as_ref().unwrap().shown(), "/ws/sub"); // EXT-02
-    assert_eq!(ids(&discovered(&world, "/elsewhere")), [""; 0]);
+    assert_eq!(stdio.cwd.as_ref().unwrap().display_text(), "/ws/sub"); // EXT-02
+    assert_eq!(ids(&compile_discovered(&lookup, "/elsewhere")), [""; 0]);
 }
 
 #[test]
-fn ext_02_the_working_directory_must_be_there() {
-    let world = Memory::default().with_file("/ws/.minds/mcp.yaml", SMALL);
-    let nowhere = discovered(&world, "/ws");
-    assert_eq!(codes(&nowhere), ["cwd.missing"]);
-    let file = discovered(&world.with_file("/ws/sub", "a file"), "/ws");
-    assert_eq!(codes(&file), ["cwd.missing"]);
+fn ext_02_missing_working_directory_gives_a_warning() {
+    let lookup = MemoryLookup::default().with_file("/ws/.minds/mcp.yaml", SMALL);
+    let nowhere = compile_discovered(&lookup, "/ws");
+    assert_eq!(problem_codes(&nowhere), ["cwd.missing"]);
+    let file = compile_discovered(&lookup.with_file("/ws/sub", "a file"), "/ws");
+    assert_eq!(problem_codes(&file), ["cwd.missing"]);
     assert_eq!(file.servers.len(), 1, "it may be there when the server starts");
 }
 
 #[test]
-fn dom_02_without_a_file_there_is_nothing_and_nothing_is_wrong() {
-    let config = discovered(&Memory::default(), "/ws");
+fn dom_02_missing_file_gives_an_empty_configuration() {
+    let config = compile_discovered(&MemoryLookup::default(), "/ws");
     assert_eq!(config.problems, []);
     assert!(config.servers.is_empty() && config.sources.is_empty());
 }
 
 #[test]
-fn dom_03_other_formats_beside_it_are_read_too() {
-    let world = Memory::default()
+fn dom_03_other_formats_in_the_root_are_read_too() {
+    let lookup = MemoryLookup::default()
         .with_file(
             "/ws/.minds/mcp.yaml",
             "version: 1\nservers: { y: { transport: stdio, command: x } }\n",
@@ -67,9 +67,9 @@ fn dom_03_other_formats_beside_it_are_read_too() {
         )
         .with_file("/ws/more.json", r#"{ "version": 1, "servers": { "j": { "command": "x" } } }"#)
         .with_file("/ws/.dispatch/mcp.json", r#"{ "servers": { "d": { "command": "x" } } }"#);
-    let config = discovered(&world, "/ws");
+    let config = compile_discovered(&lookup, "/ws");
     assert_eq!(ids(&config), ["j", "y", "d"]);
-    assert_eq!(codes(&config), [""; 0]);
+    assert_eq!(problem_codes(&config), [""; 0]);
     let labels: Vec<_> = config.sources.iter().map(|s| &*s.label).collect();
     let all = ["toolcrib.yaml", "more.json", ".minds/mcp.yaml", ".dispatch/mcp.json"];
     assert_eq!(labels, all);
@@ -83,10 +83,10 @@ const TEAM: &str = "members:
 ";
 
 #[test]
-fn dom_85_the_team_file_grants_toolsets() {
-    let world = Memory::default().with_file("/ws/.minds/team.yaml", TEAM);
+fn dom_85_team_file_grants_toolsets() {
+    let lookup = MemoryLookup::default().with_file("/ws/.minds/team.yaml", TEAM);
     let text = "version: 1\nservers: { playwright: { transport: stdio, command: x } }\n";
-    let config = compiled_in(&world, Dialect::Dominds, text);
+    let config = compile_text_in(&lookup, Dialect::Dominds, text);
     assert_eq!(config.problems, []);
     let members = &config.host.grants.members;
     assert_eq!(members["alice"].toolsets, ["ws_read", "playwright"]);
@@ -95,21 +95,21 @@ fn dom_85_the_team_file_grants_toolsets() {
 }
 
 #[test]
-fn a_bad_team_file_is_told_and_the_servers_stay() {
+fn invalid_team_file_is_reported_and_servers_stay() {
     for (team, line, is_whole) in [
         ("members: [", 2, false),
         ("members: 5", 1, false),
         ("members:\n  alice: { toolsets: ws_read }\n", 2, true),
     ] {
-        let world = Memory::default().with_file("/ws/.minds/team.yaml", team);
-        let config = compiled_in(
-            &world,
+        let lookup = MemoryLookup::default().with_file("/ws/.minds/team.yaml", team);
+        let config = compile_text_in(
+            &lookup,
             Dialect::Dominds,
             "version: 1\nservers: { a: { transport: stdio, command: x } }\n",
         );
         assert_eq!(ids(&config), ["a"], "{team}");
-        // Where members cannot be told, nobody has a grant.
-        assert_eq!(config.security.is_invalid(Section::Grants), !is_whole, "{team}");
+        // Without a readable list of members no caller has a grant.
+        assert_eq!(config.security.is_invalid(SecuritySection::Grants), !is_whole, "{team}");
         let [problem, rest @ ..] = config.problems.as_slice() else { panic!("no problem: {team}") };
         assert_eq!(rest.is_empty(), is_whole, "{rest:?}");
         assert_eq!(problem.source.as_deref(), Some(".minds/team.yaml"), "{team}");
@@ -119,14 +119,14 @@ fn a_bad_team_file_is_told_and_the_servers_stay() {
 
 proptest! {
     #[test]
-    fn dom_88_whatever_the_bytes_reading_ends(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let world = Memory::default().with_file("/ws/.minds/mcp.yaml", bytes.clone()).with_file("/ws/.minds/team.yaml", bytes);
-        let config = discovered(&world, "/ws");
+    fn dom_88_arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let lookup = MemoryLookup::default().with_file("/ws/.minds/mcp.yaml", bytes.clone()).with_file("/ws/.minds/team.yaml", bytes);
+        let config = compile_discovered(&lookup, "/ws");
         prop_assert!(config.problems.iter().all(|p| p.source.is_some()));
     }
 
     #[test]
-    fn dom_88_whatever_stands_in_an_entry_its_neighbour_stays(entry in "[-a1 :{}\\[\\],'\"&*<?|>!]{0,40}", key in "(transport|command|args|env|tools|transform|url)") {
+    fn dom_88_arbitrary_entry_keeps_other_servers(entry in "[-a1 :{}\\[\\],'\"&*<?|>!]{0,40}", key in "(transport|command|args|env|tools|transform|url)") {
         let quoted = serde_json::to_string(&entry).unwrap();
         let text = format!("version: 1\nservers:\n  bad: {{ transport: stdio, {key}: {quoted} }}\n  ok: {{ transport: stdio, command: x }}\n");
         let config = dominds(&text);
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn dom_89_a_broken_file_keeps_what_was_good() {
+fn dom_89_broken_file_is_rejected() {
     for text in [
         "version: 1\nservers: [",
         "version: 1\nservers:\n  a: { transport: stdio, command: x }\n  a: { transport: stdio, command: y }\n",
@@ -143,7 +143,7 @@ fn dom_89_a_broken_file_keeps_what_was_good() {
         let config = dominds(text);
         assert_eq!(
             (config.servers.len(), config.sources[0].outcome),
-            (0, Outcome::Rejected),
+            (0, SourceOutcome::Rejected),
             "{text}"
         );
         assert!(config.has_errors());
@@ -151,7 +151,7 @@ fn dom_89_a_broken_file_keeps_what_was_good() {
 }
 
 #[test]
-fn dom_89_what_is_wrong_with_the_whole_file_is_one_problem_of_the_file() {
+fn dom_89_file_level_mistake_is_one_problem_without_a_server() {
     for (text, code, line) in [
         ("version: 1\nservers: [", "yaml.syntax", 2),
         ("version: 3\n", "version.unsupported", 1),
@@ -161,7 +161,7 @@ fn dom_89_what_is_wrong_with_the_whole_file_is_one_problem_of_the_file() {
         ("- version: 1\n", "version.unsupported", 1),
     ] {
         let config = dominds(text);
-        assert_eq!(config.sources[0].outcome, Outcome::Rejected, "{text}");
+        assert_eq!(config.sources[0].outcome, SourceOutcome::Rejected, "{text}");
         let found = config
             .problems
             .iter()
@@ -173,12 +173,12 @@ fn dom_89_what_is_wrong_with_the_whole_file_is_one_problem_of_the_file() {
 }
 
 #[test]
-fn dom_90_a_duplicate_key_inside_one_server_rejects_that_one() {
+fn dom_90_duplicate_key_rejects_only_its_server() {
     let config = dominds(
         "version: 1\nservers:\n  a: { transport: stdio, command: x, command: y }\n  b: { transport: stdio, command: x }\n  c: { transport: stdio, command: x, env: { K: 1, K: 2 } }\n",
     );
     assert_eq!(ids(&config), ["b"]);
-    assert_eq!(codes(&config)[..2], ["key.duplicate"; 2]);
+    assert_eq!(problem_codes(&config)[..2], ["key.duplicate"; 2]);
     let rejected: Vec<_> =
         config.rejected.iter().map(|r| (r.id.as_str(), r.keep_last_good)).collect();
     assert_eq!(rejected, [("a", true), ("c", true)]);

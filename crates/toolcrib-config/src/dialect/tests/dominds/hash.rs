@@ -1,10 +1,10 @@
-//! What a server's hash depends on.
+//! Tests of the settings that a server's hash covers.
 
-use crate::testing::compiled_in;
-use crate::{Dialect, Hash, Memory};
+use crate::testing::compile_text_in;
+use crate::{Dialect, ConfigHash, MemoryLookup};
 
 #[test]
-fn dom_73_only_what_a_server_does_is_in_its_hash() {
+fn dom_73_hash_covers_only_effective_settings() {
     let base = "{ transport: stdio, command: x, args: [a, b], env: { K: v, L: { env: HOME } }, tools: { whitelist: [w], blacklist: [u] }, transform: [{ prefix: p }] }";
     let same = [
         "{ transform: [{ prefix: p }], tools: { blacklist: [u], whitelist: [w] }, env: { L: { env: HOME }, K: v }, args: [a, b], command: x, transport: stdio }",
@@ -28,7 +28,7 @@ fn dom_73_only_what_a_server_does_is_in_its_hash() {
 }
 
 #[test]
-fn dom_73_the_hash_of_a_remote_server() {
+fn dom_73_hash_of_a_remote_server() {
     let base =
         "{ transport: streamable_http, url: 'http://h/', headers: { A: b, C: d }, sessionId: s }";
     let same = [
@@ -46,11 +46,11 @@ fn dom_73_the_hash_of_a_remote_server() {
 }
 
 fn distinct(base: &str, same: &[&str], others: &[String]) {
-    let hash = |entry: &str| -> Hash {
-        let world =
-            Memory::default().with_env("HOME", "h").with_env("HOST", "h").with_env("b", "h");
+    let hash = |entry: &str| -> ConfigHash {
+        let lookup =
+            MemoryLookup::default().with_env("HOME", "h").with_env("HOST", "h").with_env("b", "h");
         let text = format!("version: 1\nservers:\n  s: {entry}\n");
-        let config = compiled_in(&world, Dialect::Dominds, &text);
+        let config = compile_text_in(&lookup, Dialect::Dominds, &text);
         assert_eq!(config.problems, [], "{entry}");
         config.servers[0].hash
     };

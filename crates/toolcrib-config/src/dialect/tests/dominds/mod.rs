@@ -1,4 +1,4 @@
-//! `.minds/mcp.yaml` and `team.yaml`, row by row.
+//! Tests of `.minds/mcp.yaml` and `team.yaml` by requirement.
 
 mod document;
 mod file;
@@ -7,11 +7,11 @@ mod server;
 mod tools;
 mod values;
 
-use crate::testing::compiled;
+use crate::testing::compile_text;
 use crate::{Config, Dialect};
 
 fn dominds(text: &str) -> Config {
-    compiled(Dialect::Dominds, text)
+    compile_text(Dialect::Dominds, text)
 }
 
 fn ids(config: &Config) -> Vec<&str> {

@@ -1,16 +1,16 @@
-//! What an entry says of its server: transport, command, address, and what holds where it says nothing.
+//! Tests of a server's entry: transport, command, URL and defaults.
 
 use super::{dominds, ids, one};
-use crate::model::choice::{Inherit, Manual};
-use crate::model::filter::Verdict;
+use crate::model::choice::{InheritedEnv, Manual};
+use crate::model::filter::FilterVerdict;
 use crate::model::policy::{Connect, SessionScope};
 use crate::model::transport::Transport;
 use crate::model::units::Period;
-use crate::testing::{codes, compiled_in, discovered};
-use crate::{Dialect, Memory, Severity, Value};
+use crate::testing::{problem_codes, compile_text_in, compile_discovered};
+use crate::{Dialect, MemoryLookup, Severity, Value};
 
 #[test]
-fn dom_05_each_server_is_a_toolset_of_its_name() {
+fn dom_05_each_server_is_a_toolset_with_its_id() {
     let config = dominds(
         "version: 1\nservers:\n  play-wright: { transport: stdio, command: x }\n  a.b: { transport: stdio, command: x }\n",
     );
@@ -19,7 +19,7 @@ fn dom_05_each_server_is_a_toolset_of_its_name() {
 }
 
 #[test]
-fn dom_07_another_transport_rejects_only_its_server() {
+fn dom_07_unsupported_transport_rejects_only_its_server() {
     let config = dominds(
         "version: 1\nservers:\n  a: { transport: stdio, command: x }\n  b: { transport: sse, url: 'http://x' }\n  c: { transport: streamable_http, url: 'http://x' }\n",
     );
@@ -35,7 +35,7 @@ fn dom_07_another_transport_rejects_only_its_server() {
 }
 
 #[test]
-fn dom_08_arguments_are_what_was_written() {
+fn dom_08_arguments_are_literal() {
     let config = one(
         r#"{ transport: stdio, command: "my prog", args: ["a b", "$HOME", "${HOME}", ";", "$(ls)", "", "--x='y'"] }"#,
     );
@@ -47,7 +47,7 @@ fn dom_08_arguments_are_what_was_written() {
 }
 
 #[test]
-fn dom_08_a_command_is_a_text_and_arguments_are_texts() {
+fn dom_08_command_and_arguments_must_be_texts() {
     for entry in [
         "{ transport: stdio }",
         "{ transport: stdio, command: '' }",
@@ -65,7 +65,7 @@ fn dom_08_a_command_is_a_text_and_arguments_are_texts() {
 }
 
 #[test]
-fn dom_09_and_10_http_has_an_address_headers_and_perhaps_a_session() {
+fn dom_09_and_10_http_has_url_headers_and_optional_session_id() {
     let http = |more: &str| {
         let config = one(&format!(
             "{{ transport: streamable_http, url: 'http://127.0.0.1:3000/mcp'{more} }}"
@@ -75,23 +75,23 @@ fn dom_09_and_10_http_has_an_address_headers_and_perhaps_a_session() {
         http
     };
     let full = http(", headers: { X: y }, sessionId: abc");
-    assert_eq!(full.remote.url.shown(), "http://127.0.0.1:3000/mcp"); // DOM-09
+    assert_eq!(full.remote.url.display_text(), "http://127.0.0.1:3000/mcp"); // DOM-09
     assert_eq!(full.remote.headers["X"], Value::literal("y")); // DOM-09
     assert_eq!(full.session_id, Some(Value::literal("abc"))); // DOM-10
     assert_eq!(http("").session_id, None);
     assert_eq!(http(", sessionId: ''").session_id, None); // DOM-10
-    assert_eq!(codes(&one("{ transport: streamable_http }")), ["url.missing"]);
+    assert_eq!(problem_codes(&one("{ transport: streamable_http }")), ["url.missing"]);
 }
 
 #[test]
-fn dom_11_everything_else_may_be_left_out() {
+fn dom_11_other_keys_are_optional() {
     let config = one("{ transport: stdio, command: x }");
     assert_eq!(config.problems, []);
     let server = &config.servers[0];
     let env = server.transport.env().unwrap();
     assert!(env.set.is_empty());
-    assert_eq!(env.inherit, Inherit::All); // DOM-56
-    assert_eq!(server.policy.expose.tools.verdict("any"), Verdict::Offered);
+    assert_eq!(env.inherit, InheritedEnv::All); // DOM-56
+    assert_eq!(server.policy.expose.tools.verdict("any"), FilterVerdict::Offered);
     assert_eq!(server.policy.naming.names("s", "any").unwrap().id, "any");
     assert_eq!(server.policy.session.scope, SessionScope::PerConversation); // DOM-12
     let empty = one(
@@ -111,19 +111,19 @@ fn dom_12_the_flag_is_spelled_truely_stateless() {
     let wrong = one("{ transport: stdio, command: x, truly-stateless: true }");
     assert_eq!(wrong.servers[0].policy.session.scope, SessionScope::PerConversation);
     assert!(wrong.servers[0].policy.session.reminder);
-    assert_eq!(codes(&wrong), ["key.unknown"]);
+    assert_eq!(problem_codes(&wrong), ["key.unknown"]);
     assert_eq!(wrong.problems[0].fix.as_deref(), Some("did you mean `truely-stateless`?"));
 }
 
 #[test]
-fn dom_20_a_built_in_toolset_is_not_taken_over() {
-    let world = Memory::default()
+fn dom_20_reserved_toolset_rejects_its_server() {
+    let lookup = MemoryLookup::default()
         .with_file("/ws/toolcrib.yaml", "version: 1\nhost: { reserved_toolsets: [os] }\n")
         .with_file(
             "/ws/.minds/mcp.yaml",
             "version: 1\nservers:\n  os: { transport: stdio, command: x }\n  ok: { transport: stdio, command: x }\n",
         );
-    let config = discovered(&world, "/ws");
+    let config = compile_discovered(&lookup, "/ws");
     assert_eq!(ids(&config), ["ok"]);
     let [problem] = config.problems.as_slice() else { panic!("{:?}", config.problems) };
     assert_eq!(problem.code, "toolset.reserved");
@@ -131,17 +131,17 @@ fn dom_20_a_built_in_toolset_is_not_taken_over() {
 }
 
 #[test]
-fn dom_21_keys_of_other_clients_change_nothing() {
+fn dom_21_keys_of_other_clients_do_not_change_the_hash() {
     let plain = one("{ transport: stdio, command: x }");
     let more = one("{ transport: stdio, command: x, alwaysAllow: [a], timeout: 7, type: sse }");
     assert_eq!(more.servers[0].hash, plain.servers[0].hash);
-    assert_eq!(codes(&more), ["key.unknown"; 3]);
+    assert_eq!(problem_codes(&more), ["key.unknown"; 3]);
     assert!(more.problems.iter().all(|p| p.severity == Severity::Warning));
     assert_eq!(more.servers[0].extras["timeout"], 7);
 }
 
 #[test]
-fn ext_01_a_disabled_server_stays_visible() {
+fn ext_01_disabled_server_stays_visible() {
     let config = one("{ transport: stdio, command: x, enabled: false }");
     assert_eq!(config.problems, []);
     assert!(!config.servers[0].policy.enabled);
@@ -149,25 +149,25 @@ fn ext_01_a_disabled_server_stays_visible() {
 }
 
 #[test]
-fn ext_05_a_manual_is_a_text_or_a_file_below_the_root() {
-    let manual = |world: &Memory, manual: &str| {
+fn ext_05_manual_is_a_text_or_a_file_below_the_root() {
+    let manual = |lookup: &MemoryLookup, manual: &str| {
         let text = format!(
             "version: 1\nservers: {{ s: {{ transport: stdio, command: x, manual: {manual} }} }}\n"
         );
-        let config = compiled_in(world, Dialect::Dominds, &text);
-        let codes: Vec<String> = codes(&config).into_iter().map(str::to_string).collect();
+        let config = compile_text_in(lookup, Dialect::Dominds, &text);
+        let codes: Vec<String> = problem_codes(&config).into_iter().map(str::to_string).collect();
         (config.servers[0].policy.manual.clone().unwrap(), codes)
     };
-    let world = Memory::default().with_file("/ws/docs/s.md", "use it");
-    assert_eq!(manual(&world, "use it"), (Manual::Text("use it".into()), vec![]));
+    let lookup = MemoryLookup::default().with_file("/ws/docs/s.md", "use it");
+    assert_eq!(manual(&lookup, "use it"), (Manual::Text("use it".into()), vec![]));
     let file = Manual::File("/ws/docs/s.md".into());
-    assert_eq!(manual(&world, "{ file: docs/s.md }"), (file.clone(), vec![]));
+    assert_eq!(manual(&lookup, "{ file: docs/s.md }"), (file.clone(), vec![]));
     let missing = vec!["manual.missing".to_string()];
-    assert_eq!(manual(&Memory::default(), "{ file: docs/s.md }"), (file, missing));
+    assert_eq!(manual(&MemoryLookup::default(), "{ file: docs/s.md }"), (file, missing));
 }
 
 #[test]
-fn ext_10_the_numbers_that_dominds_uses() {
+fn ext_10_dominds_timeouts_and_limits() {
     let config = one("{ transport: stdio, command: npx }");
     let policy = &config.servers[0].policy;
     assert_eq!(policy.timeouts.connect, Period::secs(15));

@@ -1,10 +1,10 @@
-//! Servers in containers: of a real engine, and of one that a test plays.
+//! Tests servers in containers, with a real and a fake engine.
 
-mod ends;
-mod fake;
-mod opens;
+mod termination;
+mod fake_engine;
+mod opening;
 mod reap;
-mod talks;
+mod sessions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -16,88 +16,88 @@ use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions, TopOptions};
 use tempfile::TempDir;
-use toolcrib_config::model::choice::Inherit;
-use toolcrib_config::model::transport::{Container, DockerExec, Env, Framing, Plain, Transport};
+use toolcrib_config::model::choice::InheritedEnv;
+use toolcrib_config::model::transport::{ContainerTarget, DockerExec, ProcessEnv, FramingMode, DisplayValue, Transport};
 use toolcrib_testkit::scripted::Script;
-use toolcrib_upstream::conn::peer::{Event, NoRequests, Peer, Receiver};
-use toolcrib_upstream::process::{Graces, Instance, InstanceId};
+use toolcrib_upstream::conn::peer::{PeerEvent, RefuseRequests, Peer, MailboxReceiver};
+use toolcrib_upstream::process::{GracePeriods, Instance, HostInstanceId};
 use toolcrib_upstream::transport::{Link, OpenError};
 
-use super::{LIMIT, World, settings, within};
+use super::{TIME_LIMIT, TestHost, settings, with_time_limit};
 
-/// What `make setup` imports: busybox with the scripted server, and the scripted server without anything.
+/// Images that `make setup` imports: busybox with the scripted server, and the scripted server alone.
 const IMAGE: &str = "toolcrib-test:latest";
-const BARE: &str = "toolcrib-test:bare";
+const BARE_IMAGE: &str = "toolcrib-test:bare";
 
-const USUAL: &str = "unix:///var/run/docker.sock";
+const DEFAULT_ENDPOINT: &str = "unix:///var/run/docker.sock";
 
-/// For servers that do not obey anyway.
-const HASTY: Graces = Graces {
+/// Grace periods for servers that ignore them.
+const SHORT_GRACES: GracePeriods = GracePeriods {
     close: Duration::from_millis(100),
     terminate: Duration::from_millis(300),
     kill: Duration::from_secs(10),
 };
 
 /// A host that uses a real engine.
-struct Dock {
+struct DockerTestHost {
     instance: Instance,
     state: TempDir,
-    world: World,
+    config: TestHost,
     engine: Docker,
 }
 
-impl Dock {
+impl DockerTestHost {
     async fn new() -> Self {
         let state = tempfile::tempdir().unwrap();
         let instance = Instance::open(state.path()).unwrap();
-        Self { instance, world: world(state.path()), state, engine: engine().await }
+        Self { instance, config: docker_host_config(state.path()), state, engine: engine().await }
     }
 
     async fn try_open(&self, config: DockerExec) -> Result<Link, OpenError> {
-        self.world.open(&Transport::DockerExec(config), &self.instance).await
+        self.config.open(&Transport::DockerExec(config), &self.instance).await
     }
 
     async fn open(&self, config: DockerExec) -> Link {
         self.try_open(config).await.unwrap()
     }
 
-    async fn peer(&self, config: DockerExec) -> (Peer, Receiver<Event>) {
-        Peer::start(self.open(config).await, settings(NoRequests))
+    async fn peer(&self, config: DockerExec) -> (Peer, MailboxReceiver<PeerEvent>) {
+        Peer::start(self.open(config).await, settings(RefuseRequests))
     }
 
-    /// The code of the error that opening gives.
-    async fn refusal(&self, config: DockerExec) -> OpenError {
+    /// The error of a failing open.
+    async fn open_error(&self, config: DockerExec) -> OpenError {
         self.try_open(config).await.err().unwrap()
     }
 
-    /// Containers that this host made and that still exist.
-    async fn own(&self) -> Vec<String> {
-        owned_by(&self.engine, &self.instance.id().to_string()).await
+    /// Existing containers of this host.
+    async fn own_containers(&self) -> Vec<String> {
+        containers_of(&self.engine, &self.instance.id().to_string()).await
     }
 
-    /// What the host still has to answer for.
+    /// The ledger of this host.
     fn ledger(&self) -> String {
         let file = format!("ledger/{}.jsonl", self.instance.id());
         std::fs::read_to_string(self.state.path().join(file)).unwrap()
     }
 
-    async fn end(self) {
-        within(self.instance.close()).await;
-        let left = owned_by(&self.engine, &self.instance.id().to_string()).await;
+    async fn close(self) {
+        with_time_limit(self.instance.close()).await;
+        let left = containers_of(&self.engine, &self.instance.id().to_string()).await;
         assert!(left.is_empty(), "{left:?}");
     }
 }
 
-fn world(state: &Path) -> World {
-    let mut world = World::new(state.to_owned());
-    world.env.extend(docker_host().map(|address| ("DOCKER_HOST".to_owned(), address)));
-    world.permissions.docker = true;
-    world
+fn docker_host_config(state: &Path) -> TestHost {
+    let mut host = TestHost::new(state.to_owned());
+    host.env.extend(docker_host_variable().map(|address| ("DOCKER_HOST".to_owned(), address)));
+    host.permissions.docker = true;
+    host
 }
 
-/// The engine, or the news that it is missing. Its absence fails tests; it skips none.
+/// Connects to the engine. A missing engine fails the test instead of skipping it.
 async fn engine() -> Docker {
-    let address = docker_host().unwrap_or_else(|| USUAL.to_owned());
+    let address = docker_host_variable().unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
     let made = if address.starts_with("unix:") {
         Docker::connect_with_unix(&address, 30, bollard::API_DEFAULT_VERSION)
     } else {
@@ -110,19 +110,19 @@ async fn engine() -> Docker {
     let engine = answered.unwrap_or_else(|error| {
         panic!("no Docker engine answers at {address} ({error}): run `make setup` (Debian package docker.io)")
     });
-    for image in [IMAGE, BARE] {
+    for image in [IMAGE, BARE_IMAGE] {
         let found = engine.inspect_image(image).await;
         found.unwrap_or_else(|_| panic!("the engine has no image {image}: run `make setup`"));
     }
     engine
 }
 
-fn docker_host() -> Option<String> {
-    #[allow(clippy::disallowed_methods, reason = "where the machine's engine is, only it can say")]
+fn docker_host_variable() -> Option<String> {
+    #[allow(clippy::disallowed_methods, reason = "only the environment names the engine of the machine")]
     std::env::var("DOCKER_HOST").ok().filter(|address| !address.is_empty())
 }
 
-async fn owned_by(engine: &Docker, instance: &str) -> Vec<String> {
+async fn containers_of(engine: &Docker, instance: &str) -> Vec<String> {
     let label = format!("toolcrib.owner={instance}");
     let filters = Some(HashMap::from([("label".to_owned(), vec![label])]));
     let options = ListContainersOptions { all: true, filters, ..Default::default() };
@@ -130,37 +130,37 @@ async fn owned_by(engine: &Docker, instance: &str) -> Vec<String> {
     found.into_iter().filter_map(|container| container.id).collect()
 }
 
-/// The scripted server in a container.
-fn served(target: Container, script: &Script) -> DockerExec {
+/// An exec of the scripted server.
+fn scripted_exec(target: ContainerTarget, script: &Script) -> DockerExec {
     DockerExec {
         target,
-        command: Plain::literal("scripted-server"),
-        args: vec![Plain::literal(script.to_json())],
+        command: DisplayValue::literal("scripted-server"),
+        args: vec![DisplayValue::literal(script.to_json())],
         shell: None,
         workdir: None,
         endpoint: None,
         keep_container: false,
-        framing: Framing::Auto,
-        env: Env { inherit: Inherit::None, file: None, unset: Vec::new(), set: BTreeMap::new() },
+        framing: FramingMode::Auto,
+        env: ProcessEnv { inherit: InheritedEnv::None, file: None, unset: Vec::new(), set: BTreeMap::new() },
     }
 }
 
-fn from_image() -> Container {
-    Container::FromImage(Plain::literal(IMAGE))
+fn from_image() -> ContainerTarget {
+    ContainerTarget::FromImage(DisplayValue::literal(IMAGE))
 }
 
-/// A server that ends neither with its input nor when it is told to.
+/// A server that ignores the end of its input and SIGTERM.
 fn stubborn() -> Script {
     Script { ignore_end: true, ignore_sigterm: true, ..Script::default() }
 }
 
-/// Somebody else's container. It removes itself when its only process ends, at the latest after five minutes.
-struct Foreign {
+/// A container of another owner. It removes itself when its only process ends, at the latest after five minutes.
+struct ForeignContainer {
     id: String,
     engine: Docker,
 }
 
-impl Foreign {
+impl ForeignContainer {
     async fn new() -> Self {
         Self::running(IMAGE, &["sleep", "300"]).await
     }
@@ -180,23 +180,23 @@ impl Foreign {
         foreign
     }
 
-    fn target(&self) -> Container {
-        Container::Existing(Plain::literal(&self.id))
+    fn target(&self) -> ContainerTarget {
+        ContainerTarget::Existing(DisplayValue::literal(&self.id))
     }
 
-    /// The command lines of all that runs in it.
+    /// The command lines of all processes in the container.
     async fn processes(&self) -> Vec<String> {
         let options = TopOptions { ps_args: "-eo pid,args".to_owned() };
         let top = self.engine.top_processes(&self.id, Some(options)).await.unwrap();
         top.processes.unwrap_or_default().iter().map(|row| row[1..].join(" ")).collect()
     }
 
-    async fn runs(&self, command: &str) -> bool {
+    async fn has_process(&self, command: &str) -> bool {
         self.processes().await.iter().any(|process| process.contains(command))
     }
 
-    /// A process that is nothing of ours.
-    async fn bystander(&self, command: &[&str]) {
+    /// Starts a process that does not belong to the host.
+    async fn start_foreign_process(&self, command: &[&str]) {
         let config = bollard::models::ExecConfig {
             cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
             ..Default::default()
@@ -207,13 +207,13 @@ impl Foreign {
     }
 }
 
-/// Also while a failed test unwinds, so in a thread and a runtime of its own.
-impl Drop for Foreign {
+/// Runs during the unwinding of a failed test too, so it uses its own thread and runtime.
+impl Drop for ForeignContainer {
     fn drop(&mut self) {
         let container = self.id.clone();
         let removing = async move {
             let options = RemoveContainerOptions { v: true, force: true, link: false };
-            // It may have ended and gone by itself.
+            // The container may have been removed already.
             let _ = engine().await.remove_container(&container, Some(options)).await;
         };
         let work = move || {
@@ -224,22 +224,22 @@ impl Drop for Foreign {
     }
 }
 
-/// Looks until it is so. A sleep is the only way to wait for what an engine does.
-async fn eventually<F: Future<Output = bool>>(what: &str, so: impl Fn() -> F) {
-    let deadline = Instant::now() + LIMIT;
+/// Polls until the condition holds. The engine sends no notification.
+async fn wait_until<F: Future<Output = bool>>(what: &str, so: impl Fn() -> F) {
+    let deadline = Instant::now() + TIME_LIMIT;
     while !so().await {
-        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIME_LIMIT:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// The instances that have a ledger in this state folder.
+/// The host instances with a ledger in this state folder.
 fn instances(state: &Path) -> Vec<String> {
     let names = std::fs::read_dir(state.join("ledger")).unwrap();
     let names = names.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect()
 }
 
-fn others(state: &Path, mine: InstanceId) -> Vec<String> {
+fn other_instances(state: &Path, mine: HostInstanceId) -> Vec<String> {
     instances(state).into_iter().filter(|id| *id != mine.to_string()).collect()
 }

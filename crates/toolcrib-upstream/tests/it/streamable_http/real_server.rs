@@ -1,0 +1,20 @@
+//! Tests a real server: `server-everything` of the TypeScript SDK.
+
+use toolcrib_wire::method;
+
+use crate::everything_server::EverythingServer;
+use crate::link_fixture::{INITIALIZE, LinkFixture, next_answer, close, notification, request};
+
+#[tokio::test]
+async fn server_everything_initializes_lists_tools_and_closes() {
+    let server = EverythingServer::start("streamableHttp").await;
+    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    link.outbox.send(request(1, method::INITIALIZE, INITIALIZE)).await.unwrap();
+    let (_, hello) = next_answer(&mut link).await;
+    assert!(hello.text().contains("mcp-servers/everything"), "{}", hello.text());
+    link.outbox.send(notification(method::INITIALIZED)).await.unwrap();
+    link.outbox.send(request(2, method::TOOLS_LIST, "{}")).await.unwrap();
+    let tools = server.count_tools(&mut link).await;
+    assert!(tools > 5, "{tools} tools");
+    close(link).await;
+}
