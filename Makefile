@@ -1,4 +1,4 @@
-# Toolcrib's commands. `make run` and `make test` each set up what they need.
+# The commands of the project. `make run` and `make test` each set up what they need.
 
 export CARGO ?= cargo
 QUICKSTART := examples/quickstart
@@ -6,17 +6,17 @@ FUZZ_SECONDS ?= 60
 TORTURE_ROUNDS ?= 1000
 SOAK_SECONDS ?= 600
 
-# Where scripts/setup puts a newer node, if the machine's own is too old for the peers.
+# scripts/setup installs a newer node there if the machine's own is too old for the peers.
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 # Targets run one after the other even under -j: cargo already uses every core.
 .NOTPARALLEL:
-.PHONY: help run test setup check fmt lint doctest unit tidy fuzz torture soak bench clean
+.PHONY: help run test quick verify setup check fmt lint doctest unit msrv tidy fuzz torture soak bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The quickstart's first server is `toolcrib` itself, so what was just built comes first in the path.
+# The first server of the quickstart is `toolcrib` itself, so the new binary comes first in the path.
 run: export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/release:$(PATH)
 run: ## build Toolcrib, say what to paste into your client, and serve the quickstart workspace
 	@scripts/setup build
@@ -30,10 +30,23 @@ run: ## build Toolcrib, say what to paste into your client, and serve the quicks
 # The unit tests come last so that their summary is the last thing on the screen.
 test: setup fmt lint doctest unit ## install what the tests need, then run everything
 
+# The crates whose tests need neither Docker nor Node nor Python peers nor root; toolcrib-e2e has the others.
+quick: fmt ## the inner loop: format, lints and the tests that need nothing installed
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) nextest run --workspace --exclude toolcrib-e2e --exclude toolcrib-cli --locked
+
+verify: test ## everything, also what takes long: run it before something is called done
+	$(MAKE) torture TORTURE_ROUNDS=$(TORTURE_ROUNDS)
+	$(MAKE) soak SOAK_SECONDS=$(SOAK_SECONDS)
+	$(MAKE) fuzz FUZZ_SECONDS=$(FUZZ_SECONDS)
+
+msrv: ## check that everything compiles with the oldest supported Rust
+	$(CARGO) check --workspace --all-targets --locked
+
 setup: ## install what the tests need (fast when it is there)
 	@scripts/setup
 
-check: fmt lint ## the fast half of `test`: format and lints
+check: fmt lint ## format and lints
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -41,8 +54,8 @@ fmt:
 	$(CARGO) fmt --manifest-path bench/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/peers/rmcp/Cargo.toml --check
 
-# Fuzzing and benchmarks are workspaces of their own; unlinted they would rot between two runs. They share a folder, so
-# that what both need is looked at once; and they have the server as it is built, without the features of its tests.
+# Fuzzing and benchmarks are workspaces of their own. Both are linted, so that they keep compiling. They share a target
+# folder, so that common dependencies are compiled once.
 ASIDE := $(abspath $(or $(CARGO_TARGET_DIR),target))/aside
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -52,7 +65,7 @@ lint:
 doctest:
 	$(CARGO) test --workspace --doc --locked
 
-# Includes tidy, the dependency directions and the real peers: they are tests of toolcrib-testkit.
+# Includes tidy and the dependency directions, which are tests of toolcrib-testkit.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --workspace --locked; \
@@ -61,8 +74,8 @@ unit:
 		set -x; $(CARGO) test --workspace --lib --bins --tests --examples --no-fail-fast --locked; \
 	fi
 
-tidy: ## the hygiene checks alone, with what they looked at
-	$(CARGO) test -q -p toolcrib-testkit --test tidy --test directions -- --nocapture
+tidy: ## the hygiene checks alone, with the list of what was checked
+	$(CARGO) test -q -p toolcrib-testkit --test tidy --test dependencies -- --nocapture
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifacts
 	scripts/fuzz all $(FUZZ_SECONDS)
@@ -73,7 +86,7 @@ torture: ## kill a host with twenty servers TORTURE_ROUNDS (1000) times; nothing
 soak: ## five hundred clients for SOAK_SECONDS (600), while servers are killed and files rewritten
 	SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release -p toolcrib-cli --locked --test it -- soak:: --nocapture
 
-bench: ## what compiling, planning, a call beside the Rust SDK and the gateway beside others cost
+bench: ## benchmarks: configuration, registry, a call beside the Rust SDK, the gateway beside others
 	@scripts/setup bench
 	$(CARGO) bench -p toolcrib-config -p toolcrib
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use toolcrib_upstream::conn::peer::{CallOptions, RefuseRequests, CallTimeouts, Peer, PeerSettings};
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
-use toolcrib_upstream::transport::{Credentials, Opening, Permissions, Tls, open};
+use toolcrib_upstream::transport::{Credentials, OpenContext, Permissions, Tls, open};
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
 use toolcrib_config::model::transport::{
     ProcessEnv, FramingMode, DisplayValue, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
@@ -99,19 +99,19 @@ impl ToolCaller {
             Self::Ours { peer, arguments } => {
                 let params = ObjectWriter::new().string("name", size.tool());
                 let params = params.json("arguments", arguments.json()).finish();
-                let patience = CallTimeouts { request: Some(Duration::from_secs(60)), max: None };
-                let options = CallOptions { timeouts: patience, ..CallOptions::default() };
+                let timeouts = CallTimeouts { request: Some(Duration::from_secs(60)), max: None };
+                let options = CallOptions { timeouts, ..CallOptions::default() };
                 let body = peer.call("tools/call", params, options).await;
                 body.map_err(|error| error.to_string())?.raw().is_none()
             }
             Self::Rmcp { peer, arguments } => {
                 let params = CallToolRequestParams::new(size.tool());
-                let called = peer.call_tool(params.with_arguments(arguments.clone())).await;
-                called.map_err(|error| error.to_string())?.is_error == Some(true)
+                let result = peer.call_tool(params.with_arguments(arguments.clone())).await;
+                result.map_err(|error| error.to_string())?.is_error == Some(true)
             }
             Self::Floor { http, url, arguments } => {
-                let fetched = fetch_response(http.post(url), size, arguments).await;
-                fetched.map_err(|error| error.to_string())? == 0
+                let received = fetch_response(http.post(url), size, arguments).await;
+                received.map_err(|error| error.to_string())? == 0
             }
         };
         if has_failed { Err("the tool failed".to_owned()) } else { Ok(()) }
@@ -166,12 +166,12 @@ impl ClientHost {
     /// Opens a connection and performs the handshake.
     pub async fn open_session(&self, upstream: &Upstream) -> BenchResult<Peer> {
         let limit = Duration::from_secs(60);
-        let opening = Opening {
+        let context = OpenContext {
             instance: &self.instance,
             host_env: &[],
             extra_env: &[],
             cwd: Path::to_owned(self.state.path()),
-            find: &|_| None,
+            lookup: &|_| None,
             limits: MessageLimits::default(),
             stderr_limit: 64 << 10,
             graces: GracePeriods::default(),
@@ -182,15 +182,15 @@ impl ClientHost {
             permissions: Permissions { spawn: true, network: true, docker: true },
             mask: SecretMask::default(),
         };
-        let link = open(&transport(upstream), &opening).await?;
+        let link = open(&transport(upstream), &context).await?;
         let settings = PeerSettings {
             server: "bench".to_owned(),
             handler: Arc::new(RefuseRequests),
             masks_results: false,
         };
         let (peer, _) = Peer::start(link, settings);
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
-        peer.call("initialize", to_raw_json(&hello), CallOptions::default()).await?;
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
+        peer.call("initialize", to_raw_json(&params), CallOptions::default()).await?;
         peer.set_version(Version::V2025_11_25);
         peer.notify("notifications/initialized", None).await?;
         Ok(peer)

@@ -11,6 +11,6 @@ fuzz_target!(init: survive_stack_overflow(), |bytes: &[u8]| {
     };
     let words = Dialect::WORDS;
     let word = words[usize::from(*first) % words.len()];
-    let dialect = Dialect::from_word(word).expect("a word of the list");
+    let dialect = Dialect::from_word(word).expect("every dialect word is known");
     config::check(dialect, text);
 });

@@ -39,17 +39,17 @@ struct GatewayFixture {
 
 impl GatewayFixture {
     fn new() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let folder = tempfile::tempdir().expect("a folder");
+        let runtime = Builder::new_current_thread().enable_all().build().expect("cannot build the runtime");
+        let folder = tempfile::tempdir().expect("cannot create a folder");
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
-        std::fs::create_dir(&root).expect("a root");
+        std::fs::create_dir(&root).expect("cannot create the root folder");
         let file = json!({"version": 1, "servers": {}, "gateway": {"limits": {"sessions": 0, "idle": "10s"}}});
-        std::fs::write(root.join("toolcrib.yaml"), file.to_string()).expect("a configuration");
+        std::fs::write(root.join("toolcrib.yaml"), file.to_string()).expect("cannot write the configuration");
         let mut server_task = JoinSet::new();
         let address = runtime.block_on(async {
-            let host = Host::builder(root, state).start().await.expect("a host");
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("an address");
-            let address = listener.local_addr().expect("an address");
+            let host = Host::builder(root, state).start().await.expect("cannot start the host");
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("cannot listen");
+            let address = listener.local_addr().expect("the listener has no address");
             let front = Front::new(host, Identity::default());
             server_task.spawn(async move { front.serve(listener, &WorkerThreads::default()).await });
             address
@@ -80,10 +80,10 @@ async fn open_session(address: SocketAddr) -> String {
         "POST /mcp HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{initialize}",
         initialize.len()
     );
-    let mut stream = TcpStream::connect(address).await.expect("a connection");
-    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut stream = TcpStream::connect(address).await.expect("cannot connect to the gateway");
+    stream.write_all(request.as_bytes()).await.expect("cannot send the request");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("an answer");
+    stream.read_to_string(&mut answer).await.expect("cannot read the response");
     let session = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
-    session.expect("a session").to_owned()
+    session.expect("the response has no session id").to_owned()
 }

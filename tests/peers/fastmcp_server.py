@@ -73,7 +73,7 @@ async def change(ctx: Context) -> str:
 
 @server.prompt
 def greet(name: str) -> str:
-    """Greets somebody."""
+    """Greets a person."""
     return f"Say hello to {name}."
 
 

@@ -185,7 +185,7 @@ fn untrusted_server_does_not_shadow_user_server() {
     assert_eq!(left.host.reserved_toolsets, [] as [String; 0]);
     assert_eq!(problem_codes(&left), ["trust.required"; 2], "other problems");
     let reported = left.problems.iter().find(|problem| problem.server.is_some()).unwrap();
-    assert!(reported.text.contains(&format!("the one of `{HOME}` is used")), "{told:?}");
+    assert!(reported.text.contains(&format!("the one of `{HOME}` is used")), "{reported:?}");
     // A trusted server shadows the user's own. After an untrusted change the trusted definition continues.
     let all = withheld(both.clone(), &Config::default(), &trusted(&both));
     assert_eq!(ids(&all), ids(&both));

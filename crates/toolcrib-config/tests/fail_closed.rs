@@ -1,6 +1,6 @@
 //! Generates mistakes in a strict configuration and checks that none widens the rights of an anonymous or
 //! restricted principal, at start and on reload.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod mistakes;
 
@@ -145,7 +145,7 @@ fn find_widened_rights(good: &Config, config: &Config) -> Vec<String> {
         }
     };
     let (protection, invalid) = (config.security.protection, |it| config.security.is_invalid(it));
-    check(protection == GatewayProtection::Open, "anonymous callers come in");
+    check(protection == GatewayProtection::Open, "anonymous callers are admitted");
     let same_tokens =
         config.gateway.tokens == good.gateway.tokens && config.gateway.oauth == good.gateway.oauth;
     check(protection == GatewayProtection::Protected && !same_tokens, "other tokens");
@@ -191,7 +191,7 @@ fn restrictions(spec: &ServerSpec) -> String {
 #[test]
 fn single_mistakes_never_widen_rights() {
     let good = compile_text(&strict_config().to_string());
-    assert_eq!(good.problems, [], "the good one is good");
+    assert_eq!(good.problems, [], "the strict configuration has no problems");
     assert_eq!(find_widened_rights(&good, &good), Vec::<String>::new());
     let mistakes = generate_mistakes();
     assert!(mistakes.len() > 2000, "{}", mistakes.len());

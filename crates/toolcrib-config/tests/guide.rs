@@ -1,5 +1,5 @@
 //! Checks that every configuration example of the user guide compiles without problems.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ fn guide_examples_compile_without_problems() {
 fn wrong_guide_example_has_problems() {
     let text = "```yaml\nversion: 1\nservers: { git: { comand: git-mcp } }\n```\n";
     let examples: Vec<_> = examples(text).collect();
-    let [(language, example)] = examples[..] else { panic!("one example") };
+    let [(language, example)] = examples[..] else { panic!("expected one example, found {}", examples.len()) };
     assert!(!compile_problems(Dialect::Native, language, example).is_empty());
 }
 

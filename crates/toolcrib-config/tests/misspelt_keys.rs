@@ -1,6 +1,6 @@
 //! Checks for every format with restricting keys that a misspelt or misplaced one never widens what is
 //! offered.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod mistakes;
 
@@ -168,7 +168,7 @@ fn misspelt_or_misplaced_keys_never_widen_rights() {
     for FormatCase { dialect, path, good, keys } in cases() {
         let compiled = |file: &Value| compile_files(dialect, path, &[(path, &to_file_text(dialect, file))]);
         let base = compiled(&good);
-        assert_eq!(base.problems, [], "{dialect}: the good file is good");
+        assert_eq!(base.problems, [], "{dialect}: the valid file has no problems");
         assert!(!base.servers.is_empty(), "{dialect}");
         for path in mistakes::all_pointers(&good) {
             if !keys.contains(&mistakes::split_pointer(&path).1) {

@@ -1,5 +1,5 @@
 //! Checks that the schema in `schema/` is up to date and accepts valid files.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, comp
 const MAX_BYTES: usize = 100_000;
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test also brings the file up to date")]
+#[expect(clippy::disallowed_methods, reason = "the test also updates the file")]
 fn committed_schema_is_up_to_date() {
     let path = repository_root().join("schema/toolcrib.schema.json");
     let present = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
@@ -73,7 +73,7 @@ fn compile_text(yaml: &str) -> Config {
     compile(&Workspace { root: "/ws".into(), home: None, config_file: Some(config_file) }, &lookup)
 }
 
-#[expect(clippy::unwrap_used, reason = "a helper of tests")]
+#[expect(clippy::unwrap_used, reason = "a test helper")]
 fn schema_errors(yaml: &str) -> Vec<String> {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let file: Json = yaml_to_json(yaml);

@@ -92,7 +92,7 @@ async fn accept_connections(listener: TcpListener, handshake: HandshakePolicy, s
         while connections.try_join_next().is_some() {}
         let (script, traffic) = (Arc::clone(&script), Arc::clone(&traffic));
         connections.spawn(async move {
-            #[expect(clippy::result_large_err, reason = "the library's callback is so")]
+            #[expect(clippy::result_large_err, reason = "the library defines the callback type")]
             let greet =
                 |request: &Request, response: Response| handle_handshake(handshake, request, response, &traffic);
             // Some scripts break the connection on purpose.
@@ -103,7 +103,7 @@ async fn accept_connections(listener: TcpListener, handshake: HandshakePolicy, s
     }
 }
 
-#[expect(clippy::result_large_err, reason = "the library's callback is so")]
+#[expect(clippy::result_large_err, reason = "the library defines the callback type")]
 fn handle_handshake(
     handshake: HandshakePolicy,
     request: &Request,

@@ -36,8 +36,8 @@ fn existing_dependency_is_found() -> Result<(), CommandError> {
 
 #[test]
 fn every_crate_of_the_workspace_has_a_rule() {
-    let crates = std::fs::read_dir(workspace_root().join("crates")).expect("crates/ can be listed");
-    let folders = crates.map(|entry| entry.expect("a folder entry").path());
+    let crates = std::fs::read_dir(workspace_root().join("crates")).expect("cannot list crates/");
+    let folders = crates.map(|entry| entry.expect("cannot read a folder entry").path());
     // A folder without a manifest is left over from another branch.
     for folder in folders.filter(|folder| folder.join("Cargo.toml").exists()) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -51,7 +51,7 @@ fn every_crate_of_the_workspace_has_a_rule() {
 fn dependency_licences_are_allowed() -> Result<(), CommandError> {
     let metadata =
         command::run_cargo(&workspace_root(), &["metadata", "--format-version", "1", "--locked"])?;
-    let refused = licence::find_disallowed(&metadata).expect("cargo prints JSON");
-    assert!(refused.is_empty(), "licences:\n{}", refused.join("\n"));
+    let disallowed = licence::find_disallowed(&metadata).expect("cargo printed invalid JSON");
+    assert!(disallowed.is_empty(), "licences:\n{}", disallowed.join("\n"));
     Ok(())
 }

@@ -93,7 +93,7 @@ fn rust_sdk_peer_listens_on_its_printed_address() {
     let mut peer = PeerProcess::start(&program, &["both", "http"]);
     let address = peer.read_first_line().unwrap();
     let host = address.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
-    TcpStream::connect(host.unwrap_or_else(|| panic!("said `{address}`"))).unwrap();
+    TcpStream::connect(host.unwrap_or_else(|| panic!("unexpected address line `{address}`"))).unwrap();
 }
 
 /// A newer suite may require more, so its requirements pin the suite version.

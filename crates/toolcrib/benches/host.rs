@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a bench that cannot set its bench has failed"
+    reason = "a benchmark fails if its setup fails"
 )]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Time to compare 5,000 tools with their pins on each listing, compared with listing them without pins.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails if its setup fails")]
-#![allow(clippy::disallowed_macros, clippy::print_stdout, reason = "a bench tells description it found")]
+#![allow(clippy::disallowed_macros, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,8 +75,8 @@ fn reply(request: &ReceivedRequest, round: &AtomicUsize) -> ScriptedResponse {
 /// A definition of typical length.
 fn tool(number: usize, round: usize) -> Value {
     let description =
-        "Reads description is there and tells it, line by line, with all that belongs to it. ".repeat(4);
-    let text = json!({"type": "string", "description": "The name of description is meant, as a path."});
+        "Reads a file and returns its content line by line, with all its properties. ".repeat(4);
+    let text = json!({"type": "string", "description": "The path of the file."});
     json!({
         "name": format!("tool_{number}"),
         "description": format!("{description} {round}"),

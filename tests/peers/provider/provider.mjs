@@ -84,7 +84,7 @@ provider.on('server_error', (_ctx, error) => console.error(error));
 provider.on('grant.error', (_ctx, error) => console.error(error.message, error.error_detail ?? ''));
 provider.on('registration_create.error', (_ctx, error) => console.error(error.message, error.error_description));
 
-// Whoever is asked consents: the browser of the tests only follows redirects.
+// Consent is given at once: the browser of the tests only follows redirects.
 async function consent(req, res) {
   const { prompt, params, session } = await provider.interactionDetails(req, res);
   if (prompt.name === 'login') {
@@ -116,7 +116,7 @@ answer = async (req, res) => {
     if (held) {
       held.waiting += 1;
       const gone = new Promise((resolve) => res.once('close', () => resolve('gone')));
-      // Whoever was killed meanwhile has asked for nothing.
+      // A client that was killed meanwhile has asked for nothing.
       const { free } = held;
       if ((await Promise.race([free, gone])) === 'gone') {
         if (held) held.waiting -= 1;

@@ -120,7 +120,7 @@ async fn run_host(
     // With `--stdio` standard input belongs to the client.
     if !args.stdio {
         tokio::select! {
-            trust_result\? => result = host_access::ask_inputs(settings, out) => result? => trust_result?,
+            result = host_access::ask_inputs(settings, out) => result?,
             () = stop.recv() => return Ok(()),
         }
     }

@@ -66,8 +66,8 @@ fn read_entry<T: DeserializeOwned + Default>(
         let key = &unknown.key.as_str();
         unknown.map == node && (extra_keys.ignored.contains(key) || extra_keys.unsupported.contains(key))
     });
-    let (unknown, is_restricted) = report_restricting_mistakes(cx, node, unknown);
-    draft.is_valid &= is_restricted;
+    let (unknown, restrictions_valid) = report_restricting_mistakes(cx, node, unknown);
+    draft.is_valid &= restrictions_valid;
     draft.extras = cx.report_unknown_keys(node, &unknown);
     for key in listed.into_iter().map(|unknown| unknown.key) {
         let Some(value) = cx.doc.get(node, &key) else {

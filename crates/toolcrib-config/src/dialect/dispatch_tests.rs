@@ -101,7 +101,7 @@ fn dis_03_to_05_first_file_wins_and_fallback_is_reported() {
     assert_eq!(config.problems, []);
 
     let empty = fallback.clone().with_file("/p/.dispatch/mcp.json", r#"{ "servers": {} }"#);
-    assert_eq!(ids(&found(&empty, "/p")), ["freecad"]); // DIS-04: a file that declares none
+    assert_eq!(ids(&found(&empty, "/p")), ["freecad"]); // DIS-04: a file without servers
 
     let both = fallback
         .with_file("/p/.dispatch/mcp.json", r#"{ "servers": { "own": { "command": "x" } } }"#);

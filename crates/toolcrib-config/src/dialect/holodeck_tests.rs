@@ -238,7 +238,7 @@ fn hol_13_14_and_19_timeouts_are_positive_seconds() {
     assert_eq!(timeouts.connect, Period::millis(2500)); // HOL-13
     assert_eq!(timeouts.sse_read, Period::millis(250)); // HOL-14
     assert_eq!(timeouts.request, Period::secs(7)); // HOL-19
-    assert_eq!(timeouts.request_max, Period::secs(7), "progress does not extend it");
+    assert_eq!(timeouts.request_max, Period::secs(7), "progress does not extend the limit");
     let timeouts = &one("command: npx").policy.timeouts;
     assert_eq!(timeouts.request, Period::secs(60)); // HOL-19
     for value in ["0", "-1", "1.5", "'60'", "true"] {
@@ -361,7 +361,7 @@ fn hol_25_and_26_url_scheme_and_host_are_checked() {
     }
     let lookup = MemoryLookup::default().with_env("BASE", "http://example.com");
     let problem = failure_in(&lookup, &tool("transport: http, url: '${BASE}/mcp'"));
-    assert_eq!(problem.text, secure, "what a variable makes is checked too");
+    assert_eq!(problem.text, secure, "the expanded URL is checked");
     assert_eq!(
         failure("transport: websocket, url: 'https://h'"),
         "MCPConfigError: 'url' must use wss:// (or ws://)"
@@ -504,7 +504,7 @@ fn ext_16_relative_arguments_become_absolute_and_allowed_tools_filter() {
     assert_eq!(tools.verdict("read"), FilterVerdict::Offered);
     assert_eq!(tools.verdict("write"), FilterVerdict::NotAllowed);
     let config = server.policy.init.config.resolve(&|_| None).unwrap();
-    assert_eq!(config["allowed_tools"][0], "read", "the server learns of it too");
+    assert_eq!(config["allowed_tools"][0], "read", "the server receives `allowed_tools` too");
     for odd in ["[1]", "read"] {
         let config = agent(&tool(&format!("command: npx, config: {{ allowed_tools: {odd} }}")));
         assert_eq!(problem_codes(&config), ["config.allowed_tools"], "{odd}");
@@ -533,7 +533,7 @@ fn ext_17_agent_servers_override_user_servers() {
     assert_eq!(
         compile(&workspace("/other"), &lookup).servers.len(),
         0,
-        "without an agent they are not ours"
+        "user servers load only beside an agent file"
     );
 }
 

@@ -212,12 +212,12 @@ fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDra
     cx.report_value_errors(errors);
     // Unknown keys of the entry itself may be policy or transport keys, which are read below.
     let inside: Vec<_> = unknown.into_iter().filter(|unknown| unknown.map != node).collect();
-    let (inside, is_restricted) = security_checks::report_native_restricting_mistakes(cx, node, inside, &[]);
+    let (inside, restrictions_valid) = security_checks::report_native_restricting_mistakes(cx, node, inside, &[]);
     cx.report_unknown_keys(node, &inside);
     let keys = value.unwrap_or_default();
     let (policy, flat, extras) = read_policy_and_transport(cx, node, ENTRY_KEYS);
-    let is_restricted = is_restricted && security_checks::report_restricting_variables(cx, node);
-    draft.is_valid &= policy.1 && flat.1 && is_restricted;
+    let restrictions_valid = restrictions_valid && security_checks::report_restricting_variables(cx, node);
+    draft.is_valid &= policy.1 && flat.1 && restrictions_valid;
     draft.policy = policy.0;
     draft.profile = keys.profile.and_then(|at| at.value).unwrap_or(draft.profile);
     draft.extras = extras;
@@ -273,8 +273,8 @@ fn read_policy_and_transport(
     let known = known_entry_keys(others);
     let (inside, is_inside_valid) = security_checks::report_native_restricting_mistakes(cx, node, inside, &known);
     let (unknown, is_entry_valid) = security_checks::report_native_restricting_mistakes(cx, node, unknown, &known);
-    let is_restricted = missing.is_empty() && is_inside_valid && is_entry_valid;
-    let is_valid = (policy.errors.is_empty() && is_restricted, flat_errors.is_empty() && long.1);
+    let restrictions_valid = missing.is_empty() && is_inside_valid && is_entry_valid;
+    let is_valid = (policy.errors.is_empty() && restrictions_valid, flat_errors.is_empty() && long.1);
     cx.report_value_errors(policy.errors);
     cx.report_value_errors(flat_errors);
     let mut extras = cx.report_unknown_keys(node, &inside);
@@ -313,8 +313,8 @@ fn read_long_transport(cx: &mut CompileContext<'_>, node: NodeId) -> Checked<Tra
     };
     let NodeKind::Text(word) = cx.doc.kind(at) else {
         let Deserialized { value, errors, unknown } = doc::deserialize::<TransportKeys>(cx.doc, at);
-        let (unknown, is_restricted) = security_checks::report_native_restricting_mistakes(cx, node, unknown, &[]);
-        let is_valid = errors.is_empty() && is_restricted;
+        let (unknown, restrictions_valid) = security_checks::report_native_restricting_mistakes(cx, node, unknown, &[]);
+        let is_valid = errors.is_empty() && restrictions_valid;
         cx.report_value_errors(errors);
         cx.report_unknown_keys(at, &unknown);
         return (value.unwrap_or_default(), is_valid);

@@ -50,7 +50,7 @@ servers:
     assert_eq!(
         config.servers[0].policy.timeouts.startup,
         Period::secs(120),
-        "npx may download first"
+        "npx may need time to download"
     );
     let Transport::DockerExec(db) = &config.servers[3].transport else { panic!() };
     assert_eq!(
@@ -68,7 +68,7 @@ fn invalid_server_keeps_other_servers() {
         "version: 1\nservers:\n  git: { command: git-mcp }\n  db: { command: 7 }\n  none: {}\n  seven: 7\n",
     );
     let ids: Vec<_> = config.servers.iter().map(|s| s.id.as_str()).collect();
-    assert_eq!(ids, ["git", "db"], "a number is read as the text that was written");
+    assert_eq!(ids, ["git", "db"], "a number is read as text");
     assert_eq!(problem_codes(&config), ["server.invalid", "transport.missing"]);
 }
 

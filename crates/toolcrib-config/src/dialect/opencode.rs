@@ -157,7 +157,7 @@ fn merge_variables(environment: Option<At<TextMap>>, env: Option<At<TextMap>>) -
 }
 
 /// Expands `{env:NAME}`; opencode replaces an unset variable by an empty text.
-#[expect(clippy::needless_pass_by_value, reason = "used beside `Value::literal`")]
+#[expect(clippy::needless_pass_by_value, reason = "same signature as `Value::literal`")]
 fn expand_variables(text: String) -> Value {
     let mut parts = Vec::new();
     let mut rest = text.as_str();

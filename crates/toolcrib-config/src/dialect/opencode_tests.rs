@@ -34,7 +34,7 @@ fn opencode_entries_with_comments_compile() {
         Dialect::Opencode,
         r#"{
   "$schema": "https://opencode.ai/config.json",
-  "model": "provider/model", // not ours
+  "model": "provider/model", // ignored
   "mcp": {
     /* a local one */
     "everything": {
@@ -62,7 +62,7 @@ fn opencode_entries_with_comments_compile() {
     let Transport::StreamableHttp(http) = &remote.transport else { panic!() };
     let header = &http.remote.headers["Authorization"];
     assert_eq!(resolved(header, &[("MY_API_KEY", "k")]), "Bearer k");
-    assert_eq!(resolved(header, &[]), "Bearer ", "as opencode does");
+    assert_eq!(resolved(header, &[]), "Bearer ", "an unset variable is empty, as in opencode");
 }
 
 #[test]

@@ -23,15 +23,15 @@ pub(crate) struct GeneratedFiles {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SecretTexts {
     /// Odd texts of the right type.
-    #[allow(dead_code, reason = "each of the two tests has its own")]
+    #[allow(dead_code, reason = "each test program uses one variant")]
     Odd,
     /// Recognisable texts, also at wrong places.
-    #[allow(dead_code, reason = "each of the two tests has its own")]
+    #[allow(dead_code, reason = "each test program uses one variant")]
     Canaries,
 }
 
 /// Recognisable texts; no other generated text contains one of them.
-#[allow(dead_code, reason = "only one of the tests looks for them")]
+#[allow(dead_code, reason = "only one test program uses it")]
 pub(crate) const CANARIES: [&str; 2] = ["cn4ry", "4711229"];
 
 /// Generates configurations of all dialects.

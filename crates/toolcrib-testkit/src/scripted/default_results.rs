@@ -103,7 +103,7 @@ pub(super) fn text_result(text: &str) -> Value {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "to tell what it was given is what this server is for"
+    reason = "this server reports its own environment"
 )]
 fn process_environment() -> Value {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();

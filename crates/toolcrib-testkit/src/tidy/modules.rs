@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(wrong("store.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/mod.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/disk.rs", "use super::super::host;\n").len(), 1);
-        assert!(wrong("store/disk.rs", "use super::host;\n").is_empty(), "that is store::host");
+        assert!(wrong("store/disk.rs", "use super::host;\n").is_empty(), "`super::host` in store/disk.rs is `store::host`");
     }
 
     #[test]

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(
             undefined("a.md", &format!("{} | x", id("03"))).len(),
             1,
-            "only the table has rows"
+            "only the requirements table defines ids"
         );
     }
 

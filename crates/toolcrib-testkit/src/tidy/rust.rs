@@ -100,7 +100,7 @@ mod tests {
         let lines = |count: usize| rust(&"fn a() {}\n".repeat(count));
         assert!(check_length(&lines(701)).is_some() && check_length(&lines(700)).is_none());
         assert!(note_length(&lines(401)).is_some() && note_length(&lines(400)).is_none());
-        assert!(note_length(&lines(701)).is_none(), "that one already fails");
+        assert!(note_length(&lines(701)).is_none(), "a failing file is not noted as well");
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         assert!(check_length(&SourceFile::new("crates/a/tests/it/big.rs", &"x\n".repeat(900))).is_none());
         assert!(
             check_length(&rust(&(tests + &"fn b() {}\n".repeat(2)))).is_some(),
-            "code after the tests counts"
+            "code after the tests counts as length"
         );
     }
 
@@ -134,7 +134,7 @@ mod tests {
             assert!(check_unfinished(&rust(text)).is_empty(), "{text}");
         }
         assert!(check_unfinished(&SourceFile::new("Cargo.lock", MARKERS[0])).is_empty());
-        assert!(check_unfinished(&SourceFile::new("a.md", MACROS[0])).is_empty(), "prose may speak of it");
+        assert!(check_unfinished(&SourceFile::new("a.md", MACROS[0])).is_empty(), "documents may mention macros");
         assert_eq!(check_unfinished(&SourceFile::new("a.md", MARKERS[0])).len(), 1);
     }
 

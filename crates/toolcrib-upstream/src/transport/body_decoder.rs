@@ -29,7 +29,7 @@ enum DecoderState {
     Trailers(usize),
 }
 
-/// What the buffered bytes are.
+/// Meaning of the buffered bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecodeStep {
     /// This many bytes at the start of the buffer belong to the body. The caller removes them.

@@ -19,7 +19,7 @@ use super::link::{CloseReason, TransportSide, LinkInfo, Incoming, Link, LinkFaul
 /// Format of the messages on a byte stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamSettings {
-    /// How written messages are framed. Both framings are accepted when reading. `Auto` writes one message per line
+    /// Framing of written messages. Both framings are accepted when reading. `Auto` writes one message per line
     /// until the server uses `Content-Length`.
     pub framing: FramingMode,
     /// Text encoding of the messages.
@@ -47,7 +47,7 @@ const MAX_BATCH_BYTES: usize = 64 * 1024;
 /// A process closes its streams before its exit status is known. The link waits this long for the status.
 const EXIT_STATUS_WAIT: Duration = Duration::from_millis(50);
 
-/// How long the output of an ended server is still read. A stream that other processes hold open has no end.
+/// Time limit for reading the output of an ended server. A stream that other processes hold open has no end.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Creates a link over two streams. Both are closed with the link.

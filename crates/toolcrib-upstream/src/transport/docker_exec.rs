@@ -32,7 +32,7 @@ use super::open::{OpenError, OpenContext};
 use super::byte_stream::{self, StreamBackend, StreamSettings};
 use crate::process::{ProcessExit, StopMode, GracePeriods, ContainerBinding, RemoteProcessHandle, StderrTail};
 
-/// How often the engine is asked for the state of an exec, and how many times after its streams have ended.
+/// Interval of polls for the state of an exec, and their limit after its streams have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_STATUS_POLLS: usize = 50;
 

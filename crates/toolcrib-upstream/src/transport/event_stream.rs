@@ -142,7 +142,7 @@ pub(super) fn parse_after_headroom(bytes: Vec<u8>, on: &Id, limits: &MessageLimi
     item
 }
 
-/// Whether the item completes the request, with a result or an error. On the stream of a request, a response without an
+/// True if the item completes the request, with a result or an error. On the stream of a request, a response without an
 /// id belongs to that request.
 pub(super) fn settles_request(incoming: &Incoming, request: &Id) -> bool {
     let is_own = |id: &Option<Id>| id.as_ref().is_none_or(|id| id == request);

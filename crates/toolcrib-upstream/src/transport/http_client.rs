@@ -155,7 +155,7 @@ impl HttpClient {
         }
     }
 
-    /// Whether a request needs neither a token nor a timeout.
+    /// True if a request needs neither a token nor a timeout.
     fn is_plain(&self, waiter: RequestWaiter<'_>) -> bool {
         let sends_no_token = |tokens: &Arc<dyn TokenProvider>| matches!(tokens.cached_token(), Some(None));
         self.target.tokens.as_ref().is_none_or(sends_no_token) && waiter.limit.is_none()
@@ -370,7 +370,7 @@ fn network_fault(fault: BoxError) -> HttpFault {
     HttpFault::Network(fault.into())
 }
 
-/// Whether a redirect keeps method and body.
+/// True if a redirect keeps method and body.
 fn preserves_method(status: StatusCode) -> bool {
     matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
 }

@@ -42,7 +42,7 @@ pub(super) struct HttpConnection {
 pub(super) struct RequestWrite<'a> {
     parts: [IoSlice<'a>; PARTS],
     next: usize,
-    /// Whether the write batch holds the request.
+    /// True while the write batch holds the request.
     is_queued: bool,
     has_started: bool,
     fault: Option<io::Error>,
@@ -157,7 +157,7 @@ impl HttpConnection {
         Self { writer, stream, runtime, buffer, read_size: MIN_READ, previous_head }
     }
 
-    /// Whether a request can be sent. Only this check notices that the server closed an idle connection or sent
+    /// True if a request can be sent. Only this check notices that the server closed an idle connection or sent
     /// unsolicited bytes.
     pub(super) fn is_open(&self) -> bool {
         // `try_read` makes a system call only if the socket is readable.

@@ -79,7 +79,7 @@ impl HttpFault {
         }
     }
 
-    /// Whether the same request might succeed a little later.
+    /// True if the same request might succeed a little later.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Status { status, .. } => *status >= 500,
@@ -89,7 +89,7 @@ impl HttpFault {
         }
     }
 
-    /// Whether only other credentials can help.
+    /// True if only other credentials can help.
     pub(super) fn is_denial(&self) -> bool {
         match self {
             Self::Denied { status, .. } => *status == StatusCode::UNAUTHORIZED.as_u16(),

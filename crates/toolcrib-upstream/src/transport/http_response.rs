@@ -18,7 +18,7 @@ use crate::signals::SecretMask;
 /// Most memory reserved because of a declared length. A server can declare a length and send nothing.
 const MAX_PREALLOCATED: usize = 2 << 20;
 
-/// How long a body is drained.
+/// Time limit for draining a body.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Most bytes read of an error response.

@@ -27,7 +27,7 @@ use super::link::{CloseReason, Incoming, LinkFault, OutgoingMessage, OutgoingKin
 /// Limit for the delivery of a notification or response.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long calls wait until the listen stream is open.
+/// Time limit of calls that wait for the listen stream.
 const LISTENER_WAIT: Duration = Duration::from_millis(250);
 
 /// A listen stream that lasts this long resets the retry attempts.

@@ -27,7 +27,7 @@ const OUTBOX_CAPACITY: usize = 64;
 /// task.
 const INBOX_CAPACITY: usize = 16;
 
-/// How long the close report may wait for room in the inbox.
+/// Time limit of the close report for getting room in the inbox.
 const CLOSE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection to one server. Dropping the closer ends everything that the transport started.
@@ -339,7 +339,7 @@ impl std::fmt::Debug for RemainingWork {
 }
 
 impl LinkFault {
-    /// Whether only the session is gone, while the server is reachable.
+    /// True if only the session is gone, while the server is reachable.
     pub(crate) fn is_session_gone(&self) -> bool {
         matches!(self.http(), Some(HttpFault::SessionGone))
     }
@@ -369,7 +369,7 @@ impl LinkFault {
         LinkFault { operation: "send the request to the server", cause: Arc::new(NotSent(reason)) }
     }
 
-    /// Whether the request was never sent, so that the server cannot have run it.
+    /// True if the request was never sent, so that the server cannot have run it.
     pub(crate) fn is_unsent(&self) -> bool {
         self.unmasked_cause().downcast_ref::<NotSent>().is_some()
     }

@@ -23,7 +23,6 @@ const MAX_HEADERS: usize = 100;
 pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
     pub(super) framing: BodyFraming,
-    /// Whether the connection can be reused.
     pub(super) keep_alive: bool,
     raw: Arc<HeadText>,
 }
@@ -40,7 +39,7 @@ struct HeadText {
 #[derive(Default)]
 pub(super) struct PreviousHead(Option<(ResponseHead, Range<usize>)>);
 
-/// How the end of the body is found.
+/// Rule that tells the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyFraming {
     Length(u64),

@@ -21,7 +21,7 @@ use super::remote_target::RemoteTarget;
 /// Most concurrent deliveries of notifications and responses. Each has a timeout.
 const MAX_DELIVERIES: usize = 64;
 
-/// How long a cancellation waits for its request to reach the server. A server that answers with a stream confirms at
+/// Time that a cancellation waits for its request to reach the server. A server that answers with a stream confirms at
 /// once; one that answers with a single message confirms nothing before it.
 const CANCEL_DELAY: Duration = Duration::from_millis(500);
 

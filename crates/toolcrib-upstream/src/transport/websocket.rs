@@ -36,7 +36,7 @@ const SUB_PROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 /// The defaults of the library are eight times as large, also for idle connections.
 const BUFFER_SIZE: usize = 16 * 1024;
 
-/// How long to wait for the close frame of the server.
+/// Time limit for the close frame of the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 type Socket = WebSocketStream<Box<dyn ByteStream>>;

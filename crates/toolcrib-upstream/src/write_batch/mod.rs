@@ -51,7 +51,7 @@ impl WriteBatch {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Whether this thread has a current batch.
+    /// True if this thread has a current batch.
     pub fn has_current() -> bool {
         CURRENT.with_borrow(Option::is_some)
     }

@@ -43,7 +43,7 @@ pub(super) struct Slot {
 pub(super) struct SlotState {
     /// The queued bytes.
     pub(super) bytes: Vec<u8>,
-    /// Whether the slot is in the queue of the batch.
+    /// True while the slot is in the queue of the batch.
     is_queued: bool,
     unwritten: Option<Unwritten>,
     /// Woken when bytes remain unwritten.
@@ -140,7 +140,7 @@ impl SlotState {
     }
 }
 
-/// Whether the same write can succeed later.
+/// True if the same write can succeed later.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

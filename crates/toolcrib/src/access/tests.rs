@@ -328,9 +328,9 @@ fn gate_report_lists_all_gates_in_order() {
     let mut access = TestAccess::new(dominds(BROWSER, TEAM));
     access.presence = ServerAvailability::Available("ready");
     let GateReport(gates) = GateReport::new(&access.query("bob", "browser", "click"));
-    let told: Vec<_> = gates.iter().map(|g| (g.gate.as_str(), g.passed, g.rule.as_str())).collect();
+    let lines: Vec<_> = gates.iter().map(|g| (g.gate.as_str(), g.passed, g.rule.as_str())).collect();
     assert_eq!(
-        told,
+        lines,
         [
             ("exposure", true, "no pattern of `deny` matches"),
             ("grant", false, "member `bob` lacks the toolset `browser`"),

@@ -1,8 +1,8 @@
 //! Arguments, results and errors of calls, in the forms that the policy selects. All functions are pure.
 //!
 //! Arguments: [`parse_arguments`] reads them from the command line, and [`apply_input_verdict`] acts on the schema
-//! check. Results: [`CallResult`] is the unchanged result; [`deliver`] delivers it by policy, [`call_report`] writes
-//! the JSON report, [`truncate_result`] enforces a size limit, and [`model_items`] separates images. Errors:
+//! check. Results: [`CallResult`] is the unchanged result; [`deliver`] delivers it by policy, [`call_report()`] writes
+//! the JSON report, [`truncate_result`] enforces a size limit, and [`model_items()`] separates images. Errors:
 //! [`CallError`].
 
 mod model_items;

@@ -92,7 +92,7 @@ impl ServerHandler for Server {
                 // The sender is our own: this never ends.
                 _ = changes.changed() => {}
             }
-            // Whoever listens for something else is not told; that is no reason to end.
+            // A client that listens for something else gets nothing; that is no reason to stop.
             let _ = context.sink().notify_tool_list_changed().await;
         }
     }
@@ -123,7 +123,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let name = PromptArgument::new("name").with_required(true);
-        let prompt = Prompt::new(PROMPT, Some("Greets somebody."), Some(vec![name]));
+        let prompt = Prompt::new(PROMPT, Some("Greets a person."), Some(vec![name]));
         Ok(ListPromptsResult::with_all_items(vec![prompt]))
     }
 

@@ -26,7 +26,7 @@ const KEPT_LABEL: &str = "toolcrib.kept";
 const WAIT_COMMAND: [&str; 3] =
     ["sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
 
-/// How long a creation or removal in progress may take.
+/// Time limit for a creation or removal in progress.
 const PENDING_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -111,12 +111,11 @@ impl DockerEngine {
         Ok(found.into_iter().filter_map(|container| container.id).collect())
     }
 
-    /// Whether the container runs.
     pub(super) async fn is_running(&self, container: &str) -> Result<bool, DockerFault> {
         Ok(self.inspect(container).await?.is_some_and(|found| is_container_running(&found)))
     }
 
-    /// Whether the container has `/bin/sh`. Checking the file system is much cheaper than running it. Assumes a shell
+    /// True if the container has `/bin/sh`. Checking the file system is much cheaper than running it. Assumes a shell
     /// if the check fails.
     pub(super) async fn has_shell(&self, container: &str) -> bool {
         let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
@@ -183,7 +182,7 @@ fn container_label<'a>(found: &'a ContainerInspectResponse, name: &str) -> Optio
     found.config.as_ref()?.labels.as_ref()?.get(name).map(String::as_str)
 }
 
-/// Whether engines accept the text as a container name or id.
+/// True if engines accept the text as a container name or id.
 fn is_container_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)

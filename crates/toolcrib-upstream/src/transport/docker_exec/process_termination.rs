@@ -19,7 +19,7 @@ const PENDING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the engine itself, in addition to the grace periods.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long to wait after SIGKILL.
+/// Time limit for the end of a process after SIGKILL.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends signal `$2` to all processes with the mark `$1` and waits `$3` tenths of a second for their end. Repeated

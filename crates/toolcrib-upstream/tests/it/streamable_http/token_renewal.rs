@@ -29,7 +29,7 @@ struct TestTokens {
     token: Mutex<&'static str>,
     /// Results of consecutive `replacement_token` calls.
     instead: Mutex<VecDeque<Result<&'static str, TokenErrorKind>>>,
-    /// Whether the next token takes long.
+    /// Delays the next token.
     is_slow: AtomicBool,
     given: Notify,
 }

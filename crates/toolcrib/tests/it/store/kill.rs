@@ -46,7 +46,7 @@ async fn killed_host_keeps_acknowledged_switches() {
 /// each switch counts once.
 #[tokio::test]
 async fn host() {
-    #[allow(clippy::disallowed_methods, reason = "the one way to tell a test binary something")]
+    #[allow(clippy::disallowed_methods, reason = "the only way to configure a test binary")]
     let Some(state) = std::env::var_os(HOST_STATE).map(PathBuf::from) else {
         let folder = folder();
         write_switches(folder.path(), 3).await;

@@ -44,7 +44,7 @@ fn ext_02_missing_working_directory_gives_a_warning() {
     assert_eq!(problem_codes(&nowhere), ["cwd.missing"]);
     let file = compile_discovered(&lookup.with_file("/ws/sub", "a file"), "/ws");
     assert_eq!(problem_codes(&file), ["cwd.missing"]);
-    assert_eq!(file.servers.len(), 1, "it may be there when the server starts");
+    assert_eq!(file.servers.len(), 1, "the folder may exist when the server starts");
 }
 
 #[test]

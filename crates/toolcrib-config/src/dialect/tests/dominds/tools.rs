@@ -71,7 +71,7 @@ fn ext_04_prompts_and_resources_have_separate_filters() {
         (Some(&["p*".to_string()][..]), &["q".to_string()][..])
     );
     let own = expose.prompts.transforms.as_ref().unwrap();
-    assert_eq!(own.apply("x".to_string()), "x_p", "it stands instead of the other, not after it");
+    assert_eq!(own.apply("x".to_string()), "x_p", "prompt transforms replace the tool transforms");
     assert_eq!(expose.resources.mime, ["text/plain"]);
     assert_eq!(expose.resources.max_bytes, Size(100));
     assert_eq!(expose.resources.transforms, None);

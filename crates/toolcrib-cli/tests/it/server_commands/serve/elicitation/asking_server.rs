@@ -28,7 +28,7 @@ pub(super) enum ServerKind {
 }
 
 impl ServerKind {
-    /// Whether a request names its call.
+    /// True if a request names its call.
     pub(super) fn tells_call(self) -> bool {
         self != ServerKind::Stdio
     }
